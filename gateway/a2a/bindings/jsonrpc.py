@@ -1,0 +1,196 @@
+"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): reading calls, replacing the tenant, writing faults."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gateway.a2a import document, parameter
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.document import Members
+from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotFound
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.parameter import Parameters
+from gateway.a2a.path import PathCall
+from gateway.a2a.query import split_query
+
+METHODS: dict[str, tuple[Operation, Version]] = {
+    **{operation.value: (operation, Version.V1_0) for operation in Operation if operation is not Operation.GET_CARD},
+    # 1.0.0-rc wrote the singular.
+    "ListTaskPushNotificationConfig": (Operation.LIST_PUSH_CONFIGS, Version.V1_0),
+    "message/send": (Operation.SEND_MESSAGE, Version.V0_3),
+    "message/stream": (Operation.SEND_STREAMING_MESSAGE, Version.V0_3),
+    "tasks/get": (Operation.GET_TASK, Version.V0_3),
+    "tasks/list": (Operation.LIST_TASKS, Version.V0_3),
+    "tasks/cancel": (Operation.CANCEL_TASK, Version.V0_3),
+    "tasks/resubscribe": (Operation.SUBSCRIBE_TO_TASK, Version.V0_3),
+    "tasks/subscribe": (Operation.SUBSCRIBE_TO_TASK, Version.V0_3),
+    "tasks/pushNotificationConfig/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_3),
+    "tasks/pushNotificationConfig/get": (Operation.GET_PUSH_CONFIG, Version.V0_3),
+    "tasks/pushNotificationConfig/list": (Operation.LIST_PUSH_CONFIGS, Version.V0_3),
+    "tasks/pushNotificationConfig/delete": (Operation.DELETE_PUSH_CONFIG, Version.V0_3),
+    "agent/getAuthenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
+    "agent/authenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
+    "tasks/send": (Operation.SEND_MESSAGE, Version.V0_1),
+    "tasks/sendSubscribe": (Operation.SEND_STREAMING_MESSAGE, Version.V0_1),
+    # Names of 0.1 that servers of 0.2 and 0.3 answer too (fasta2a): see `relayed_as`.
+    "tasks/pushNotification/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_1),
+    "tasks/pushNotification/get": (Operation.GET_PUSH_CONFIG, Version.V0_1),
+}
+"""Every method name of every generation, with the aliases seen in the wild: the operation and who spells it so."""
+
+SHARED_WITH_0_1 = frozenset({"tasks/get", "tasks/cancel", "tasks/resubscribe"})
+"""Names that 0.1 and 0.3 both have; the agent's own version tells which is meant."""
+SHARED_WITH_0_3 = frozenset({"tasks/pushNotification/set", "tasks/pushNotification/get"})
+"""Names of 0.1 that servers of later generations still answer."""
+
+_LONGEST_ID = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The outer object: its members, and the id that an answer must bear, byte for byte."""
+
+    body: bytes
+    members: Members
+    id: bytes
+
+
+def open_envelope(body: bytes) -> Envelope:
+    """The envelope of a request.
+
+    Raises:
+        ParseFailed, BadRequest, DuplicateKey: as `document.open_body`.
+        BadRequest: the id is missing, or no string, integer or null.
+    """
+    members = document.open_body(body)
+    raw = members.get("id")
+    if raw is None:
+        # A2A has no notifications, and a message without an id must not run unseen.
+        raise BadRequest("the request has no id")
+    identity = bytes(raw)
+    if not _is_id(identity):
+        raise BadRequest("the id must be a string or an integer")
+    return Envelope(body, members, identity)
+
+
+def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | None) -> Call:
+    """The call that an envelope holds.
+
+    Args:
+        hint: What the A2A-Version header or query parameter says, or None.
+
+    Raises:
+        BadRequest: `jsonrpc` or `method` is missing or wrong.
+        MethodNotFound: no generation has such a method.
+        BadParams: parameters of a wrong shape, or two places that name different tenants or tasks.
+    """
+    members = envelope.members
+    if "jsonrpc" not in members or bytes(members["jsonrpc"]) != b'"2.0"':
+        raise BadRequest('jsonrpc must be "2.0"')
+    method = members.get("method")
+    name = None if method is None else _decode_string(method)
+    if name is None:
+        raise BadRequest("method must be a string")
+    known = METHODS.get(name)
+    if known is None:
+        raise MethodNotFound("no such method")
+    operation, version = known
+    raw = members.get("params")
+    members = {}
+    if operation is not Operation.GET_EXTENDED_CARD or not _is_unset(raw):
+        if raw is None:
+            raise BadParams("params is missing")
+        members = document.open_object(raw, "params")
+    params = parameter.read(operation, members)
+    queried, passed = split_query(query)
+    tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    task_id, context_id = _ids(operation, version, params)
+    if hint is not None and hint is not version and params.message:
+        version = _objects_version(params.message) or version
+    return Call(
+        operation=operation,
+        dialect=Dialect(Binding.JSONRPC, version),
+        method=name,
+        id=envelope.id,
+        tenant=tenant,
+        task_id=task_id,
+        context_id=context_id,
+        body=envelope.body,
+        query=passed,
+        in_body=bool(params.tenants),
+        told=params.says(tenant) and (tenant is None or "tenant" in members),
+        path=path,
+    )
+
+
+def with_tenant(body: bytes, tenant: str | None) -> bytes:
+    """The request with another `params.tenant`, or none; every other value keeps its bytes."""
+    members = document.open_body(body)
+    raw = members.get("params")
+    if raw is None or _is_unset(raw):
+        if tenant is None:
+            return body
+        params: Members = {}
+    else:
+        params = document.open_object(raw, "params")
+    return document.write({**members, "params": msgspec.Raw(parameter.with_tenant(params, tenant))})
+
+
+def render(fault: Fault, *, id: bytes, version: Version, details: list[dict[str, Any]]) -> bytes:  # noqa: A002 - JSON-RPC's word
+    """The error envelope of a fault, under the id that the client gave."""
+    code = fault.rpc_code
+    if version is not Version.V1_0 and code in (-32008, -32009):
+        # These two codes came with 1.0; to older clients they mean nothing, or something else.
+        code = -32603
+    error = msgspec.json.encode({"code": code, "message": fault.message, "data": details})
+    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + error + b"}"
+
+
+def _is_unset(raw: msgspec.Raw | None) -> bool:
+    return raw is None or bytes(raw) == b"null"
+
+
+def _ids(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
+    members = params.members
+    if operation.sends:
+        if version is Version.V0_1:
+            return parameter.text(members, "id"), parameter.text(members, "sessionId")
+        return parameter.ids(params.message)
+    if operation is Operation.LIST_TASKS:
+        return None, parameter.text(members, "contextId", "context_id")
+    if operation is Operation.GET_EXTENDED_CARD:
+        return None, None
+    names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
+    if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
+        return parameter.text(members, "taskId", "task_id"), None
+    return parameter.text(members, "id"), None
+
+
+def _objects_version(message: Members) -> Version | None:
+    """Which generation's objects a message is made of, where the method's name and the header contradict.
+
+    Objects of 1.0 under the method names of 0.3 exist (protocol trap 14).
+    """
+    role = document.text(message, "role")
+    if role is None:
+        return None
+    return Version.V1_0 if role.startswith("ROLE_") else Version.V0_3
+
+
+def _decode_string(raw: msgspec.Raw) -> str | None:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _is_id(raw: bytes) -> bool:
+    if len(raw) > _LONGEST_ID:
+        return False
+    if raw == b"null":
+        return True
+    if raw[:1] == b'"':
+        return _decode_string(msgspec.Raw(raw)) is not None
+    return raw.lstrip(b"-").isdigit()

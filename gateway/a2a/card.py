@@ -1,0 +1,269 @@
+"""An agent's card as the agent wrote it: reading every generation, and where its interfaces may be called.
+
+Shapes, by generation:
+
+- 0.1: `url` and `authentication{schemes}`; always JSON-RPC.
+- 0.2 and 0.3: `url`, `preferredTransport` (default JSONRPC), `additionalInterfaces[{url, transport}]`, all at the
+  card's one `protocolVersion`.
+- 1.0: `supportedInterfaces[{url, protocolBinding, tenant?, protocolVersion}]`, first is preferred.
+- dual: the 0.3 and the 1.0 members in one document, legal for the parsers of both.
+
+A card is another party's text. Nothing in it is dialled or fetched: of an interface's URL only the path counts.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
+from gateway.a2a.tree import Tree, TreeInvalid, parse_tree
+
+MAX_CARD = 256 * 1024
+"""Longest card in bytes, read or served."""
+MAX_INTERFACES = 100
+"""Interfaces of each list that are looked at; the rest is cut off."""
+
+_MAX_URL = 2048
+_MAX_TENANT = 256
+
+# What 0.2.0 and later brought: a card with one of these is no 0.1 card, whatever else it says.
+_LATER_THAN_0_1 = (
+    "supportedInterfaces",
+    "protocolVersion",
+    "preferredTransport",
+    "additionalInterfaces",
+    "securitySchemes",
+    "security",
+    "securityRequirements",
+    "supportsAuthenticatedExtendedCard",
+    "iconUrl",
+    "signatures",
+)
+_LEGACY_ONLY = (
+    "url",
+    "preferredTransport",
+    "additionalInterfaces",
+    "protocolVersion",
+    "supportsAuthenticatedExtendedCard",
+    "authentication",
+)
+
+_HTTP_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/.*)?",
+    re.IGNORECASE | re.ASCII,
+)
+_PATH_OF_ANY = re.compile(r"[a-z]+://[^/?#]*(?P<path>[^?#]*)", re.IGNORECASE)
+# safety.md T10: what a path may hold, and escapes but of `%`, `.`, `/`, `;` and the backslash.
+_CLEAN_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?!2[5EeFf]|3[Bb]|5[Cc])[0-9A-Fa-f]{2})+)*/?")
+_DEFAULT_PORT = {"http": 80, "https": 443}
+
+
+class CardInvalid(ValueError):  # noqa: N818 - named after what is wrong, like the faults
+    """A card that cannot be used; the text says why, for operators and never for clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardInterface:
+    """One way to call an agent, as its card offers it.
+
+    Attributes:
+        url: As the card writes it; see `dial_path` for what may be done with it.
+        tenant: The value that the agent wants in the A2A `tenant` field, or None.
+    """
+
+    dialect: Dialect
+    url: str
+    tenant: str | None = None
+
+
+def parse_card(raw: bytes) -> Tree:
+    """Read a card strictly and check the types of what clients rely on.
+
+    Members that a generation requires but that have a sensible default may be missing; `null` counts as missing.
+
+    Raises:
+        CardInvalid: it is no strict JSON object of at most `MAX_CARD` bytes, or a member has a wrong type.
+    """
+    try:
+        card = parse_tree(raw, max_bytes=MAX_CARD)
+    except TreeInvalid as error:
+        raise CardInvalid(str(error)) from error
+    check_card(card)
+    for member in ("supportedInterfaces", "additionalInterfaces"):
+        if card.get(member):
+            card[member] = card[member][:MAX_INTERFACES]
+    return card
+
+
+def check_card(card: Tree) -> None:
+    """Check the types of what clients rely on, in a card of any generation.
+
+    Raises:
+        CardInvalid: a member has a wrong type.
+    """
+    if card.get("name") is None:
+        raise CardInvalid("name is missing")
+    for kind, members in _MEMBERS.items():
+        for member in members:
+            _expect(card, member, kind)
+    for member in ("streaming", "pushNotifications", "stateTransitionHistory", "extendedAgentCard"):
+        _expect(card.get("capabilities") or {}, member, bool, where="capabilities.")
+    for member in ("defaultInputModes", "defaultOutputModes"):
+        if not all(isinstance(mode, str) for mode in card.get(member) or ()):
+            raise CardInvalid(f"{member} holds something that is no string")
+    _check_interfaces(card)
+    _check_skills(card)
+
+
+def _check_interfaces(card: Tree) -> None:
+    for member in ("supportedInterfaces", "additionalInterfaces"):
+        for entry in (card.get(member) or ())[:MAX_INTERFACES]:
+            if not isinstance(entry, dict):
+                raise CardInvalid(f"{member} holds something that is no object")
+            for part in ("url", "protocolBinding", "transport", "protocolVersion", "tenant"):
+                _expect(entry, part, str, where=f"{member}[].")
+
+
+def _check_skills(card: Tree) -> None:
+    for skill in card.get("skills") or ():
+        if not isinstance(skill, dict) or not isinstance(skill.get("id"), str):
+            raise CardInvalid("skills holds something that is no object with an id")
+        for part in ("name", "description"):
+            _expect(skill, part, str, where="skills[].")
+
+
+_MEMBERS: Mapping[type, tuple[str, ...]] = {
+    str: (
+        "name", "description", "version", "url", "preferredTransport", "protocolVersion", "documentationUrl", "iconUrl",
+    ),
+    dict: ("capabilities", "provider", "authentication", "securitySchemes"),
+    list: ("supportedInterfaces", "additionalInterfaces", "defaultInputModes", "defaultOutputModes", "skills"),
+    bool: ("supportsAuthenticatedExtendedCard",),
+}  # fmt: skip
+_WORDS: Mapping[type, str] = {str: "string", dict: "object", list: "list", bool: "boolean"}
+
+
+def _expect(tree: Tree, member: str, kind: type, *, where: str = "") -> None:
+    value = tree.get(member)
+    if value is not None and not isinstance(value, kind):
+        raise CardInvalid(f"{where}{member} is no {_WORDS[kind]}")
+
+
+def spoken(card: Tree) -> tuple[CardInterface, ...]:
+    """The ways to call the agent, in the card's own order, 1.0 members before those of 0.3.
+
+    Versions are normalised: 0.2.x is 0.3, patch numbers go, and a missing or empty one means 1.0 in
+    `supportedInterfaces` and 0.3 beside `url`. A card is 0.1 only if it has `authentication` and none of the members
+    that 0.2 and later brought: an agent of 0.1 without it must be declared in the configuration. Bindings and versions
+    that are not known are left out, as are entries without a URL. Never raises, whatever the tree.
+    """
+    found: dict[CardInterface, None] = {}
+    for entry in _entries(card, "supportedInterfaces"):
+        # `transport` is what drafts of 1.0 called it.
+        binding = entry.get("protocolBinding") or entry.get("transport")
+        version = entry.get("protocolVersion")
+        _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0))
+    for entry, binding in _legacy(card):
+        _add(found, entry, _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card)))
+    return tuple(found)
+
+
+def merge(modern: Tree, legacy: Tree) -> Tree:
+    """One dual card of the two that an agent serves by `A2A-Version` (protocol.md §12.1).
+
+    Everything is the 1.0 answer's; the members that only 0.3 and earlier have come from the other one, where the
+    first has no `url` of its own.
+    """
+    if modern.get("url") or not legacy.get("url"):
+        return modern
+    return {**modern, **{member: legacy[member] for member in _LEGACY_ONLY if member in legacy}}
+
+
+def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> str:
+    """The request path for an interface, on the backend's own origin.
+
+    It is the path that the card gives, with its trailing slash or without, whatever origin stands before it: only
+    URLs of the configuration are dialled (design.md §8). The backend's own path, as written, serves instead where the
+    URL is unusable (no plain http(s) URL, userinfo, query, fragment, unclean segments) and where it is the gateway's,
+    since then the agent advertises what clients see. An agent on the gateway's origin is told apart by the path. So it
+    does where the backend has a path of its own and a card of another origin gives one that is not below it.
+    """
+    own = _PATH_OF_ANY.match(backend_url)
+    fallback = (own["path"] if own else "") or "/"
+    offered = _HTTP_URL.fullmatch(interface_url)
+    if offered is None or not is_clean_path(path := offered["path"] or "/"):
+        return fallback
+    public = _HTTP_URL.fullmatch(public_url) if public_url is not None else None
+    backend = _HTTP_URL.fullmatch(backend_url)
+    if public is None or _origin(offered) != _origin(public):
+        # Behind a path of its own an agent shares its origin: a path from another origin counts only below it.
+        mine = _segments(fallback)
+        shared = bool(mine) and (backend is None or _origin(offered) != _origin(backend))
+        return fallback if shared and _segments(path)[: len(mine)] != mine else path
+    inside = _segments(path)[: len(_segments(public["path"] or "/"))] == _segments(public["path"] or "/")
+    if inside or backend is None or _origin(backend) != _origin(public):
+        return fallback
+    return path
+
+
+def is_clean_path(path: str) -> bool:
+    """Whether every reader of a path reads the same segments: none empty, climbing, hidden or split (safety.md T10)."""
+    if _CLEAN_PATH.fullmatch(path) is None or any(segment in {".", ".."} for segment in path.split("/")):
+        return False
+    try:
+        return unquote(path, errors="strict").isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def _entries(card: Tree, member: str) -> list[Tree]:
+    value = card.get(member)
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value[:MAX_INTERFACES] if isinstance(entry, dict)]
+
+
+def _legacy(card: Tree) -> list[tuple[Tree, object]]:
+    if not card.get("url"):
+        return []
+    first: tuple[Tree, object] = ({"url": card["url"]}, card.get("preferredTransport") or "JSONRPC")
+    others = _entries(card, "additionalInterfaces")
+    return [first, *(({"url": entry.get("url")}, entry.get("transport")) for entry in others)]
+
+
+def _legacy_generation(card: Tree) -> Version:
+    # pydantic writes absent members as null, so a null is no sign of a later generation.
+    later = any(card.get(member) is not None for member in _LATER_THAN_0_1)
+    return Version.V0_1 if isinstance(card.get("authentication"), dict) and not later else Version.V0_3
+
+
+def _dialect(binding: object, version: object, *, otherwise: Version) -> Dialect | None:
+    if not isinstance(binding, str):
+        return None
+    known = _BINDINGS.get(binding.strip().upper())
+    generation: Version | None = otherwise
+    if version is not None and version != "":
+        generation = parse_version(version) if isinstance(version, str) else None
+    return None if known is None or generation is None else Dialect(known, generation)
+
+
+_BINDINGS = {binding.value: binding for binding in Binding}
+
+
+def _add(found: dict[CardInterface, None], entry: Tree, dialect: Dialect | None) -> None:
+    url, tenant = entry.get("url"), entry.get("tenant") or None
+    if dialect is None or not isinstance(url, str) or not 0 < len(url) <= _MAX_URL:
+        return
+    if tenant is not None and (not isinstance(tenant, str) or len(tenant) > _MAX_TENANT or not tenant.isprintable()):
+        return
+    found.setdefault(CardInterface(dialect, url, tenant))
+
+
+def _origin(url: re.Match[str]) -> tuple[str, str, int]:
+    scheme = url["scheme"].lower()
+    return scheme, url["host"].lower(), int(url["port"] or _DEFAULT_PORT[scheme])
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]

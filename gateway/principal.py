@@ -1,0 +1,32 @@
+"""Who calls, proven from the head of a request alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ANONYMOUS_TENANT = "anonymous"
+"""The tenant of callers that show no credential, where the configuration admits them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller and what the configuration lets it reach.
+
+    Attributes:
+        tenant: The operator's customer or team; never the A2A `tenant` field.
+        subject: Who within the tenant: the `sub` claim, an API key's name, or empty.
+        method: How it was proven: `jwt`, `api_key` or `anonymous`.
+        issuer: The configured name of the issuer, or empty.
+        key: The name of the API key, or None.
+        claims: The verified claims of the token; empty for other methods.
+        narrowed: Agents that the API key is restricted to, or None for no restriction of its own.
+        expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
+    """
+
+    tenant: str
+    subject: str = ""
+    method: str = "anonymous"
+    issuer: str = ""
+    key: str | None = None
+    claims: Mapping[str, object] = field(default_factory=dict)
+    narrowed: frozenset[str] | None = None
+    expires: float = float("inf")

@@ -1,0 +1,47 @@
+"""Values with units, as operators write them: durations and sizes."""
+
+import re
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION_FACTOR = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"(\d+)(B|KB|MB|GB|KiB|MiB|GiB)?")
+_SIZE_FACTOR = {
+    None: 1,
+    "B": 1,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
+
+    Raises:
+        ValueError: the text is no duration; units are required, so that `30` cannot mean minutes.
+    """
+    seconds = 0.0
+    end = 0
+    for found in _DURATION.finditer(text):
+        if found.start() != end:
+            break
+        seconds += float(found[1]) * _DURATION_FACTOR[found[2]]
+        end = found.end()
+    if end == 0 or end != len(text):
+        raise ValueError("a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
+    return seconds
+
+
+def parse_size(text: str) -> int:
+    """Bytes in a size such as `512`, `64KiB`, `10MiB`, `1GB`.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError("a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
+    return int(found[1]) * _SIZE_FACTOR[found[2]]

@@ -1,0 +1,308 @@
+"""Reading an agent's card, and where its interfaces may be called."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.card import (
+    MAX_CARD,
+    MAX_INTERFACES,
+    CardInterface,
+    CardInvalid,
+    dial_path,
+    is_clean_path,
+    merge,
+    parse_card,
+    spoken,
+)
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.tree import Tree
+
+VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
+DUAL = "dual (one document read by 0.3 and 1.0 clients)"
+
+JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
+JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
+JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
+REST_1_0 = Dialect(Binding.REST, Version.V1_0)
+REST_0_3 = Dialect(Binding.REST, Version.V0_3)
+GRPC_1_0 = Dialect(Binding.GRPC, Version.V1_0)
+
+MODERN = (
+    CardInterface(JSONRPC_1_0, "https://gw.example.net/rpc", "acme"),
+    CardInterface(REST_1_0, "https://gw.example.net/rest", "acme"),
+    CardInterface(GRPC_1_0, "gw.example.net:443", "acme"),
+)
+LEGACY = (
+    CardInterface(JSONRPC_0_3, "https://gw.example.net/acme/rpc"),
+    CardInterface(REST_0_3, "https://gw.example.net/acme/rest"),
+)
+
+
+def card(**members: object) -> Tree:
+    return {"name": "Echo", "version": "1", "skills": [], "capabilities": {}, **members}
+
+
+def refused(tree: object) -> str:
+    with pytest.raises(CardInvalid) as refusal:
+        parse_card(json.dumps(tree).encode())
+    return str(refusal.value)
+
+
+# ---- Which dialects an agent speaks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "interfaces"),
+    [
+        ("v0.1", (CardInterface(JSONRPC_0_1, "https://gw.example.net/acme/rpc"),)),
+        ("v0.3", LEGACY),
+        ("v1.0", MODERN + LEGACY),
+        (DUAL, MODERN + LEGACY),
+    ],
+)
+def test_every_shape_of_the_vectors_says_how_to_call_the_agent(
+    shape: str, interfaces: tuple[CardInterface, ...]
+) -> None:
+    assert spoken(parse_card(json.dumps(VECTORS[shape]).encode())) == interfaces
+
+
+@pytest.mark.parametrize("version", [None, "", "0.3", "0.3.0", "0.2.5", "0.2.6"])
+def test_a_url_beside_any_old_version_is_0_3_over_jsonrpc(version: str | None) -> None:
+    tree = card(url="http://a/x", protocolVersion=version)
+    assert spoken(tree) == (CardInterface(JSONRPC_0_3, "http://a/x"),)
+
+
+@pytest.mark.parametrize("version", [None, "", "1.0", "1.0.0", "1.0.1"])
+def test_a_supported_interface_without_a_version_is_1_0(version: str | None) -> None:
+    entry = {"url": "http://a/x", "protocolBinding": "JSONRPC", "protocolVersion": version}
+    assert spoken(card(supportedInterfaces=[entry])) == (CardInterface(JSONRPC_1_0, "http://a/x"),)
+
+
+def test_a_preferred_transport_is_the_binding_of_the_main_url() -> None:
+    tree = card(
+        url="http://a/rest",
+        preferredTransport="HTTP+JSON",
+        additionalInterfaces=[
+            {"url": "http://a/rest", "transport": "HTTP+JSON"},
+            {"url": "http://a/", "transport": "JSONRPC"},
+        ],
+    )
+    assert spoken(tree) == (CardInterface(REST_0_3, "http://a/rest"), CardInterface(JSONRPC_0_3, "http://a/"))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"protocolVersion": "0.2.5"},
+        {"securitySchemes": {}},
+        {"preferredTransport": "JSONRPC"},
+        {"supportsAuthenticatedExtendedCard": False},
+    ],
+)
+def test_a_card_is_0_1_only_without_anything_that_came_later(later: Tree) -> None:
+    ancient = card(url="http://a/", authentication={"schemes": ["Bearer"]})
+    assert spoken(ancient)[0].dialect == JSONRPC_0_1
+    assert spoken({**ancient, "protocolVersion": None, "security": None})[0].dialect == JSONRPC_0_1
+    assert spoken({**ancient, **later})[0].dialect == JSONRPC_0_3
+    assert spoken(card(url="http://a/"))[0].dialect == JSONRPC_0_3
+
+
+def test_bindings_and_versions_that_nobody_knows_are_left_out() -> None:
+    tree = card(
+        supportedInterfaces=[
+            {"url": "http://a/", "protocolBinding": "https://example.org/bindings/mqtt"},
+            {"url": "http://a/", "protocolBinding": "JSONRPC", "protocolVersion": "2.0"},
+            {"url": "", "protocolBinding": "JSONRPC"},
+            {"protocolBinding": "JSONRPC"},
+            {"url": "http://a/" + "x" * 3000, "protocolBinding": "JSONRPC"},
+            {"url": "http://a/", "protocolBinding": "JSONRPC", "tenant": "a\r\nb"},
+            {"url": "http://a/ok", "protocolBinding": "jsonrpc"},
+        ],
+        url="http://a/",
+        protocolVersion="7",
+    )
+    assert spoken(tree) == (CardInterface(JSONRPC_1_0, "http://a/ok"),)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "url",
+                "supportedInterfaces",
+                "additionalInterfaces",
+                "protocolVersion",
+                "preferredTransport",
+                "authentication",
+            ]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.sampled_from(["JSONRPC", "http://a/", "0.3", "1.0", ""]),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(["url", "protocolBinding", "transport", "protocolVersion", "tenant"]),
+                    inner,
+                    max_size=5,
+                )
+            ),
+            max_leaves=12,
+        ),
+    )
+)
+def test_no_tree_makes_reading_its_interfaces_fail(tree: Tree) -> None:
+    for interface in spoken(tree):
+        assert interface.url
+
+
+# ---- What is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"name": 5}, "name is no string"),
+        ({"name": None}, "name is missing"),
+        ({"description": []}, "description is no string"),
+        ({"version": 2}, "version is no string"),
+        ({"url": {"http": "//a"}}, "url is no string"),
+        ({"skills": {"id": "x"}}, "skills is no list"),
+        ({"skills": ["x"]}, "skills holds something"),
+        ({"skills": [{"name": "x"}]}, "skills holds something"),
+        ({"skills": [{"id": "x", "name": 1}]}, r"skills\[\]\.name is no string"),
+        ({"defaultInputModes": ["text/plain", 1]}, "defaultInputModes holds something"),
+        ({"capabilities": []}, "capabilities is no object"),
+        ({"capabilities": {"streaming": "yes"}}, "capabilities.streaming is no boolean"),
+        ({"supportedInterfaces": {}}, "supportedInterfaces is no list"),
+        ({"supportedInterfaces": ["http://a"]}, "supportedInterfaces holds something"),
+        ({"supportedInterfaces": [{"url": 1}]}, r"supportedInterfaces\[\]\.url is no string"),
+        ({"supportedInterfaces": [{"url": "http://a", "tenant": ["a"]}]}, r"\.tenant is no string"),
+        ({"additionalInterfaces": [{"url": "http://a", "transport": 1}]}, r"\.transport is no string"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_its_place(members: Tree, why: str) -> None:
+    assert re.search(why, refused(card(**members)))
+
+
+def test_what_may_be_missing_may_be_null() -> None:
+    members = ("description", "url", "skills", "capabilities", "supportedInterfaces", "defaultInputModes", "provider")
+    assert parse_card(json.dumps({"name": "Echo", **dict.fromkeys(members)}).encode())["name"] == "Echo"
+
+
+def test_a_card_has_a_size() -> None:
+    assert "longer than" in refused(card(description="x" * MAX_CARD))
+
+
+def test_twenty_thousand_interfaces_are_cut_to_a_hundred() -> None:
+    entry = {"url": "x", "protocolBinding": "J"}
+    raw = json.dumps(card(supportedInterfaces=[entry] * 7000), separators=(",", ":")).encode()
+    assert len(parse_card(raw)["supportedInterfaces"]) == MAX_INTERFACES
+    many = [{"url": f"http://a/{number}", "protocolBinding": "JSONRPC"} for number in range(20_000)]
+    assert len(spoken(card(supportedInterfaces=many))) == MAX_INTERFACES
+
+
+@pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"name": "a", "name": "b"}', b"\xff", b"{" * 100])
+def test_what_is_no_strict_json_object_is_no_card(raw: bytes) -> None:
+    with pytest.raises(CardInvalid):
+        parse_card(raw)
+
+
+# ---- Two answers, one card -----------------------------------------------------------------------------------------
+
+
+def test_two_shapes_of_one_agent_make_a_dual_card() -> None:
+    modern = {name: value for name, value in VECTORS["v1.0"].items() if name != "supportedInterfaces"}
+    modern["supportedInterfaces"] = VECTORS["v1.0"]["supportedInterfaces"][:3]
+    merged = merge(modern, {**VECTORS["v0.3"], "name": "another"})
+    assert spoken(merged) == MODERN + LEGACY
+    assert merged["name"] == "Order Agent"
+    assert merged["supportsAuthenticatedExtendedCard"] is True
+
+
+def test_a_dual_card_is_not_merged_again() -> None:
+    assert merge(VECTORS[DUAL], VECTORS["v0.3"]) == VECTORS[DUAL]
+    assert merge(VECTORS["v1.0"], VECTORS["v1.0"]) == VECTORS["v1.0"]
+
+
+# ---- Where an interface is called ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("interface", "path"),
+    [
+        ("http://backend:8000/jsonrpc", "/jsonrpc"),
+        ("http://backend:8000/jsonrpc/", "/jsonrpc/"),
+        ("http://backend:8000", "/"),
+        ("HTTP://BACKEND:8000/", "/"),
+        ("http://0.0.0.0:9999/base/v1/message:stream", "/base/v1/message:stream"),
+        # Another origin, and not below the path that the backend has of its own.
+        ("http://0.0.0.0:9999/a2a/v1/message:stream", "/base/"),
+        ("https://elsewhere.example/", "/base/"),
+        ("https://elsewhere.example/basement", "/base/"),
+        # Unusable, so the backend's own path.
+        ("", "/base/"),
+        ("backend:8000", "/base/"),
+        ("file:///etc/passwd", "/base/"),
+        ("http://user:pw@backend/x", "/base/"),
+        ("http://backend/x?y=1", "/base/"),
+        ("http://backend/x#y", "/base/"),
+        ("http://backend//x", "/base/"),
+        ("http://backend/../x", "/base/"),
+        ("http://backend/a/./x", "/base/"),
+        ("http://backend/%2e%2e/x", "/base/"),
+        ("http://backend/a%2fb", "/base/"),
+        ("http://backend/a%5Cb", "/base/"),
+        ("http://backend/a%00b", "/base/"),
+        ("http://backend/a%250a", "/base/"),
+        ("http://backend/a%c0%af", "/base/"),
+        ("http://backend/a;b", "/base/"),
+        ("http://backend/a\\b", "/base/"),
+        ("http://backend/a b", "/base/"),
+        ("http://backend/a\n", "/base/"),
+        ("http://backend/\r\nHost: x", "/base/"),
+        ("http://back\tend/x", "/base/"),
+        ("http://\u212aelvin/x", "/base/"),
+        # The gateway's, so the backend's own path.
+        ("https://gw.example/agents/echo", "/base/"),
+        ("https://GW.example:443/anything", "/base/"),
+    ],
+)
+def test_only_the_path_of_an_interface_counts(interface: str, path: str) -> None:
+    assert dial_path(interface, "http://backend:8000/base/", "https://gw.example/agents") == path
+
+
+@pytest.mark.parametrize(
+    ("interface", "path"),
+    [
+        ("http://0.0.0.0:9999/a2a/v1/message:stream", "/a2a/v1/message:stream"),
+        ("https://elsewhere.example/deep/er", "/deep/er"),
+        ("http://[::1]:80/x", "/x"),
+        ("http://h/caf%C3%A9", "/caf%C3%A9"),
+    ],
+)
+def test_an_agent_that_has_its_origin_to_itself_may_name_any_path(interface: str, path: str) -> None:
+    assert dial_path(interface, "http://backend:8000", "https://gw.example/agents") == path
+
+
+def test_a_backend_without_a_path_is_called_at_its_root() -> None:
+    assert dial_path("", "http://backend:8000", None) == "/"
+    assert dial_path("grpc://x", "http://backend:8000/a", None) == "/a"
+
+
+def test_an_agent_on_the_gateways_own_origin_is_told_apart_by_the_path() -> None:
+    backend, public = "https://site.example/internal/echo", "https://site.example/agents"
+    assert dial_path("https://site.example/internal/echo/rpc", backend, public) == "/internal/echo/rpc"
+    assert dial_path("https://site.example/agents/echo", backend, public) == "/internal/echo"
+    assert dial_path("https://site.example/agentsx", backend, public) == "/agentsx"
+
+
+@given(st.text(max_size=40) | st.text(max_size=40).map("http://h/".__add__))
+def test_whatever_a_card_says_the_path_is_clean(interface: str) -> None:
+    path = dial_path(interface, "http://backend/base", None)
+    assert is_clean_path(path)
+    assert path.startswith("/")

@@ -1,0 +1,83 @@
+"""Addresses of upstreams in text."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.redaction import REMOVED, Redaction
+
+HOSTS = ("agent.svc.cluster.local", "10.0.0.7", "support", "support:8000", "[::1]:9000", "localhost")
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("see http://10.0.0.7:8000/docs/x, then go", f"see {REMOVED} then go"),
+        ("[docs](https://agent.svc.cluster.local/a)", f"[docs]({REMOVED})"),
+        ("Agent.SVC.cluster.LOCAL.", REMOVED),
+        ("https://docs.example/?from=http%3A%2F%2Fagent.svc.cluster.local%2Fx", REMOVED),
+        ("https://docs.example/?a=https%253A%252F%252F10.0.0.7", REMOVED),
+        ("http://u:p@support/x", REMOVED),
+        ("grpc at support:8000 and support:50051", f"grpc at {REMOVED} and {REMOVED}"),
+        ("http://localhost", REMOVED),
+        ("http://[::1]:9000/", REMOVED),
+        ("call//support\n//support.", f"{REMOVED}\n{REMOVED}"),
+    ],
+)
+def test_the_whole_word_around_a_host_goes(text: str, cleaned: str) -> None:
+    assert Redaction(HOSTS).clean(text) == cleaned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Customer support agent",
+        "support",
+        "supporter:1",
+        "https://support.example.com/x",
+        "//supports",
+        "team/support",
+        "@support",
+    ],
+)
+def test_a_bare_label_is_also_an_honest_word(text: str) -> None:
+    assert Redaction(HOSTS).clean(text) == text
+
+
+def test_values_are_cleaned_to_the_last_string() -> None:
+    value = {"a": ["x", {"b": "http://10.0.0.7/"}], "http://10.0.0.7/": 1, "n": 5, "t": True, "z": None}
+    assert Redaction(HOSTS).clean_value(value) == {"a": ["x", {"b": REMOVED}], "n": 5, "t": True, "z": None}
+
+
+def test_no_hosts_no_change() -> None:
+    assert Redaction(()).clean("http://10.0.0.7/") == "http://10.0.0.7/"
+    assert Redaction(("", " ")).clean("anything") == "anything"
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [*HOSTS, "//", "@", ":", "8000", " ", "http", "%2F", "%40", "%25", "(", "a", ".", "-", "/x", "%", REMOVED]
+    ),
+    max_size=14,
+).map("".join)
+
+
+@given(pieces)
+def test_cleaned_text_names_no_host_and_stays_as_it_is(text: str) -> None:
+    redaction = Redaction(HOSTS)
+    cleaned = redaction.clean(text)
+    assert not redaction.finds(cleaned)
+    assert redaction.clean(cleaned) == cleaned
+    for host in ("agent.svc.cluster.local", "10.0.0.7", "support:8000", "[::1]:9000"):
+        assert host not in cleaned
+
+
+@pytest.mark.parametrize(
+    "text", ["/" * 250_000, "//a" * 80_000, "@" * 250_000, "//" + "a@" * 100_000, "support:" * 30_000, "%2f" * 80_000]
+)
+def test_hostile_text_is_searched_without_much_work(text: str) -> None:
+    began = time.process_time()
+    Redaction(HOSTS).clean(text)
+    assert time.process_time() - began < 1.0

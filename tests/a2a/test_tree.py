@@ -1,0 +1,94 @@
+"""Reading a JSON object strictly."""
+
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.tree import MAX_DEPTH, TreeInvalid, parse_tree
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), values, max_size=5))
+def test_what_is_written_is_what_is_read(tree: dict[str, object]) -> None:
+    assert parse_tree(json.dumps(tree, ensure_ascii=False).encode(), max_bytes=10**6) == tree
+    assert parse_tree(json.dumps(tree).encode(), max_bytes=10**6) == tree
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="surrogatepass")))
+def test_no_bytes_do_more_than_be_refused(raw: bytes) -> None:
+    with contextlib.suppress(TreeInvalid):
+        assert isinstance(parse_tree(raw, max_bytes=1000), dict)
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"a": 1, "a": 1}', "named twice"),
+        (b'{"a": {"b": 1, "\\u0062": 2}}', "named twice"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": -Infinity}', "Infinity"),
+        (b'{"a": 1e400}', "range of doubles"),
+        (b'{"a": 18446744073709551616}', "64 bits"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "64 bits"),
+        (b'{"a": "\\ud800"}', "surrogate"),
+        (b'{"\\udc00": 1}', "surrogate"),
+        (b"\xef\xbb\xbf{}", "not JSON"),
+        ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
+        (b"[]", "not a JSON object"),
+        (b"", "not JSON"),
+        (b"{} {}", "not JSON"),
+        (b'{"a": 1,}', "not JSON"),
+        (b'{"a": 1 /* */}', "not JSON"),
+        (b'{"a": "\n"}', "not JSON"),
+        (b'{"a": "' + b"x" * 1000 + b'"}', "longer than"),
+        (b'{"a":' * 65 + b"1" + b"}" * 65, "nested deeper"),
+    ],
+)
+def test_what_two_parsers_could_read_differently_is_refused(raw: bytes, why: str) -> None:
+    with pytest.raises(TreeInvalid, match=why):
+        parse_tree(raw, max_bytes=6000 if why == "64 bits" else 1000)
+
+
+def test_depth_counts_no_brackets_in_strings() -> None:
+    assert parse_tree(b'{"a": "' + b"[" * 100 + b'\\"{{"}', max_bytes=1000) == {"a": "[" * 100 + '"{{'}
+    deepest = b'{"a":' * MAX_DEPTH + b"1" + b"}" * MAX_DEPTH
+    assert parse_tree(deepest, max_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" * 262_144,
+        b'{"a":' * 52_000,
+        b'"' * 262_144,
+        b'"' + b'\\"' * 131_000,
+        b'"' + b"\\" * 262_143,
+        b'{"a": ' + b"9" * 262_000 + b"}",
+        b"{" + b",".join(b'"k%d":0' % number for number in range(20_000)) + b"}",
+        b'{"a":"' + b"\\ud800" * 43_000 + b'"}',
+    ],
+    ids=["brackets", "objects", "quotes", "escaped quotes", "backslashes", "digits", "keys", "surrogates"],
+)
+def test_hostile_text_is_answered_without_much_work(raw: bytes) -> None:
+    began = time.process_time()
+    with contextlib.suppress(TreeInvalid):
+        parse_tree(raw, max_bytes=262_144)
+    assert time.process_time() - began < 0.5
