@@ -1,0 +1,148 @@
+"""What routing is about: what is known of a request, the rules of the file, and whose agent answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.a2a.fault import Fault
+from gateway.principal import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the configuration something is written."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One agent behind one backend: what a request ends at.
+
+    Attributes:
+        agent: The agent's name in the file.
+        backend: Key of the backend: the agent's name, or `<agent>/<tenant>` for a `by_tenant` one.
+        url: The backend's URL as written, for explanations.
+        tenant: The tenant whose backend this is (`by_tenant`), or None.
+    """
+
+    agent: str
+    backend: str
+    url: str
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One match of one agent.
+
+    Attributes:
+        host: None for any, an exact lower-case host, or `*.suffix`.
+        path: Segments of the prefix; empty for the root.
+        conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
+        own_path: Whether the file writes a path; False for a rule found at the root for want of one.
+    """
+
+    agent: str
+    host: str | None
+    path: tuple[str, ...]
+    conditions: frozenset[tuple[object, ...]]
+    place: Place
+    own_path: bool = True
+
+    @property
+    def tenant(self) -> str | None:
+        """The A2A `tenant` that the rule asks for, or None."""
+        return next((str(condition[1]) for condition in self.conditions if condition[0] == "tenant"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRules:
+    """One agent as routing sees it.
+
+    Attributes:
+        routes: By tenant for a `by_tenant` agent; under the key None for one backend.
+        require_tenant: Whether a call without a `tenant` field is refused.
+        tenanted: Whether a path segment behind the endpoint may be a tenant although no rule asks for one.
+        public: Whether anyone may read its card (`visibility` is not `private`).
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    routes: Mapping[str | None, Route]
+    place: Place
+    require_tenant: bool = False
+    tenanted: bool = False
+    public: bool = True
+
+    @property
+    def by_tenant(self) -> bool:
+        """Whether the A2A `tenant` field picks the backend."""
+        return None not in self.routes
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one tenant may call.
+
+    Attributes:
+        agents: Names of the agents.
+        act_for: Tenants it may name in `by_tenant` agents beside itself; None for any (no `auth:` at all).
+    """
+
+    agents: frozenset[str]
+    act_for: frozenset[str] | None = frozenset()
+
+
+NOWHERE = Reach(frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """All that routing may know of a request.
+
+    Attributes:
+        host: Lower-case, without port; empty where unknown.
+        tenant: The A2A `tenant` field, or None; already checked to be one string of the grammar.
+        principal: Who calls, or None for a stranger (who can still read public cards).
+    """
+
+    path: tuple[str, ...]
+    host: str = ""
+    tenant: str | None = None
+    principal: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One rule that was looked at, and why it was taken or not."""
+
+    rule: Rule
+    taken: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a knock.
+
+    Attributes:
+        route: The agent that answers, or None.
+        fault: Why none does, as the class of the fault that the caller gets, or None.
+        rule: The rule that won, or None.
+        candidates: Every rule that was looked at; only `Table.explain` fills it.
+    """
+
+    route: Route | None
+    fault: type[Fault] | None = None
+    rule: Rule | None = None
+    candidates: tuple[Candidate, ...] = field(default=())
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing was chosen, from the closed list of reasons, or None."""
+        return None if self.fault is None else self.fault.reason
