@@ -1,0 +1,197 @@
+"""What lies behind an agent: its address, credentials, headers, card and patience."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from gateway.a2a.headers import NEVER_FORWARDED
+from gateway.config.address import is_loopback, read_url
+from gateway.config.finding import Findings
+from gateway.config.model import NAME, RESERVED, Agent, Backend, Card, Config, Timeouts, UpstreamAuth
+from gateway.config.problem import KeyPath, printable
+
+LARGEST_CARD = 256 * 1024
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BEARER = re.compile(r"[!-~]+")
+_VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
+_COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
+# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller.
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
+
+
+def check_backends(config: Config, findings: Findings) -> None:
+    """Find what is wrong behind each agent."""
+    _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name)
+        _presence(agent, at, findings)
+        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        for backend, here in backends(agent, at):
+            _backend(backend, here, findings, insecure=insecure)
+        for auth, here in _upstream_auths(agent, at):
+            _upstream_auth(auth, here, findings)
+            if agent.forward_caller and _names_credential(auth):
+                fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
+                findings.error((*at, "forward_caller"), fact, "keep one of the two")
+        for tenant, here in _upstream_tenants(agent, at):
+            if tenant in RESERVED or NAME.fullmatch(tenant) is None:
+                remedy = "write strip, keep, or a tenant: 1 to 64 characters of A-Z a-z 0-9 . _ -"
+                findings.error(here, f"{printable(tenant)!r} can be no tenant", remedy)
+        if agent.card is not None:
+            _card(agent.card, (*at, "card"), findings, insecure=insecure)
+        if agent.methods == ():
+            findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
+        _forward_headers(agent.forward_headers, (*at, "forward_headers"), findings)
+        _timeouts(agent.timeouts, (*at, "timeouts"), findings)
+
+
+def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    """The backends of an agent, with where each is written."""
+    if agent.backend is not None:
+        yield agent.backend, (*at, "backend")
+    for tenant, entry in agent.by_tenant.items():
+        yield entry.backend, (*at, "by_tenant", tenant, "backend")
+
+
+def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    if agent.backend is not None and agent.by_tenant:
+        remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
+        findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
+    if agent.backend is None and not agent.by_tenant and not findings.is_broken((*at, "backend"), (*at, "by_tenant")):
+        findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
+
+
+def _backend(backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+    allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
+    _dialled(backend.url, (*at, "url"), findings, insecure=allowed)
+    if backend.a2a_version is not None and backend.protocol is None:
+        remedy = "add `protocol: jsonrpc` or `protocol: rest`"
+        findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
+
+
+def _dialled(url: str, at: KeyPath, findings: Findings, *, insecure: bool, query: bool = False) -> None:
+    try:
+        parts = read_url(url, query=query)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"the URL {fact}", remedy)
+        return
+    if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname or ""):
+        remedy = "use https, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
+        findings.error(at, "the URL is plain http to another machine", remedy)
+
+
+# ---- credentials and headers ---------------------------------------------------------------------------------------
+
+
+def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
+    if agent.upstream_auth is not None:
+        yield agent.upstream_auth, (*at, "upstream_auth")
+    for tenant, entry in agent.by_tenant.items():
+        if entry.upstream_auth is not None:
+            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
+
+
+def _upstream_tenants(agent: Agent, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:
+    written = [(agent.upstream_tenant, (*at, "upstream_tenant"))]
+    written += [
+        (one.upstream_tenant, (*at, "by_tenant", name, "upstream_tenant")) for name, one in agent.by_tenant.items()
+    ]
+    for tenant, here in written:
+        if tenant not in (None, "strip", "keep"):
+            yield tenant, here
+
+
+def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+    if (auth.bearer is None) == (not auth.header):
+        if not findings.is_broken(at, (*at, "bearer"), (*at, "header")):
+            remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
+            findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
+        return
+    if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
+        remedy = "write the token alone, without `Bearer`, spaces or line ends"
+        findings.error((*at, "bearer"), "the token is empty or has characters that a token cannot have", remedy)
+    for name, value in auth.header.items():
+        here: KeyPath = (*at, "header", name)
+        if _TOKEN.fullmatch(name) is None:
+            findings.error_at_key(here, f"{printable(name)!r} is no header name", "write it as X-Api-Key")
+        elif _is_reserved(name) and name.lower().encode() not in _CREDENTIALS:
+            findings.error_at_key(here, f"the gateway sets {name!r} itself", "use another header for the credential")
+        elif _VALUE.fullmatch(value.get_secret_value()) is None:
+            remedy = "use visible characters, with no space at the ends and no line end"
+            findings.error(here, "the value is empty or has characters that a header cannot have", remedy)
+    lower = [name.lower() for name in auth.header]
+    if len(set(lower)) != len(lower):
+        findings.error((*at, "header"), "two names differ in case only", "keep one of them")
+
+
+def _names_credential(auth: UpstreamAuth) -> bool:
+    return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
+
+
+def _forward_headers(names: tuple[str, ...], at: KeyPath, findings: Findings) -> None:
+    for number, name in enumerate(names):
+        here: KeyPath = (*at, number)
+        if _TOKEN.fullmatch(name) is None or "_" in name:
+            remedy = "write a header name such as X-Region, without an underscore"
+            findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
+        elif name.lower() in ("authorization", "x-api-key"):
+            remedy = "remove it; `forward_caller: true` hands the caller's credential on"
+            findings.error(here, f"{name!r} carries the caller's credential", remedy)
+        elif _is_reserved(name):
+            fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
+            findings.error(here, fact, "remove it: an agent could be misled by it")
+
+
+def _is_reserved(name: str) -> bool:
+    lower = name.lower().replace("_", "-")
+    return (
+        lower.encode("ascii", "replace") in NEVER_FORWARDED
+        or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-"))
+        or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
+    )
+
+
+# ---- card and timeouts ---------------------------------------------------------------------------------------------
+
+
+def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+    if card.url is not None and card.file is not None:
+        findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
+    if card.url is not None:
+        _dialled(card.url, (*at, "url"), findings, insecure=insecure, query=True)
+    if card.file is not None:
+        _card_file(card.file, (*at, "file"), findings)
+    for key in card.set:
+        if key in _COMPUTED:
+            findings.error_at_key((*at, "set", key), f"the gateway computes `{key}` itself", "remove it")
+
+
+def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
+    path = Path(findings.marks.place(at).file).parent / file
+    try:
+        if not path.is_file():
+            findings.error(
+                at,
+                f"{printable(file)!r} is no file",
+                f"create it, or correct the path, which is relative to {path.parent}",
+            )
+            return
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST_CARD + 1)
+        if len(data) > LARGEST_CARD:
+            findings.error(at, f"the card is larger than {LARGEST_CARD // 1024} KiB", "make it smaller")
+        elif not isinstance(msgspec.json.decode(data), Mapping):
+            findings.error(at, "the card is no JSON object", "write the card as { … }")
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no JSON"
+        findings.error(at, f"the card cannot be read: {reason}", "correct the file")
+
+
+def _timeouts(timeouts: Timeouts, at: KeyPath, findings: Findings) -> None:
+    for name in timeouts.model_fields_set:
+        if getattr(timeouts, name) == 0:
+            findings.error((*at, name), "nothing can be done in no time", "write a duration above 0s")

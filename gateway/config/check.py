@@ -1,0 +1,110 @@
+"""Everything that can be said of a configuration before it is used: the one entry of `check`, `serve` and a reload."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from gateway.config.backend import check_backends
+from gateway.config.credential import check_credentials
+from gateway.config.endpoint import check_endpoints
+from gateway.config.exposure import check_exposure
+from gateway.config.finding import Findings
+from gateway.config.load import Loaded, dress, load
+from gateway.config.model import Config
+from gateway.config.problem import Problem, in_order
+from gateway.config.reach import reach
+from gateway.config.routes import rules
+from gateway.config.scalar import Value
+from gateway.config.source import Marks
+from gateway.config.tenancy import Names, check_tenancy
+from gateway.config.trial import check_tests, failed_tests
+from gateway.routing.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A configuration, and all that was found out about it.
+
+    Attributes:
+        config: The configuration, or None where there is an error.
+        problems: Errors and warnings by place, secrets masked.
+        failed: Routing tests that failed, by place; they keep nothing from being used but `check` from passing.
+        text_hash: SHA-256 over all files read, in hex.
+        files: All files read.
+    """
+
+    config: Config | None
+    problems: tuple[Problem, ...]
+    failed: tuple[Problem, ...]
+    marks: Marks
+    text_hash: str
+    files: tuple[Path, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that keep the configuration from being used."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that do not."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+
+def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, today: date | None = None) -> Examined:
+    """Read a configuration and find everything that is wrong with it; nothing of that is raised.
+
+    Args:
+        path: The main file.
+        environ: What `${VAR}` is filled in from.
+        text: What the main file says, where it is not to be read; `path` is its name then.
+        today: The day in UTC, for keys that expire; the clock's where it is left out.
+    """
+    loaded = load(path, environ, text)
+    findings = Findings(loaded.marks, loaded.broken)
+    draft = loaded.draft
+    failed: tuple[Problem, ...] = ()
+    if draft is not None:
+        _check(draft, _names(loaded.written), findings, datetime.now(UTC).date() if today is None else today)
+    found = dress(findings.problems, loaded.sources)
+    config = None if any(problem.severity == "error" for problem in found) else loaded.config
+    if config is not None:
+        table = Table.build(rules(config, loaded.marks), reach(config))
+        failed = dress(failed_tests(config, table, findings), loaded.sources)
+    return Examined(
+        config=config,
+        problems=in_order((*loaded.problems, *found), _files(loaded)),
+        failed=failed,
+        marks=loaded.marks,
+        text_hash=loaded.text_hash,
+        files=loaded.files,
+    )
+
+
+def _check(draft: Config, names: Names, findings: Findings, today: date) -> None:
+    check_exposure(draft, findings)
+    check_credentials(draft, findings, today)
+    check_tenancy(draft, names, findings)
+    check_endpoints(draft, findings)
+    check_backends(draft, findings)
+    check_tests(draft, names, findings)
+    if not names.agents and not findings.is_broken(("agents",), ("include",)):
+        findings.warning(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
+
+
+def _names(written: Mapping[str, Value]) -> Names:
+    auth = written.get("auth")
+    return Names(
+        agents=_keys(written.get("agents")),
+        tenants=_keys(written.get("tenants")),
+        keys=_keys(auth.get("api_keys") if isinstance(auth, dict) else None),
+    )
+
+
+def _keys(value: Value) -> frozenset[str]:
+    return frozenset(value) if isinstance(value, dict) else frozenset()
+
+
+def _files(loaded: Loaded) -> list[str]:
+    return [source.file for source in loaded.sources]

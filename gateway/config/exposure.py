@@ -1,0 +1,136 @@
+"""Where the gateway can be reached, and combinations of that which would open it further than its author thinks."""
+
+import ipaddress
+from pathlib import Path
+
+from gateway.config.address import Listen, is_loopback, read_listen, read_url
+from gateway.config.finding import Findings
+from gateway.config.model import Config, Gateway, Tls
+from gateway.config.problem import KeyPath, printable
+from gateway.principal import ANONYMOUS_TENANT
+
+_AT: KeyPath = ("gateway",)
+
+
+def check_exposure(config: Config, findings: Findings) -> None:
+    """Find what is wrong with the listeners and who they let in."""
+    gateway = config.gateway
+    listen = _listen(gateway.listen, (*_AT, "listen"), findings)
+    admin_at: KeyPath = (*_AT, "admin", "listen")
+    admin = _listen(gateway.admin.listen, admin_at, findings)
+    if listen is not None and admin is not None and _collide(listen, admin):
+        findings.error(admin_at, "clients are served at the same address", "choose another port")
+    if listen is not None and not listen.is_loopback:
+        _open(config, findings)
+    if admin is not None:
+        _admin(gateway, admin, findings)
+    _public_url(config, findings)
+    _anonymous(config, findings)
+    _proxies(gateway, findings)
+    if gateway.body_limit == 0:
+        findings.error((*_AT, "body_limit"), "no request would fit", "write a size above 0, such as 10MiB")
+    if gateway.tls is not None:
+        _tls(gateway.tls, findings)
+
+
+def _listen(text: str, at: KeyPath, findings: Findings) -> Listen | None:
+    try:
+        return read_listen(text)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"{printable(text)!r} {fact}", remedy)
+        return None
+
+
+def _collide(one: Listen, other: Listen) -> bool:
+    return one.port == other.port != 0 and (one.host == other.host or one.is_any or other.is_any)
+
+
+def _open(config: Config, findings: Findings) -> None:
+    """What a listener that other machines can reach needs."""
+    at: KeyPath = (*_AT, "listen")
+    if config.auth is None and not config.gateway.anonymous and not findings.is_broken(("auth",), (*_AT, "anonymous")):
+        remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
+        findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
+    if config.gateway.public_url is None and not findings.is_broken((*_AT, "public_url")):
+        remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
+        findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
+
+
+def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
+    at: KeyPath = (*_AT, "admin")
+    token = gateway.admin.token
+    if token is not None and not token.get_secret_value().strip():
+        findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
+    elif token is None and not admin.is_loopback and not findings.is_broken((*at, "token")):
+        remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
+        findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
+
+
+def _public_url(config: Config, findings: Findings) -> None:
+    url = config.gateway.public_url
+    at: KeyPath = (*_AT, "public_url")
+    if url is None:
+        if config.gateway.prefix_stripped and not findings.is_broken(at):
+            remedy = "add `public_url` with the path, or remove `prefix_stripped`"
+            findings.error_at_key((*_AT, "prefix_stripped"), "there is no path in front that could be removed", remedy)
+        return
+    try:
+        parts = read_url(url)
+    except ValueError as error:
+        fact, remedy = error.args
+        remedy = "remove it" if "user name" in fact else remedy
+        findings.error(at, f"the URL {fact}", remedy)
+        return
+    if parts.scheme == "http" and config.auth is not None and not is_loopback(parts.hostname or ""):
+        fact = "cards would send clients here with their keys and tokens over plain http"
+        findings.warning(at, fact, "write the https URL, and let the platform or `gateway.tls` end TLS")
+
+
+def _anonymous(config: Config, findings: Findings) -> None:
+    named = ANONYMOUS_TENANT in config.tenants
+    at: KeyPath = ("tenants", ANONYMOUS_TENANT)
+    if config.auth is not None and config.gateway.anonymous and not named and not findings.is_broken(at):
+        remedy = f"add `tenants.{ANONYMOUS_TENANT}.agents: […]`, or remove `anonymous`"
+        fact = f"callers without a credential reach no agent: there is no `tenants.{ANONYMOUS_TENANT}`"
+        findings.warning((*_AT, "anonymous"), fact, remedy)
+    if config.auth is not None and not config.gateway.anonymous and named:
+        remedy = "write `gateway.anonymous: true`, or remove the tenant"
+        findings.warning(at, "callers without a credential are refused before this counts", remedy)
+    for name in (ANONYMOUS_TENANT, "*"):
+        if name in config.tenants and config.tenants[name].act_for and config.auth is not None:
+            who = "callers without a credential" if name == ANONYMOUS_TENANT else "tenants that nobody named"
+            findings.error(("tenants", name, "act_for"), f"{who} would act for others", "remove `act_for`")
+    everyone = config.tenants.get("*")
+    if everyone is not None and everyone.agents is not None and "*" in everyone.agents:
+        fact = "whoever signs in reaches every agent, also those that are added later"
+        findings.warning(("tenants", "*"), fact, "list the agents that are for everyone")
+
+
+def _proxies(gateway: Gateway, findings: Findings) -> None:
+    for number, text in enumerate(gateway.trusted_proxies):
+        at: KeyPath = (*_AT, "trusted_proxies", number)
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError:
+            remedy = "write an address or a network without host bits, such as 10.0.0.0/8 or 192.0.2.7"
+            findings.error(at, f"{printable(text)!r} is no network", remedy)
+            continue
+        if network.prefixlen == 0:
+            findings.error(
+                at, "everyone could say who they are by X-Forwarded-For", "name the networks of your proxies"
+            )
+
+
+def _tls(tls: Tls, findings: Findings) -> None:
+    for name in ("cert", "key"):
+        at: KeyPath = (*_AT, "tls", name)
+        file = getattr(tls, name)
+        path = Path(findings.marks.place(at).file).parent / file
+        try:
+            with path.open("rb") as stream:
+                if not stream.read(64):
+                    findings.error(at, f"{printable(file)!r} is empty", "name a PEM file")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "its name is malformed"
+            findings.error(at, f"{printable(file)!r} cannot be read: {reason}", f"it is relative to {path.parent}")

@@ -1,0 +1,439 @@
+"""The configuration format: one class per mapping of the file, and the class is the schema.
+
+The description of a field is the manual of its key. Short forms are widened before validation (`Agent` takes a bare
+URL, `tenants.X` a bare list, and so on), so that the rest of the program sees one form only. A key that belongs to
+the format but is not built yet stands in `unbuilt.UNBUILT`, never in a class: it is refused with that reason.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, field_validator, model_validator
+
+from gateway.config import value as values
+from gateway.config.value import (
+    A2aVersion,
+    Callable,
+    ClaimValue,
+    Count,
+    Day,
+    Duration,
+    Flag,
+    Name,
+    Names,
+    OneOrMany,
+    Sha256s,
+    Size,
+    Strings,
+    TenantName,
+    TenantNames,
+    read_flag,
+)
+
+NAME = values.NAME
+RESERVED = values.RESERVED
+
+
+class Part(BaseModel):
+    """A mapping of the file: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+
+
+# ---- gateway -------------------------------------------------------------------------------------------------------
+
+
+class Tls(Part):
+    """The listener's certificate."""
+
+    cert: str
+    """PEM file with the certificate chain, relative to this file."""
+    key: str
+    """PEM file with the private key, relative to this file."""
+
+
+class Admin(Part):
+    """The listener for operators: metrics, health, routes."""
+
+    listen: str = "127.0.0.1:9090"
+    """Address and port; port 0 lets the system pick."""
+    token: SecretStr | None = None
+    """Bearer token that every admin request but health must show; required where the address is not loopback."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"listen": value} if isinstance(value, str) else value
+
+
+class Drain(Part):
+    """How the gateway stops: ready goes false, `delay` passes, accepting stops, open calls get `timeout`."""
+
+    delay: Duration | None = None
+    """Time between not being ready and not accepting, for balancers to notice; 5s, or 0s on a loopback listener."""
+    timeout: Duration = 25.0
+    """Time that open calls and streams get to end by themselves."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"timeout": value} if isinstance(value, str) else value
+
+
+class Gateway(Part):
+    """The gateway itself."""
+
+    public_url: str | None = None
+    """What cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
+    prefix_stripped: Flag = False
+    """Whether something in front already removed the path of `public_url` from incoming requests."""
+    listen: str = "127.0.0.1:8080"
+    """Address and port for clients; port 0 lets the system pick."""
+    admin: Admin = Admin()
+    """The listener for operators; never on the clients' port."""
+    anonymous: Flag = False
+    """Whether callers without a credential are served, as the tenant `anonymous`."""
+    trusted_proxies: Strings = ()
+    """Networks whose X-Forwarded-For is believed."""
+    body_limit: Size = 10 * 1024 * 1024
+    """Longest request body."""
+    drain: Drain = Drain()
+    """How it stops."""
+    tls: Tls | None = None
+    """The certificate, where the gateway itself ends TLS."""
+
+
+# ---- auth ----------------------------------------------------------------------------------------------------------
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+
+class Issuer(Part):
+    """Who may issue tokens, and what a token of theirs must say."""
+
+    issuer: str
+    """The exact `iss` of its tokens."""
+    audience: Strings
+    """One of these must be in `aud`."""
+    jwks: str | None = None
+    """URL of its key set; found by OIDC discovery where it is left out."""
+    algorithms: tuple[Literal[ALGORITHMS], ...] = ("RS256", "ES256")  # type: ignore[valid-type]  # a tuple is a list of literals
+    """Signature algorithms that are accepted; asymmetric ones only."""
+    tenant_claim: str | None = None
+    """The claim that names the tenant; its value must be one string."""
+    tenant: Name | None = None
+    """The tenant of every token of this issuer, instead of a claim."""
+    leeway: Duration = 30.0
+    """Clock difference that `exp` and `nbf` forgive, at most 30s."""
+
+
+class ApiKey(Part):
+    """A key, stored as its SHA-256 only."""
+
+    sha256: Sha256s
+    """One hash, or two while a key is being replaced; 64 hex digits each, an empty one is left out."""
+    tenant: Name
+    """The tenant that calls with this key."""
+    agents: Strings | None = None
+    """Agents that this key reaches at most, whatever its tenant may."""
+    expires: Day | None = None
+    """Last day on which the key is good (UTC)."""
+
+
+class Auth(Part):
+    """Who may call. Without it the gateway serves anonymous callers, on loopback only."""
+
+    issuers: dict[Name, Issuer] = {}
+    """Who may issue tokens, by a name for logs and metrics."""
+    api_keys: dict[Name, ApiKey] = {}
+    """Keys by name; `a2a-gateway key new NAME` makes one."""
+
+
+# ---- tenants and agents --------------------------------------------------------------------------------------------
+
+
+class Tenant(Part):
+    """One of the operator's customers or teams; `*` is any that is not named."""
+
+    agents: Strings | None = None
+    """Agents it may call; `["*"]` is all of them. Left out: only those whose `allow` names it."""
+    act_for: Names = ()
+    """Tenants that it may name in `by_tenant` agents, beside itself."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        if value is None:
+            return {}
+        return {"agents": value} if isinstance(value, str | list) else value
+
+
+class Match(Part):
+    """Where an agent is found; all keys that are written must hold."""
+
+    host: str | None = None
+    """Host of the request: exact, or `*.example.com`."""
+    path: str | None = None
+    """Path prefix in whole segments."""
+    key: str | None = None
+    """Name of the API key that the caller shows."""
+    claim: dict[str, ClaimValue] = {}
+    """Claims of the verified token: equal, or a member of a list (or of the words of `scope`)."""
+    tenant: Name | None = None
+    """The A2A `tenant` field."""
+
+
+class UpstreamAuth(Part):
+    """How the gateway shows itself to the agent."""
+
+    bearer: SecretStr | None = None
+    """Sent as `Authorization: Bearer …`."""
+    header: dict[str, SecretStr] = {}
+    """Headers by name, such as `{X-Api-Key: …}`."""
+
+    @field_validator("header", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if isinstance(value, dict) and set(value) == {"name", "value"}:
+            return {value["name"]: value["value"]}
+        return value
+
+
+class Backend(Part):
+    """An agent's address, and how it speaks where its card does not say or is not to be asked."""
+
+    url: str
+    """http or https URL."""
+    protocol: Literal["jsonrpc", "rest"] | None = None
+    """The binding it speaks, whatever its card says."""
+    a2a_version: A2aVersion | None = None
+    """The version it speaks, whatever its card says; needs `protocol`."""
+    allow_insecure: Flag | None = None
+    """Whether plain http to a host that is not loopback is accepted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"url": value} if isinstance(value, str) else value
+
+
+class Timeouts(Part):
+    """How long an agent may take."""
+
+    connect: Duration | None = None
+    """Until the connection stands, TLS included; 3s."""
+    first_byte: Duration | None = None
+    """From the end of the request to the first byte of the answer; 30s."""
+    send: Duration | None = None
+    """The same for SendMessage and SendStreamingMessage: sends block until the task rests; 10m."""
+    stream_idle: Duration | None = None
+    """Silence on a stream, comments included; 10m."""
+    total: Duration | None = None
+    """A whole unary call; 15m."""
+
+
+DEFAULT_TIMEOUTS = Timeouts.model_validate(
+    {"connect": "3s", "first_byte": "30s", "send": "10m", "stream_idle": "10m", "total": "15m"}
+)
+
+
+class Card(Part):
+    """Where an agent's card comes from, and what the operator sets in it."""
+
+    url: str | None = None
+    """Fetched from here instead of the backend's well-known path."""
+    file: str | None = None
+    """Read from this JSON file, relative to this one, instead of being fetched."""
+    set: dict[str, Any] = {}
+    """Fields that win over the card's own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"url": value} if value.startswith(("http://", "https://")) else {"file": value}
+        return value
+
+
+Isolation = Literal["tenant", "none"]
+Visibility = Literal["listed", "unlisted", "private"]
+
+
+class ByTenant(Part):
+    """One tenant's own backend of an agent."""
+
+    backend: Backend
+    """Its address."""
+    upstream_auth: UpstreamAuth | None = None
+    """The credential that this backend gets, instead of the agent's."""
+    upstream_tenant: str | None = None
+    """The `tenant` field that this backend gets, instead of the agent's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"backend": value} if isinstance(value, str) else value
+
+
+class Agent(Part):
+    """One agent: where clients find it, and where it is."""
+
+    backend: Backend | None = None
+    """Its address; left out where `by_tenant` has one per tenant."""
+    match: Annotated[tuple[Match, ...], OneOrMany()] = ()
+    """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
+    by_tenant: dict[Name, ByTenant] = {}
+    """Backends by the A2A `tenant` field."""
+    allow_insecure: Flag | None = None
+    """Whether plain http to backends that are not on loopback is accepted."""
+    allow: TenantNames | None = None
+    """Tenants that may call it; the other way round of `tenants.X.agents`."""
+    methods: tuple[Callable, ...] | None = None
+    """Operations it answers, by their 1.0 names; all of them where it is left out."""
+    upstream_auth: UpstreamAuth | None = None
+    """The credential that the agent gets."""
+    upstream_tenant: str | None = None
+    """`strip`, `keep` or a value: the `tenant` field that the agent receives."""
+    require_tenant: Flag = False
+    """Whether calls without a `tenant` field are refused."""
+    card: Card | None = None
+    """Where its card comes from, a URL or a file; its own well-known path where it is left out."""
+    visibility: Visibility = "listed"
+    """`private`: only callers that may use it see its card; `unlisted`: it is left out of the catalog."""
+    forward_caller: Flag = False
+    """Whether the caller's own credential goes to the agent."""
+    forward_headers: Strings = ()
+    """Names of client headers that go to the agent beside those of A2A, tracing and content."""
+    timeouts: Timeouts = Timeouts()
+    """How long it may take, where that differs from `defaults`."""
+    isolation: Isolation | None = None
+    """Whose tasks a caller may touch: its tenant's, or with `none` anyone's whose id it knows."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"backend": value} if isinstance(value, str) else value
+
+
+class Defaults(Part):
+    """What holds for every agent that does not say otherwise."""
+
+    allow_insecure: Flag = False
+    """Plain http to backends that are not on loopback."""
+    timeouts: Timeouts = Timeouts()
+    """How long an agent may take."""
+    isolation: Isolation = "tenant"
+    """Whose tasks a caller may touch. An agent that several tenants may call has to say `none` for now."""
+
+
+# ---- observe and tests ---------------------------------------------------------------------------------------------
+
+
+class Log(Part):
+    """The access log on standard output and the gateway's own log on standard error."""
+
+    format: Literal["json", "text"] = "json"
+    """One JSON object a line, or text for people."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe that the gateway's own log tells."""
+    payloads: Annotated[Literal[False], BeforeValidator(read_flag)] = False
+    """Message contents are never logged; only `false` is accepted."""
+
+
+class Metrics(Part):
+    """Labels of the metrics."""
+
+    tenant_label: Flag = True
+    """Whether `tenant_requests_total` carries the tenant's name."""
+    max_tenants: Count = 200
+    """Most tenants with a label of their own; the rest is `other`."""
+
+
+class Observe(Part):
+    """Logs and metrics."""
+
+    log: Log = Log()
+    """The access log and the gateway's own."""
+    metrics: Metrics = Metrics()
+    """What Prometheus reads on the admin listener."""
+
+
+class TestRequest(Part):
+    """A request as far as routing looks at it."""
+
+    __test__ = False
+
+    method: str = "POST"
+    """The HTTP method."""
+    path: str
+    """The path, with that of `public_url` in front."""
+    tenant: str | None = None
+    """The A2A `tenant` field."""
+    host: str | None = None
+    """The host that the client names."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"path": value} if isinstance(value, str) else value
+
+
+class Expect(Part):
+    """What routing must say: the agent, its backend, or the reason of a refusal."""
+
+    agent: str | None = None
+    """The agent that answers."""
+    backend: str | None = None
+    """The URL of the backend that answers."""
+    reason: str | None = None
+    """Why nothing answers: one word of the closed list, such as no_route."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"agent": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.agent is None and self.backend is None and self.reason is None:
+            raise ValueError("expects nothing", "expect an agent, a backend or a reason")
+        return self
+
+
+class RouteTest(Part):
+    """A routing test that travels with the configuration; `check` runs it."""
+
+    name: str
+    """What must hold, in words."""
+    tenant: str | None = None
+    """The caller's tenant; a caller without a credential where neither this nor `key` is written."""
+    key: str | None = None
+    """The API key that the caller shows."""
+    claim: dict[str, Any] = {}
+    """Claims of the caller's token."""
+    request: TestRequest
+    """What the caller sends."""
+    expect: Expect
+    """What must come of it."""
+
+
+class Config(Part):
+    """The whole file."""
+
+    version: Literal[1]
+    """Version of this format."""
+    include: Strings = ()
+    """Glob patterns of files with more `agents:`, relative to this one."""
+    gateway: Gateway = Gateway()
+    """The gateway itself: where it listens, and who it is to clients."""
+    auth: Auth | None = None
+    """Who may call; without it callers are anonymous, which is for loopback only."""
+    tenants: dict[TenantName, Tenant] = {}
+    """Customers or teams and what they may call; `*` is whoever signs in and is not named."""
+    defaults: Defaults = Defaults()
+    """What holds for every agent that does not say otherwise."""
+    agents: dict[Name, Agent] = {}
+    """The agents by name; two lines are a complete one: https://…/<name>."""
+    observe: Observe = Observe()
+    """Logs and metrics."""
+    tests: tuple[RouteTest, ...] = ()
+    """Routing tests: `a2a-gateway check` runs them."""

@@ -1,0 +1,144 @@
+"""A problem of the configuration: a place, a fact and a remedy, and how people and machines read it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.routing.route import Place
+
+KeyPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value, such as `("agents", "billing", "match", 0, "path")`."""
+
+Severity = Literal["error", "warning"]
+
+_WIDEST = 110
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the file that is wrong, or that the operator should know.
+
+    Attributes:
+        path: Where in the document; empty for the file as a whole.
+        fact: What is the case.
+        remedy: What would be right.
+        severity: An `error` keeps the configuration from being used, a `warning` does not.
+        quote: The source line, secrets masked; empty where there is none.
+        caret: The problem's column in the quote.
+    """
+
+    place: Place
+    path: KeyPath
+    fact: str
+    remedy: str
+    severity: Severity = "error"
+    quote: str = ""
+    caret: int = 1
+
+    def as_text(self) -> str:
+        """The problem for people: place, path and fact; the source line with a caret; the remedy."""
+        word = "" if self.severity == "error" else "warning: "
+        name = f"{spell(self.path)}: " if self.path else ""
+        lines = [f"{self.place.file}:{self.place.line}:{self.place.column}  {word}{name}{self.fact}"]
+        if self.quote.strip():
+            quote, column = _window(self.quote, self.caret)
+            lines += [f"    {quote}", "    " + " " * (column - 1) + "^"]
+        if self.remedy:
+            lines.append(f"    → {self.remedy}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, str | int]:
+        """The problem for programs."""
+        return {
+            "file": self.place.file,
+            "line": self.place.line,
+            "column": self.place.column,
+            "path": spell(self.path),
+            "severity": self.severity,
+            "message": self.fact,
+            "remedy": self.remedy,
+        }
+
+    def as_github(self) -> str:
+        """The problem as a workflow command, which GitHub shows beside the line."""
+        name = f"{spell(self.path)}: " if self.path else ""
+        text = f"{name}{self.fact}" + (f" → {self.remedy}" if self.remedy else "")
+        where = f"file={_property(self.place.file)},line={self.place.line},col={self.place.column}"
+        return f"::{self.severity} {where}::{_data(text)}"
+
+
+def as_text(problems: Iterable[Problem]) -> str:
+    """All problems for people, an empty line between two."""
+    return "\n\n".join(problem.as_text() for problem in problems)
+
+
+def as_json(problems: Iterable[Problem]) -> list[dict[str, str | int]]:
+    """All problems for programs."""
+    return [problem.as_json() for problem in problems]
+
+
+def as_github(problems: Iterable[Problem]) -> str:
+    """All problems as workflow commands, one a line."""
+    return "\n".join(problem.as_github() for problem in problems)
+
+
+def in_order(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:
+    """The problems by place: the files in the order they were read, then line and column; each is told once."""
+    rank = {file: number for number, file in enumerate(files)}
+    once = dict.fromkeys(problems)
+    return tuple(
+        sorted(once, key=lambda one: (rank.get(one.place.file, len(rank)), one.place.line, one.place.column, one.fact))
+    )
+
+
+def spell(path: KeyPath) -> str:
+    """A path as the operator would say it: `agents.billing.match[0].path`; odd keys in quotes."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _BARE.fullmatch(step) is not None and not is_odd(step):
+            text += f".{step}" if text else step
+        else:
+            text += ("." if text else "") + f'"{spell_key(step)}"'
+    return text
+
+
+def spell_key(key: str) -> str:
+    """A key as a message shows it; one that can be no name is left out, for it may be a secret in a wrong place."""
+    return "…" if is_odd(key) else printable(key)
+
+
+def is_odd(key: str) -> bool:
+    """Whether a key is too long for what it is."""
+    return len(key) > (64 if _BARE.fullmatch(key) is not None else 20)
+
+
+def printable(text: str) -> str:
+    """Text that cannot move the cursor, colour the terminal or break the line; at most 200 characters of it."""
+    safe = "".join(character if character.isprintable() else "�" for character in text[:200])
+    return safe if len(text) <= 200 else safe + "…"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """The part of a line that is shown, and the caret's column in it; one character wide each."""
+    flat = "".join(character if character.isprintable() else " " for character in line)
+    column = min(max(column, 1), len(flat) + 1)
+    kept = flat.lstrip(" ")
+    indent = min(len(flat) - len(kept), column - 1)
+    flat, column = flat[indent:].rstrip(), column - indent
+    if len(flat) <= _WIDEST:
+        return flat, column
+    start = max(0, min(column - 1 - _WIDEST // 2, len(flat) - _WIDEST))
+    head, tail = "…" if start else "", "…" if start + _WIDEST < len(flat) else ""
+    return head + flat[start : start + _WIDEST] + tail, column - start + len(head)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,61 @@
+"""The routing rules that a configuration means."""
+
+from collections.abc import Iterator
+
+from gateway.config.model import Agent, Config, Match
+from gateway.config.problem import KeyPath
+from gateway.config.source import Marks
+from gateway.routing.route import AgentRules, Route, Rule
+from gateway.routing.table import claim_condition, path_segments
+
+
+def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:
+    """The rules of every agent, each with its place in the file."""
+    return tuple(agent_rules(name, agent, marks) for name, agent in config.agents.items())
+
+
+def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
+    """The rules of one agent: where no match is written, it is found at `/<name>`."""
+    at: KeyPath = ("agents", name)
+    return AgentRules(
+        name=name,
+        rules=tuple(_rules(name, agent, marks)),
+        routes=_routes(name, agent),
+        place=marks.key(at),
+        require_tenant=agent.require_tenant,
+        tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
+        public=agent.visibility != "private",
+    )
+
+
+def conditions(match: Match) -> frozenset[tuple[object, ...]]:
+    """What a match asks for beside host and path."""
+    found: list[tuple[object, ...]] = [claim_condition(name, value) for name, value in match.claim.items()]
+    if match.key is not None:
+        found.append(("key", match.key))
+    if match.tenant is not None:
+        found.append(("tenant", match.tenant))
+    return frozenset(found)
+
+
+def _rules(name: str, agent: Agent, marks: Marks) -> Iterator[Rule]:
+    if not agent.match:
+        yield Rule(name, None, (name,), frozenset(), marks.key(("agents", name)))
+    for number, match in enumerate(agent.match):
+        yield Rule(
+            agent=name,
+            host=match.host,
+            path=() if match.path is None else path_segments(match.path),
+            conditions=conditions(match),
+            place=marks.place(("agents", name, "match", number)),
+            own_path=match.path is not None,
+        )
+
+
+def _routes(name: str, agent: Agent) -> dict[str | None, Route]:
+    found: dict[str | None, Route] = {
+        tenant: Route(name, f"{name}/{tenant}", entry.backend.url, tenant) for tenant, entry in agent.by_tenant.items()
+    }
+    if agent.backend is not None:
+        found[None] = Route(name, name, agent.backend.url)
+    return found

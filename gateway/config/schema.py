@@ -1,0 +1,88 @@
+"""The JSON Schema of the format, made from the models: editors complete keys by it and flag unknown ones.
+
+It says what a file may look like before references are filled in: short forms are accepted, and `${…}` where the
+model wants a number, a boolean or one of some words. What is not built yet is not in it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.config.model import (
+    Admin,
+    Agent,
+    Backend,
+    ByTenant,
+    Card,
+    Config,
+    Drain,
+    Expect,
+    Part,
+    Tenant,
+    TestRequest,
+)
+
+Schema = dict[str, Any]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE: Schema = {"type": "string", "pattern": r"\$\{"}
+_TEXT: Schema = {"type": "string"}
+
+_SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
+    Admin: ({"type": "string", "description": "Address and port."},),
+    Agent: ({"type": "string", "description": "The URL of its backend."},),
+    Backend: ({"type": "string", "description": "Its URL."},),
+    ByTenant: ({"type": "string", "description": "The URL of the tenant's backend."},),
+    Card: ({"type": "string", "description": "A URL, or a file."},),
+    Drain: ({"type": "string", "description": "How long open calls and streams get."},),
+    Expect: ({"type": "string", "description": "The agent that answers."},),
+    Tenant: (
+        {"type": "array", "items": _TEXT, "description": "The agents it may call."},
+        {"type": "string", "description": "The one agent it may call."},
+        {"type": "null", "description": "It may call the agents whose `allow` names it."},
+    ),
+    TestRequest: ({"type": "string", "description": "The path of a POST."},),
+}
+"""How a mapping may be written short; the models widen these."""
+
+
+def schema() -> Schema:
+    """The schema of a configuration file (JSON Schema, draft 2020-12)."""
+    made = Config.model_json_schema()
+    definitions = {name: _clean(definition) for name, definition in made.pop("$defs").items()}
+    for part, short in _SHORT.items():
+        whole = definitions[part.__name__]
+        told = whole.pop("description", "")
+        definitions[part.__name__] = {"description": told, "anyOf": [whole, *short]}
+    return {
+        "$schema": _DRAFT,
+        "title": "Configuration of the A2A gateway",
+        **_clean(made),
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _clean(node: Schema) -> Schema:
+    """A schema without titles, nulls and formats, and with references where text is not what is wanted."""
+    kept = {key: value for key, value in node.items() if key not in ("title", "format", "writeOnly")}
+    if kept.get("default", ...) in (None, {}, []) or isinstance(kept.get("default"), dict):
+        del kept["default"]
+    for key in ("properties", "patternProperties"):
+        if key in kept:
+            kept[key] = {name: _clean(below) for name, below in kept[key].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = _clean(kept[key])
+    if "anyOf" in kept:
+        choices = [_clean(one) for one in kept.pop("anyOf") if one != {"type": "null"}]
+        flat = [choice for one in choices for choice in (one["anyOf"] if set(one) == {"anyOf"} else [one])]
+        once = [one for number, one in enumerate(flat) if one not in flat[:number]]
+        kept = {**once[0], **kept} if len(once) == 1 else {**kept, "anyOf": once}
+    return _with_reference(kept)
+
+
+def _with_reference(node: Schema) -> Schema:
+    closed = "enum" in node or (node.get("type") in ("boolean", "integer") and "const" not in node)
+    if not closed:
+        return node
+    outer: Schema = {key: node.pop(key) for key in ("description", "default") if key in node}
+    return {**outer, "anyOf": [node, _REFERENCE]}

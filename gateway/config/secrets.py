@@ -1,0 +1,276 @@
+"""What of a configuration may be shown: `${…}` comes from elsewhere, and secrets never leave by a message.
+
+`Interpolation` puts in what the environment and files say. `is_secret` knows the paths whose values are credentials
+(hashes of keys count: a weak key can be found from its hash). `Masks` hides them in everything that is printed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.config.model import Part
+from gateway.config.problem import KeyPath
+from gateway.config.unbuilt import UNBUILT_KEYS
+
+MASK = "***"
+_LONGEST_WORD = 20
+_LARGEST_FILE = 256 * 1024
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:[^{}]*)\}")
+_USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+_KEY_LINE = re.compile(r"""(?<![^\s{,\[])["']?(?P<key>[A-Za-z0-9_*.-]+)["']?\s*:\s*(?=[^\s#])""")
+_GIVEN = re.compile(r"[A-Za-z0-9._*:/-]{1,64}")
+_COMMENT = re.compile(r"(?:^|\s)#")
+_BLOCK_KEY = re.compile(r"""[\s-]*["']?([A-Za-z0-9_*.-]+)["']?\s*:(?:\s|$)""")
+_SECRET_NAME = re.compile(
+    r"sha256|token|secret|passw|passphrase|bearer|credential|api_?key|private|authorization|cookie|hmac|jwt",
+    re.IGNORECASE,
+)
+_PLAIN_AUTH = frozenset(
+    {"issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant", "leeway", "agents", "expires"}
+)
+"""Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
+_PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
+_PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
+_KEYS = frozenset(name for part in Part.__subclasses__() for name in part.model_fields)
+_HEADERS = frozenset({"upstream_auth", "header", "headers"})
+
+
+class Interpolation:
+    """Fills `${VAR}`, `${VAR:-default}` and `${file:PATH}` in; `$${` stands for `${` itself.
+
+    What is filled in is never read as YAML, nor for further references.
+
+    Args:
+        environ: The environment.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.files: dict[Path, bytes] = {}
+
+    def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
+        """The text with every reference replaced, and what could not be: pairs of a fact and a remedy.
+
+        Args:
+            folder: What the paths of `${file:…}` are relative to.
+        """
+        faults: list[tuple[str, str]] = []
+
+        def replace(found: re.Match[str]) -> str:
+            if found[0] == "$${":
+                return "${"
+            if found[1] is None:
+                faults.append(
+                    ("a ${ has no }", "close it, write a reference without { inside, or write $${ for the text itself")
+                )
+                return ""
+            return self._value(found[1], folder, faults)
+
+        return _REFERENCE.sub(replace, text), faults
+
+    def _value(self, reference: str, folder: Path, faults: list[tuple[str, str]]) -> str:
+        if reference.startswith("file:"):
+            return self._file(reference[5:], folder, faults)
+        found = _VARIABLE.fullmatch(reference)
+        if found is None:
+            faults.append(
+                (
+                    f"${{{reference}}} is no reference",
+                    "write ${NAME}, ${NAME:-default}, ${file:PATH}, or $${ for the text itself",
+                )
+            )
+            return ""
+        name, default = found[1], found[2]
+        value = self._environ.get(name)
+        if default is not None:
+            return value or default
+        if value is None:
+            faults.append(
+                (f"the environment variable {name} is not set", f"set {name}, or give a default: ${{{name}:-…}}")
+            )
+            return ""
+        return value
+
+    def _file(self, written: str, folder: Path, faults: list[tuple[str, str]]) -> str:
+        try:
+            path = folder / written
+            data = self.files.get(path)
+            if data is None:
+                if not path.is_file():
+                    faults.append(
+                        (f"{written!r} is no file", f"create it, or correct the path, which is relative to {folder}")
+                    )
+                    return ""
+                with path.open("rb") as stream:
+                    data = stream.read(_LARGEST_FILE + 1)
+                self.files[path] = data
+        except (OSError, ValueError) as error:
+            faults.append((f"{written!r} cannot be read: {_reason(error)}", "let the gateway's user read it"))
+            return ""
+        if len(data) > _LARGEST_FILE:
+            faults.append(
+                (f"{written!r} is larger than {_LARGEST_FILE // 1024} KiB", "name a file that holds one value")
+            )
+            return ""
+        try:
+            return data.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            faults.append((f"{written!r} is not UTF-8", "name a text file"))
+            return ""
+
+
+def is_secret(path: KeyPath) -> bool:
+    """Whether a value at this path is a credential, or stands where one may have been pasted."""
+    names = [step for step in path if isinstance(step, str)]
+    if not names:
+        return False
+    if names[0] == "auth":
+        return len(names) < 4 or names[3] not in _PLAIN_AUTH
+    telling = _telling(names)
+    if telling[-2:] in _PLAIN_OAUTH:
+        return False
+    if any(name in _HEADERS for name in telling):
+        return True
+    return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in telling)
+
+
+def is_unknown(path: KeyPath) -> bool:
+    """Whether a value stands below a key that is not of the format: it may be a misspelt `token`."""
+    names = [step for step in path if isinstance(step, str)]
+    for name in _telling(names) if names else ():
+        if name in UNBUILT_KEYS or name == "set":
+            return False
+        if name not in _KEYS:
+            return True
+    return False
+
+
+def is_reference(text: str) -> bool:
+    """Whether the text is one reference without a default, which may be shown as it is written."""
+    return _ONLY_REFERENCE.fullmatch(text) is not None
+
+
+def _telling(names: Sequence[str]) -> list[str]:
+    """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
+    given = {1} if names[0] in ("agents", "tenants") else set()
+    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim")}
+    return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of one line: columns from 1, the end not included."""
+
+    line: int
+    start: int
+    end: int
+
+
+class Masks:
+    """Hides secrets in source lines and messages.
+
+    Args:
+        written: What the file writes for each value that came by a reference.
+        secret: Values of secret paths, whatever they came by.
+    """
+
+    def __init__(self, written: Mapping[str, str], secret: Mapping[str, str]) -> None:
+        # Longest first, so that a value that contains another is hidden whole.
+        self._anywhere = sorted(((value, shown) for value, shown in secret.items() if len(value) > 3), key=_by_length)
+        self._quoted = [(f"'{value}'", f"'{shown}'") for value, shown in written.items() if value]
+
+    def clean(self, text: str) -> str:
+        """A message without secrets; values that came by a reference are shown as the file writes them."""
+        for value, shown in (*self._anywhere, *self._quoted):
+            if value in text:
+                text = text.replace(value, shown)
+        return _USERINFO.sub(f"{MASK}@", text)
+
+
+def quote(line: str, column: int, spans: Sequence[Span]) -> tuple[str, int]:
+    """A source line with the spans and URL userinfo masked and without its comment, and where the column went."""
+    line = _without_comment(line)
+    pieces = {(span.start - 1, span.end - 1) for span in spans}
+    pieces |= {(found.start(), found.end() - 1) for found in _USERINFO.finditer(line)}
+    shown, caret, end = "", column, 0
+    for start, stop in sorted(pieces):
+        if start < end or start >= len(line):
+            continue
+        shown += line[end:start] + MASK
+        if column > stop:
+            caret += len(MASK) - (stop - start)
+        elif column - 1 > start:
+            caret -= column - 1 - start
+        end = stop
+    return shown + line[end:], caret
+
+
+def _without_comment(line: str) -> str:
+    # An old key may be kept in a comment.
+    for found in _COMMENT.finditer(line):
+        before = line[: found.start()]
+        if before.count('"') % 2 == 0 and before.count("'") % 2 == 0:
+            return before
+    return line
+
+
+def guess(lines: Sequence[str], number: int) -> list[Span]:
+    """What may be secret on a line of a text that is no YAML, judged by names and indentation.
+
+    Args:
+        number: Of the line, from 1.
+    """
+    line = lines[number - 1]
+    whole = [Span(number, len(line) - len(line.lstrip()) + 1, len(line) + 1)]
+    if _is_inside_braces(lines[: number - 1]):
+        # Indentation means nothing there.
+        return whole
+    ancestors = _ancestors(lines, number)
+    below = is_secret(tuple(ancestors)) if ancestors else False
+    spans = []
+    first = _KEY_LINE.search(line)
+    if first is not None and line[: first.start()].strip(" \t-"):
+        # Something stands before the key, so that it may not be where it belongs.
+        return whole
+    for found in _KEY_LINE.finditer(line):
+        key = found["key"]
+        path = (*ancestors, key)
+        if is_secret(path) or is_unknown(path) or (_SECRET_NAME.search(key) is not None and key not in _PLAIN_NAMES):
+            spans.append(Span(number, found.end() + 1, len(line) + 1))
+            break
+    # What stands without a key may have lost it; a word or two can be shown.
+    hidden = below or len(line.strip()) > _LONGEST_WORD
+    if not spans and hidden and _KEY_LINE.search(line) is None and _BLOCK_KEY.match(line) is None:
+        return whole
+    return spans
+
+
+def _is_inside_braces(lines: Sequence[str]) -> bool:
+    opened = sum(line.count("{") + line.count("[") for line in lines)
+    return opened > sum(line.count("}") + line.count("]") for line in lines)
+
+
+def _ancestors(lines: Sequence[str], number: int) -> list[str]:
+    """Keys of the block mappings that a line stands in, outermost first, by indentation alone."""
+    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip(" \t-"))
+    found: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        here = len(line) - len(line.lstrip(" \t-"))
+        key = _BLOCK_KEY.match(line)
+        if here < indent and key is not None:
+            found.append(key[1])
+            indent = here
+        if indent == 0:
+            break
+    return found[::-1]
+
+
+def _by_length(pair: tuple[str, str]) -> int:
+    return -len(pair[0])
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or "it cannot be opened") if isinstance(error, OSError) else "the path is malformed"

@@ -1,0 +1,216 @@
+"""Tenants: names that must exist, both sides of what they may call, and whose tasks lie together behind one backend."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from gateway.config.address import same_place
+from gateway.config.backend import backends
+from gateway.config.finding import Findings
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath
+from gateway.config.reach import EVERYONE, lets_in, reach
+from gateway.config.unbuilt import PLACEHOLDER
+from gateway.principal import ANONYMOUS_TENANT
+from gateway.routing.route import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the file names, broken entries too, so that a mistake in one place is no unknown name in another."""
+
+    agents: Collection[str]
+    tenants: Collection[str]
+    keys: Collection[str]
+
+
+def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
+    """Find what is wrong between tenants, keys and agents."""
+    _tenant_names(config, names, findings)
+    _agent_names(config, names, findings)
+    reached = reach(config)
+    _matched_keys(config, names, reached, findings)
+    _agreement(config, findings)
+    _unreached(config, names, reached, findings)
+    _isolation(config, names, reached, findings)
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
+    auth = config.auth
+    signed_in: dict[KeyPath, str | None] = {}
+    if auth is not None:
+        signed_in |= {("auth", "api_keys", name, "tenant"): key.tenant for name, key in auth.api_keys.items()}
+        signed_in |= {("auth", "issuers", name, "tenant"): issuer.tenant for name, issuer in auth.issuers.items()}
+    for at, tenant in signed_in.items():
+        if tenant is not None and tenant != ANONYMOUS_TENANT:
+            findings.known(at, tenant, names.tenants, "tenant")
+    for name, entry in config.tenants.items():
+        for number, other in enumerate(entry.act_for):
+            findings.known(("tenants", name, "act_for", number), other, names.tenants, "tenant")
+    # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
+    closed = auth is not None or bool(names.tenants)
+    for name, agent in config.agents.items():
+        for number, other in enumerate(agent.allow or ()):
+            if other not in (EVERYONE, ANONYMOUS_TENANT):
+                findings.known(("agents", name, "allow", number), other, names.tenants, "tenant")
+        for other in agent.by_tenant if closed else ():
+            findings.known_key(("agents", name, "by_tenant", other), other, names.tenants, "tenant")
+
+
+def _agent_names(config: Config, names: Names, findings: Findings) -> None:
+    for name, tenant in config.tenants.items():
+        for number, agent in enumerate(tenant.agents or ()):
+            if agent != EVERYONE:
+                findings.known(("tenants", name, "agents", number), agent, names.agents, "agent")
+    api_keys = {} if config.auth is None else config.auth.api_keys
+    for name, key in api_keys.items():
+        for number, agent in enumerate(key.agents or ()):
+            findings.known(("auth", "api_keys", name, "agents", number), agent, names.agents, "agent")
+
+
+def _matched_keys(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+    for name, agent in config.agents.items():
+        for number, match in enumerate(agent.match):
+            at: KeyPath = ("agents", name, "match", number)
+            if config.auth is None:
+                if (match.key is not None or match.claim) and not findings.is_broken(("auth",)):
+                    written = "key" if match.key is not None else "claim"
+                    remedy = "add `auth`, or match by path, host or tenant"
+                    findings.error((*at, written), "without `auth` no caller has a key or a claim", remedy)
+                continue
+            if match.key is None or not findings.known((*at, "key"), match.key, names.keys, "API key"):
+                continue
+            key = config.auth.api_keys.get(match.key)
+            if key is None or _is_uncertain(names, findings):
+                continue
+            may = reached.get(key.tenant, reached.get(EVERYONE))
+            if may is not None and (name not in may.agents or (key.agents is not None and name not in key.agents)):
+                remedy = (
+                    f"add {name!r} to `tenants.{key.tenant}.agents` and to the key's own `agents` where it has some"
+                )
+                findings.warning(
+                    (*at, "key"), f"the key {match.key!r} may not call {name!r}: the match is in vain", remedy
+                )
+
+
+def _is_uncertain(names: Names, findings: Findings) -> bool:
+    """Whether who may call what was cut out, so that what follows from it cannot be told."""
+    return findings.is_itself_broken(("tenants",), ("auth",)) or any(
+        findings.is_itself_broken(("tenants", name))
+        or findings.is_broken(("tenants", name, "agents"), ("tenants", name, "act_for"))
+        for name in names.tenants
+    )
+
+
+# ---- what tenants may call -----------------------------------------------------------------------------------------
+
+
+def _agreement(config: Config, findings: Findings) -> None:
+    """`allow` and `tenants.X.agents` say the same where both say something of the two."""
+    listed = {name: frozenset(entry.agents) for name, entry in config.tenants.items() if entry.agents is not None}
+    for name, agent in config.agents.items():
+        for number, tenant in enumerate(agent.allow or ()):
+            known = listed.get(tenant, frozenset([EVERYONE]))
+            if tenant == EVERYONE or name in known or EVERYONE in known:
+                continue
+            if not findings.is_broken(("tenants", tenant, "agents")):
+                fact = f"the tenant {tenant!r} does not list {name!r} ({findings.line(('tenants', tenant))})"
+                remedy = f"add {name!r} to `tenants.{tenant}.agents`, or remove {tenant!r} here"
+                findings.error(("agents", name, "allow", number), fact, remedy)
+    for tenant, entry in config.tenants.items():
+        for number, name in enumerate(entry.agents or ()):
+            known_agent = config.agents.get(name)
+            if known_agent is None or lets_in(known_agent, tenant) or findings.is_broken(("agents", name, "allow")):
+                continue
+            fact = f"{name!r} does not allow {tenant!r} ({findings.line(('agents', name, 'allow'))})"
+            remedy = f"add {tenant!r} to `agents.{name}.allow`, or remove {name!r} here"
+            findings.error(("tenants", tenant, "agents", number), fact, remedy)
+
+
+def _unreached(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+    if _is_uncertain(names, findings):
+        return
+    called = frozenset[str]().union(*(one.agents for one in reached.values()))
+    for name, agent in config.agents.items():
+        if name not in called and agent.allow != ():
+            remedy = f"add {name!r} to the `agents` of a tenant"
+            findings.warning(("agents", name), "no tenant may call this agent", remedy)
+        elif agent.allow == ():
+            findings.warning(
+                ("agents", name, "allow"), "no tenant may call this agent", "name tenants, or remove `allow`"
+            )
+
+
+# ---- isolation -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One agent's part in a backend."""
+
+    agent: str
+    at: KeyPath
+    callers: frozenset[str]
+
+
+def _isolation(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+    """Refuse backends that several tenants share.
+
+    Until tasks have owners, whoever knows a task's id may read it, so sharing must be asked for by name. All agents
+    with the same backend count together. Callers that are not named are many; anonymous ones are one.
+    """
+    if _is_uncertain(names, findings):
+        return
+    by_place: dict[str, list[_Shared]] = {}
+    for place, part in _parts(config, reached):
+        by_place.setdefault(place, []).append(part)
+    for parts in by_place.values():
+        callers = frozenset[str]().union(*(part.callers for part in parts))
+        if len(callers) < 2 and EVERYONE not in callers:
+            continue
+        for part in parts:
+            agent = config.agents[part.agent]
+            isolation = agent.isolation or config.defaults.isolation
+            if isolation != "none" and part.callers and not findings.is_broken(("agents", part.agent, "isolation")):
+                findings.error_at_key(part.at, _told(callers, parts, part), _ISOLATION_REMEDY)
+
+
+_ISOLATION_REMEDY = (
+    "give each tenant a backend of its own (`by_tenant`), let one tenant call it, or write `isolation: none` where "
+    "they may see each other's tasks"
+)
+
+
+def _told(callers: frozenset[str], parts: list[_Shared], part: _Shared) -> str:
+    named = sorted(callers - {EVERYONE})
+    who = ", ".join([*named[:4], *(["…"] if len(named) > 4 else []), *(["others"] if EVERYONE in callers else [])])
+    others = sorted({one.agent for one in parts if one.agent != part.agent})
+    shared = f", which is the backend of {', '.join(others[:3])} too" if others else ""
+    return f"several tenants call it ({who}){shared}, and tasks have no owners yet"
+
+
+def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, _Shared]]:
+    callers: dict[str, set[str]] = {}
+    for tenant, may in reached.items():
+        for name in may.agents:
+            callers.setdefault(name, set()).add(tenant)
+    for name, agent in config.agents.items():
+        may_call = frozenset(callers.get(name, ()))
+        for backend, at in backends(agent, ("agents", name)):
+            own = str(at[3]) if at[2] == "by_tenant" else None
+            who = may_call if own is None else frozenset(_who(own, may_call, reached))
+            # A backend that was taken out is nobody else's.
+            place = name if backend.url == PLACEHOLDER else same_place(backend.url)
+            yield place, _Shared(name, ("agents", name) if own is None else at[:4], who)
+
+
+def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:
+    """Who may use the `by_tenant` backend of a tenant: itself, and those that act for it."""
+    for caller in may_call:
+        act_for = reached[caller].act_for
+        if caller == tenant or act_for is None or tenant in act_for:
+            yield caller
+    if tenant not in reached and EVERYONE in may_call:
+        yield tenant

@@ -1,0 +1,174 @@
+"""What belongs to the format and is not in this version: refused with that reason, never ignored.
+
+The keys are taken out of the tree before the models see it, so that they are neither unknown nor in the schema.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gateway.config.problem import KeyPath
+from gateway.config.scalar import Value
+
+UNBUILT: Mapping[tuple[str, ...], str] = {
+    ("gateway", "listen_grpc"): "gRPC",
+    ("gateway", "public_grpc"): "gRPC",
+    ("gateway", "state"): "the task ledger",
+    ("gateway", "replicas"): "the task ledger",
+    ("gateway", "cors"): "CORS",
+    ("auth", "mtls"): "client certificates",
+    ("tenants", "*", "limits"): "limits",
+    ("defaults", "limits"): "limits",
+    ("defaults", "retry"): "retries",
+    ("defaults", "health"): "health checks",
+    ("defaults", "unknown_tasks"): "the task ledger",
+    ("defaults", "affinity"): "replicas",
+    ("agents", "*", "limits"): "limits",
+    ("agents", "*", "retry"): "retries",
+    ("agents", "*", "health"): "health checks",
+    ("agents", "*", "unknown_tasks"): "the task ledger",
+    ("agents", "*", "affinity"): "replicas",
+    ("agents", "*", "expose"): "translation between bindings",
+    ("agents", "*", "trust"): "the catalog",
+    ("agents", "*", "latency"): "the catalog",
+    ("agents", "*", "message_id_idempotent"): "retries",
+    ("agents", "*", "match", "skill"): "the catalog",
+    ("agents", "*", "match", "*", "skill"): "the catalog",
+    ("agents", "*", "card", "sign"): "card signing",
+    ("agents", "*", "by_tenant", "*", "limits"): "limits",
+    ("push",): "push notification policy",
+    ("observe", "tracing"): "OTLP tracing",
+    ("observe", "audit"): "the audit log",
+}
+"""Keys, with what they belong to; `*` stands for any one name or index."""
+
+_BACKEND: Mapping[str, str] = {
+    "stdio": "stdio agents",
+    "card": "stdio agents",
+    "weight": "replicas",
+    "label": "replicas",
+    "dns": "replicas",
+}
+_UPSTREAM_AUTH: Mapping[str, str] = {
+    "oauth2": "OAuth2 client credentials",
+    "mtls": "client certificates",
+    "token_exchange": "token exchange",
+}
+
+
+UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_BACKEND) | frozenset(_UPSTREAM_AUTH)
+"""The keys alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """A place where the file asks for what is not there yet.
+
+    Attributes:
+        what: What stands there, in words.
+        feature: What it belongs to.
+    """
+
+    path: KeyPath
+    what: str
+    feature: str
+
+    @property
+    def fact(self) -> str:
+        """The problem's fact."""
+        belongs = "" if self.feature in self.what else f": it belongs to {self.feature}"
+        return f"{self.what} is not available yet{belongs}"
+
+
+@dataclass(slots=True)
+class _Node:
+    feature: str = ""
+    below: dict[str, "_Node"] = field(default_factory=dict)
+
+
+def take_out(tree: dict[str, Value]) -> list[Unbuilt]:
+    """Remove from the tree what is not built, and tell what it was."""
+    found = list(_keys(tree, _root(), ()))
+    found += _values(tree)
+    return found
+
+
+def _root() -> _Node:
+    """The keys as a tree, so that one walk finds them all."""
+    root = _Node()
+    paths = dict(UNBUILT)
+    for agent in (("agents", "*"), ("agents", "*", "by_tenant", "*")):
+        paths |= {(*agent, "backend", key): feature for key, feature in _BACKEND.items()}
+        paths |= {(*agent, "upstream_auth", key): feature for key, feature in _UPSTREAM_AUTH.items()}
+    for path, feature in paths.items():
+        node = root
+        for step in path:
+            node = node.below.setdefault(step, _Node())
+        node.feature = feature
+    return root
+
+
+def _keys(value: Value, node: _Node, path: KeyPath) -> Iterator[Unbuilt]:
+    if isinstance(value, list):
+        below = node.below.get("*")
+        for index, item in enumerate(value if below is not None else ()):
+            yield from _keys(item, below or node, (*path, index))
+    elif isinstance(value, dict):
+        for key in list(value):
+            below = node.below.get(key) or node.below.get("*")
+            if below is None:
+                continue
+            if below.feature:
+                yield Unbuilt((*path, key), f"`{key}`", below.feature)
+                del value[key]
+            else:
+                yield from _keys(value[key], below, (*path, key))
+
+
+def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
+    """Keys that are built, with values that are not."""
+    agents = tree.get("agents")
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        path: KeyPath = ("agents", name)
+        if isinstance(agent, str):
+            yield from _address(agents if isinstance(agents, dict) else {}, name, path)
+        elif isinstance(agent, dict):
+            yield from _isolation(agent, (*path, "isolation"))
+            yield from _address(agent, "backend", (*path, "backend"))
+            entries = agent.get("by_tenant")
+            for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
+                below = (*path, "by_tenant", tenant)
+                if isinstance(entry, dict):
+                    yield from _address(entry, "backend", (*below, "backend"))
+                elif isinstance(entries, dict):
+                    yield from _address(entries, tenant, below)
+    defaults = tree.get("defaults")
+    if isinstance(defaults, dict):
+        yield from _isolation(defaults, ("defaults", "isolation"))
+
+
+def _isolation(holder: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
+    if holder.get("isolation") == "principal":
+        yield Unbuilt(path, "`isolation: principal`", "the task ledger")
+        del holder["isolation"]
+
+
+def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:
+    value = holder.get(key)
+    if isinstance(value, list):
+        yield Unbuilt(path, "a list of backends", "replicas")
+        holder[key] = PLACEHOLDER
+        return
+    url = value.get("url") if isinstance(value, dict) else value
+    if isinstance(url, str) and url.startswith(("grpc://", "grpcs://")):
+        yield Unbuilt(path, "a gRPC backend", "gRPC")
+        holder[key] = PLACEHOLDER
+    elif isinstance(value, dict) and str(value.get("a2a_version", "")).startswith("0.1"):
+        yield Unbuilt((*path, "a2a_version"), "an agent of A2A 0.1", "translation between versions")
+        del value["a2a_version"]
+    elif isinstance(value, dict) and not value:
+        # Only what is not built stood here, and that has been told.
+        holder[key] = PLACEHOLDER
+
+
+PLACEHOLDER = "http://127.0.0.1:1"
+"""Stands where a backend was taken out, so that the rest of the agent can be looked at."""

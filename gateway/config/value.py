@@ -1,0 +1,172 @@
+"""The values of the format: what one key can hold, how it is written, and what is said of anything else.
+
+A validator's ValueError has these arguments: the rest of a sentence that starts with the value, the remedy, and then
+the words that would be right, where they can be listed.
+"""
+
+import math
+import re
+from datetime import date
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
+
+from gateway.a2a.dialect import Version, parse_version
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.units import parse_duration, parse_size
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+RESERVED = frozenset(
+    {
+        "-", ".", "..", ".well-known", "v1", "skills", "tasks", "card", "extendedAgentCard",
+        "message:send", "message:stream",
+    }
+)  # fmt: skip
+"""Names that can never be a tenant or an agent: they are path segments of the protocol."""
+
+_FLAGS = {"true": True, "false": False}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LONGEST = 366 * 86400.0
+_WHOLE = re.compile(r"[0-9]{1,15}")
+
+
+def _duration(value: object) -> object:
+    try:
+        seconds = parse_duration(value) if isinstance(value, str) else math.inf
+    except ValueError:
+        seconds = math.inf
+    if seconds <= _LONGEST:
+        return seconds
+    raise ValueError("is no duration", "a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
+
+
+def _size(value: object) -> object:
+    try:
+        if isinstance(value, str):
+            return parse_size(value)
+    except ValueError:
+        pass
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
+
+
+def read_flag(value: object) -> object:
+    """True or false, or their words."""
+    # The words come from references: ${VAR} is always text.
+    flag = _FLAGS.get(value) if isinstance(value, str) else value
+    if isinstance(flag, bool):
+        return flag
+    raise ValueError("is neither true nor false", "write true or false")
+
+
+def _count(value: object) -> object:
+    if isinstance(value, str) and _WHOLE.fullmatch(value) is not None:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("is no whole number", "write digits, such as 200")
+
+
+def _date(value: object) -> object:
+    if isinstance(value, date):
+        return value
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value) is not None:
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError("is no date", "write year, month and day: 2027-06-30")
+
+
+def _version(value: object) -> object:
+    version = parse_version(value) if isinstance(value, str) else value
+    if isinstance(version, Version):
+        return version
+    raise ValueError("is no version of A2A", 'write "0.2", "0.3" or "1.0", in quotes')
+
+
+def _claim_value(value: object) -> object:
+    if isinstance(value, str | int):
+        return value
+    raise ValueError("is nothing that a claim is compared with", "write a text, a whole number, true or false")
+
+
+def _name(value: str) -> str:
+    if value in RESERVED:
+        raise ValueError("is a path segment of the protocol and can be no name", "choose another name")
+    if NAME.fullmatch(value) is None:
+        raise ValueError("is no name", "a name has 1 to 64 characters of A-Z a-z 0-9 . _ -")
+    return value
+
+
+def _tenant_name(value: str) -> str:
+    return value if value == "*" else _name(value)
+
+
+def _hashes(value: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(text.strip().lower() for text in value if text.strip())
+    if any(_SHA256.fullmatch(text) is None for text in found):
+        raise ValueError("is no SHA-256", "write its 64 hex digits; `a2a-gateway key new NAME` prints them")
+    if not found:
+        raise ValueError("has no hash", "`a2a-gateway key new NAME` prints a key and its hash")
+    return found
+
+
+def _operation(value: object) -> object:
+    if value in CALLABLE:
+        return value
+    raise ValueError("is no operation", f"operations are {', '.join(CALLABLE)}", *CALLABLE)
+
+
+class OneOrMany:
+    """Marks a list that may be written as its one item."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(self._widen, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        many = handler(core)
+        return {"anyOf": [many["items"], many]}
+
+    @staticmethod
+    def _widen(value: object) -> object:
+        return [value] if isinstance(value, str | dict) else value
+
+
+_DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
+_SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
+_DATE_SCHEMA = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$|\$\{"}
+_VERSION_SCHEMA = {
+    "anyOf": [{"enum": ["0.2", "0.3", "1.0"]}, {"type": "string", "pattern": r"^(0\.[23]|1\.0)\.\d+$|\$\{"}]
+}
+
+Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
+"""Seconds, written with a unit."""
+Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
+"""Bytes, written as a number or with a unit."""
+Flag = Annotated[bool, BeforeValidator(read_flag)]
+"""True or false, and no other word for it."""
+Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+"""A whole number."""
+Name = Annotated[str, AfterValidator(_name)]
+"""A name of an agent, tenant, key or issuer."""
+TenantName = Annotated[str, AfterValidator(_tenant_name)]
+"""A name of a tenant, or `*` for those that are not named."""
+ClaimValue = Annotated[str | int | bool, BeforeValidator(_claim_value)]
+Callable = Annotated[Operation, BeforeValidator(_operation), WithJsonSchema({"enum": list(CALLABLE)})]
+"""An operation that a client calls, by its 1.0 name."""
+Strings = Annotated[tuple[str, ...], OneOrMany()]
+"""One string or a list of them."""
+Names = Annotated[tuple[Name, ...], OneOrMany()]
+TenantNames = Annotated[tuple[TenantName, ...], OneOrMany()]
+Sha256s = Annotated[Strings, AfterValidator(_hashes)]
+"""Hashes of a key, in lower-case hex; empty ones are left out."""
+Day = Annotated[date, BeforeValidator(_date), WithJsonSchema(_DATE_SCHEMA)]
+"""A day, as 2027-06-30."""
+A2aVersion = Annotated[Version, BeforeValidator(_version), WithJsonSchema(_VERSION_SCHEMA)]
+"""A version of A2A."""

@@ -1,0 +1,152 @@
+"""What the models refuse, in the operator's words: a fact about what is written and the remedy beside it."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath, Problem, printable, spell_key
+from gateway.config.secrets import is_secret
+from gateway.config.source import Marks
+
+_WANTED: Mapping[str, tuple[str, str]] = {
+    "dict_type": ("is no mapping", "write `key: value` pairs below it"),
+    "model_type": ("is no mapping", "write `key: value` pairs below it"),
+    "model_attributes_type": ("is no mapping", "write `key: value` pairs below it"),
+    "tuple_type": ("is no list", "write [one, two]"),
+    "list_type": ("is no list", "write [one, two]"),
+}
+_UNTOLD = ("is not valid here", "correct it")
+_TEXT = frozenset({"string_type", "string_sub_type"})
+
+
+def explain(error: ErrorDetails, marks: Marks) -> Problem:
+    """The problem that a validation error is."""
+    kind = error["type"]
+    at_key = error["loc"][-1:] == ("[key]",)
+    loc: KeyPath = error["loc"][:-1] if at_key else error["loc"]
+    path = marks.find(loc)
+    if kind == "extra_forbidden":
+        return Problem(marks.key(path), path, f"unknown key {spell_key(str(loc[-1]))!r}", _known(loc))
+    if kind == "missing":
+        name = str(loc[-1])
+        path = marks.find(loc[:-1])
+        return Problem(
+            marks.key(path),
+            path,
+            f"`{name}` is missing",
+            "add `version: 1`" if name == "version" else f"add `{name}:`{_manual(loc)}",
+        )
+    place = marks.key(path) if at_key else marks.place(path)
+    shown = _name(loc) if at_key else _shown(error["input"], path, marks)
+    if kind in _WANTED:
+        fact, remedy = _WANTED[kind]
+        return Problem(place, path, f"{shown} {fact}", _keys(loc) or remedy)
+    if kind in _TEXT:
+        return Problem(place, path, f"{shown} is no text", _quoted(error["input"], path, marks))
+    if kind in ("literal_error", "enum"):
+        choices = str(error.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+        if ", " not in choices:
+            return Problem(place, path, f"{shown} is not {choices.lower()}", f"write {choices.lower()}")
+        close = nearest(str(error["input"]), choices.split(", "))
+        return Problem(place, path, f"{shown} is none of: {choices}", close or f"write one of: {choices}")
+    if kind == "value_error":
+        told = error.get("ctx", {}).get("error")
+        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _UNTOLD
+        remedy = nearest(str(error["input"]), choices_of) or remedy
+        subject = "this" if isinstance(error["input"], dict | list | tuple) else shown
+        return Problem(place, path, f"{subject} {fact}", remedy)
+    return Problem(place, path, f"{shown} is not valid here", _manual(loc).strip(" ()") or "correct it")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or nothing where no known name is close."""
+    by_lower = {one.lower(): str(one) for one in known}
+    close = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def _shown(value: object, path: KeyPath, marks: Marks) -> str:
+    """A value as a message shows it: as it is written, and never a secret."""
+    if is_secret(path) and not isinstance(value, dict | list | tuple):
+        return "the value"
+    written = marks.written.get(path)
+    if written is not None:
+        return f"'{printable(written)}'" if "${" in written else printable(written)
+    if isinstance(value, str):
+        return f"'{printable(value)}'" if value else "an empty text"
+    return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else "the value"
+
+
+def _name(loc: KeyPath) -> str:
+    return f"'{spell_key(str(loc[-1]))}'" if loc else "the key"
+
+
+def _quoted(value: object, path: KeyPath, marks: Marks) -> str:
+    if isinstance(value, dict | list | tuple):
+        return "write one text" + _manual(path)
+    written = marks.written.get(path)
+    return "quote it" if written is None or is_secret(path) else f'quote it: "{written}"'
+
+
+# ---- what the models know ------------------------------------------------------------------------------------------
+
+
+def model_at(path: KeyPath) -> type[BaseModel] | None:
+    """The model of the mapping at a path, or None where there is none."""
+    found: Any = Config
+    for step in path:
+        found = _below(found, step)
+    found = _bare(found)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own
+    kind = _bare(annotation)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        known = kind.model_fields.get(str(step))
+        return None if known is None else known.annotation
+    origin, below = get_origin(kind), get_args(kind)
+    if origin is dict:
+        return below[1]
+    if origin is tuple:
+        # A single item of a list may be written without the list.
+        return below[0] if isinstance(step, int) else _below(below[0], step)
+    return None
+
+
+def _bare(annotation: Any) -> Any:  # noqa: ANN401 - as above
+    """The type without Annotated and None."""
+    while True:
+        origin = get_origin(annotation)
+        if origin is not None and hasattr(annotation, "__metadata__"):
+            annotation = get_args(annotation)[0]
+        elif origin in (Union, UnionType):
+            annotation = next((one for one in get_args(annotation) if one is not type(None)), None)
+        else:
+            return annotation
+
+
+def _known(loc: KeyPath) -> str:
+    model = model_at(loc[:-1])
+    if model is None:
+        return "remove it"
+    keys = list(model.model_fields)
+    return nearest(str(loc[-1]), keys) or f"keys here are: {', '.join(keys)}"
+
+
+def _keys(loc: KeyPath) -> str:
+    model = model_at(loc)
+    return "" if model is None else f"write a mapping with the keys {', '.join(model.model_fields)}"
+
+
+def _manual(loc: KeyPath) -> str:
+    """The manual of a key, in brackets."""
+    model = model_at(loc[:-1])
+    known = None if model is None else model.model_fields.get(str(loc[-1]))
+    text = "" if known is None or known.description is None else " ".join(known.description.split())
+    return f" ({text.rstrip('.')})" if text else ""

@@ -1,0 +1,193 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.config.check import examine
+from gateway.config.load import load
+from tests.config.reading import HASH, NAME, TODAY, errors, examined, good, warnings
+
+BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
+SECRETS = ("hunter2", HASH)
+
+
+def test_there_are_broken_files_of_every_kind() -> None:
+    assert len(BROKEN) >= 50
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+def test_a_broken_file_is_refused_with_its_place_and_a_remedy(path: Path) -> None:
+    expected = re.fullmatch(r"# expect: (\d+):(\d+) (.+)", path.read_text().splitlines()[0])
+    assert expected is not None
+    found = examine(path, {}, today=TODAY)
+    first = found.errors[0]
+    assert (first.place.file, first.place.line, first.place.column) == (str(path), int(expected[1]), int(expected[2]))
+    assert first.fact == expected[3]
+    assert all(problem.remedy for problem in found.problems)
+    assert found.config is None
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+def test_no_message_about_a_broken_file_tells_a_secret_or_how_it_was_read(path: Path) -> None:
+    told = "\n".join(
+        text
+        for problem in examine(path, {}, today=TODAY).problems
+        for text in (problem.as_text(), problem.as_github(), str(problem.as_json()))
+    )
+    assert not any(secret in told for secret in SECRETS)
+    assert not any(word in told.lower() for word in ("pydantic", "input should", "traceback", "further information"))
+
+
+def test_five_mistakes_give_five_problems_in_one_pass_by_place() -> None:
+    found = examined(
+        """\
+        version: 1
+        gateway: { listn: 127.0.0.1:8080 }
+        agents:
+          one: ftp://127.0.0.1:1
+          two:
+            backend: http://127.0.0.1:2
+            timeouts: { send: 10 }
+          three: { backend: "${THREE}" }
+          no: http://127.0.0.1:4
+        """
+    )
+    assert [(one.place.line, one.place.column) for one in found.problems] == [(2, 12), (4, 8), (7, 23), (8, 21), (9, 3)]
+
+
+def test_a_good_file_has_a_configuration_and_no_problem() -> None:
+    found = examined("version: 1\nagents: { echo: http://127.0.0.1:9001 }\n")
+    assert found.config is not None
+    assert found.config.agents["echo"].backend is not None
+    assert (found.problems, found.failed, found.files) == ((), (), (NAME,))
+    assert len(found.text_hash) == 64
+
+
+def test_a_file_without_agents_is_worth_a_warning() -> None:
+    assert warnings("version: 1\n") == [("", "there is no agent")]
+
+
+def test_a_warning_keeps_nothing_from_being_used() -> None:
+    found = examined("version: 1\n")
+    assert found.config is not None
+    assert [problem.severity for problem in found.warnings] == ["warning"]
+
+
+def test_the_hash_changes_with_every_file_read(tmp_path: Path) -> None:
+    main, secret = tmp_path / "gateway.yaml", tmp_path / "token"
+    text = (
+        'version: 1\nagents: { echo: { backend: "http://127.0.0.1:1", upstream_auth: { bearer: "${file:token}" } } }\n'
+    )
+    main.write_text(text)
+    secret.write_text("one\n")
+    first = examine(main, {})
+    secret.write_text("two\n")
+    second = examine(main, {})
+    assert first.config is not None
+    assert first.files == (main, secret)
+    assert first.text_hash != second.text_hash
+
+
+def test_a_missing_file_is_a_problem_and_no_exception(tmp_path: Path) -> None:
+    assert [problem.fact for problem in examine(tmp_path / "none.yaml", {}).problems] == ["there is no such file"]
+    assert [problem.fact for problem in examine(tmp_path, {}).problems] == ["this is a folder, not a file"]
+
+
+def test_a_mistake_in_one_place_is_no_unknown_name_in_another() -> None:
+    text = """
+        version: 1
+        auth: { api_keys: { bot: { sha256: nonsense, tenant: acme } } }
+        tenants: { acme: [echo] }
+        agents:
+          echo: { backend: http://127.0.0.1:1, match: { path: /a, key: bot }, colour: red }
+        """
+    assert [fact for _, fact in errors(text)] == ["the value is no SHA-256", "unknown key 'colour'"]
+
+
+def test_a_failed_routing_test_is_no_problem_of_the_configuration() -> None:
+    found = examined(
+        """\
+        version: 1
+        agents: { echo: http://127.0.0.1:9001, other: http://127.0.0.1:9002 }
+        tests:
+          - { name: right, request: /echo, expect: echo }
+          - { name: wrong, request: /other, expect: echo }
+        """
+    )
+    assert found.config is not None
+    assert [(one.place.line, one.fact) for one in found.failed] == [
+        (5, "the test 'wrong' fails: expected echo, got other at http://127.0.0.1:9002")
+    ]
+
+
+def test_a_thousand_agents_are_no_work() -> None:
+    agents = "".join(f"  agent{number}:\n    backend: https://agent{number}.example.com\n" for number in range(1000))
+    config = good(f"version: 1\nagents:\n{agents}")
+    assert len(config.agents) == 1000
+
+
+WORDS = st.sampled_from(
+    """version: 1|agents:|  a:|    backend: http://127.0.0.1:1|auth:|tenants:|no|~|- x|{|}|[|]|&a|*a|!!int|${A}|${|<<:
+'|"|>|? |: |#|\t|010|tests:|  - {name: x, request: /, expect: a}|include: 'x*'|match: {}|gateway:|  listen: 0.0.0.0:1
+\x00|\u2028|    card: {set: {a: ~}}|    by_tenant: {b: http://127.0.0.1:1}""".replace("\n", "|").split("|")
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=12).map("\n".join), st.lists(WORDS).map(" ".join)))
+def test_no_text_is_too_odd_to_be_examined(text: str) -> None:
+    found = examine(Path("gateway.yaml"), {"A": "x"}, text=text, today=TODAY)
+    assert (found.config is None) == bool(found.errors)
+    for problem in found.problems:
+        assert "\n" not in problem.fact
+        problem.as_text()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=120))
+def test_no_bytes_are_too_odd_to_be_loaded(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "odd.yaml"
+    path.write_bytes(data)
+    load(path, {})
+
+
+KEYS = st.sampled_from(
+    [
+        *(
+            "backend",
+            "url",
+            "match",
+            "path",
+            "tenant",
+            "key",
+            "claim",
+            "host",
+            "by_tenant",
+            "card",
+            "set",
+            "acme",
+            "echo",
+        ),
+        *("agents", "allow", "bearer", "header", "upstream_auth", "sha256", "name", "request", "expect", "stdio"),
+        *("methods", "issuers", "corp", "api_keys", "timeouts", "send", "isolation"),
+    ]
+)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+VALUES = st.recursive(
+    PLAIN | st.just("http://127.0.0.1:1"),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["gateway", "auth", "tenants", "defaults", "agents", "tests", "observe"]), VALUES)
+)
+def test_no_shape_is_too_odd_to_be_examined(tree: dict[str, object]) -> None:
+    text = json.dumps({"version": 1, **tree}, ensure_ascii=False)
+    found = examine(Path("gateway.yaml"), {}, text=text, today=TODAY)
+    assert (found.config is None) == bool(found.errors)
