@@ -1,0 +1,84 @@
+"""API keys, known by their SHA-256 only."""
+
+import hmac
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from types import MappingProxyType
+
+from gateway.a2a.fault import AuthExpired
+from gateway.config.model import ApiKey
+from gateway.principal import Principal
+
+_DIGEST_SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    digest: bytes
+    principal: Principal
+
+
+class ApiKeys:
+    """The keys of the file by their digests.
+
+    Looking a key up by its digest tells a guesser nothing through time: neighbouring guesses have unrelated digests
+    (safety H14).
+
+    Args:
+        keys: By name, as the configuration has them; a key may have two hashes while it is being replaced, and an
+            empty hash is left out.
+
+    Raises:
+        ValueError: a hash is not 64 hex digits, or two keys have the same one; which is meant cannot be told.
+    """
+
+    def __init__(self, keys: Mapping[str, ApiKey]) -> None:
+        known: dict[bytes, _Known] = {}
+        for name, key in keys.items():
+            principal = Principal(
+                tenant=key.tenant,
+                subject=name,
+                method="api_key",
+                key=name,
+                claims=MappingProxyType({}),
+                narrowed=None if key.agents is None else frozenset(key.agents),
+                expires=math.inf if key.expires is None else _end_of(key.expires),
+            )
+            for written in filter(None, (text.strip() for text in key.sha256)):
+                digest = bytes.fromhex(written)
+                if len(digest) != _DIGEST_SIZE:
+                    raise ValueError(f"API key {name}: sha256 has 64 hex digits")
+                if digest in known and known[digest].principal.key != name:
+                    raise ValueError(f"API keys {known[digest].principal.key} and {name} have the same sha256")
+                known[digest] = _Known(digest, principal)
+        self._known = known
+
+    def find(self, digest: bytes, now: float) -> Principal | None:
+        """Whose key has this SHA-256, or None.
+
+        Args:
+            now: Wall-clock seconds.
+
+        Raises:
+            AuthExpired: the last day of the key is over.
+        """
+        known = self._known.get(digest)
+        if known is None or not hmac.compare_digest(known.digest, digest):
+            return None
+        if now >= known.principal.expires:
+            raise AuthExpired("the API key has expired", detail=f"API key {known.principal.key}")
+        return known.principal
+
+    def expiring(self, now: float, within: float) -> Mapping[str, float]:
+        """Names of the keys that are still good and end in less than `within` seconds, with when each ends."""
+        principals = (known.principal for known in self._known.values())
+        return {one.subject: one.expires for one in principals if now < one.expires < now + within}
+
+
+def _end_of(day: date) -> float:
+    # `expires` is the last good day, whole, in UTC; the last day there is has no next one.
+    if day == date.max:
+        return math.inf
+    return datetime.combine(day + timedelta(days=1), time.min, UTC).timestamp()

@@ -1,0 +1,77 @@
+import hashlib
+from datetime import UTC, date, datetime
+
+import pytest
+
+from gateway.a2a.fault import AuthExpired
+from gateway.config.model import ApiKey
+from gateway.identity.api_key import ApiKeys
+from tests.identity.issuance import sha256
+
+
+def digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def keys(**written: dict[str, object]) -> ApiKeys:
+    return ApiKeys({name: ApiKey.model_validate({"tenant": "acme", **key}) for name, key in written.items()})
+
+
+def seconds(*when: int) -> float:
+    return datetime(*when, tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]  # year to second
+
+
+def test_a_key_is_found_by_its_hash_and_names_its_tenant() -> None:
+    found = keys(batch={"sha256": sha256(b"secret")}).find(digest(b"secret"), 0.0)
+    assert found is not None
+    assert (found.tenant, found.subject, found.key, found.method) == ("acme", "batch", "batch", "api_key")
+    assert found.narrowed is None
+    assert found.expires == float("inf")
+
+
+def test_a_key_that_nobody_wrote_down_is_not_found() -> None:
+    assert keys(batch={"sha256": sha256(b"secret")}).find(digest(b"Secret"), 0.0) is None
+
+
+def test_both_hashes_of_a_key_that_is_being_replaced_are_good_and_an_empty_one_is_none() -> None:
+    rotating = keys(batch={"sha256": [sha256(b"new"), sha256(b"old").upper()]}, other={"sha256": ["", sha256(b"x")]})
+    assert rotating.find(digest(b"new"), 0.0) is rotating.find(digest(b"old"), 0.0)
+    assert rotating.find(digest(b"x"), 0.0) is not None
+    assert rotating.find(digest(b""), 0.0) is None
+
+
+def test_a_key_may_reach_less_than_its_tenant() -> None:
+    found = keys(batch={"sha256": sha256(b"s"), "agents": ["reports"]}).find(digest(b"s"), 0.0)
+    assert found is not None
+    assert found.narrowed == frozenset({"reports"})
+
+
+def test_a_key_is_good_through_its_whole_last_day() -> None:
+    ending = keys(batch={"sha256": sha256(b"s"), "expires": date(2027, 6, 30)})
+    assert ending.find(digest(b"s"), seconds(2027, 6, 30, 23, 59, 59)) is not None
+    with pytest.raises(AuthExpired):
+        ending.find(digest(b"s"), seconds(2027, 7, 1))
+
+
+def test_a_key_may_last_to_the_end_of_time() -> None:
+    assert keys(batch={"sha256": sha256(b"s"), "expires": date.max}).find(digest(b"s"), 9e15) is not None
+
+
+def test_keys_that_end_soon_are_named_before_they_do() -> None:
+    ending = keys(soon={"sha256": sha256(b"a"), "expires": date(2027, 6, 30)}, never={"sha256": sha256(b"b")})
+    end = seconds(2027, 7, 1)
+    assert ending.expiring(end - 5, 10.0) == {"soon": end}
+    assert not ending.expiring(end - 20, 10.0)
+    assert not ending.expiring(end, 10.0)
+
+
+@pytest.mark.parametrize("written", ["abc", "zz" * 32, "ab" * 31])
+def test_what_is_no_sha256_is_refused(written: str) -> None:
+    unchecked = ApiKey.model_construct(sha256=(written,), tenant="acme", agents=None, expires=None)
+    with pytest.raises(ValueError, match="hex"):
+        ApiKeys({"batch": unchecked})
+
+
+def test_one_hash_under_two_keys_is_refused() -> None:
+    with pytest.raises(ValueError, match="a and b have the same"):
+        keys(a={"sha256": sha256(b"s")}, b={"sha256": sha256(b"s")})
