@@ -1,0 +1,6 @@
+"""Who answers: agents over HTTP/1.1, through connections of our own.
+
+`Origin` is where a pool connects, `ConnectionPool` keeps the connections of one origin, `Connection` carries one
+exchange at a time, `ResponseReader` decides what the bytes of an answer mean, `Response` is an answer whose body may
+still be on its way.
+"""

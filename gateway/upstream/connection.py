@@ -1,0 +1,315 @@
+"""One connection to an agent. One exchange at a time, never two.
+
+A connection is in one of four states, told by what it holds:
+
+    RESTING   no response, in the pool's keeping. A byte, a close or the idle deadline ends it: `drop`.
+    BUSY      a response: the request is on its way or the answer is. Ends in RESTING if the answer was complete and
+              nothing is in doubt, else in CLOSED.
+    HANDED    no response, promised to a caller that has not woken yet. As RESTING, but the pool no longer counts it.
+    CLOSED    the transport is closing. For good: what was once in doubt is never used again (safety T14).
+
+What is refused where: a byte while RESTING or HANDED (an answer nobody asked for); any byte behind the end of an
+answer; reuse after an answer that came before the request was sent whole.
+
+Deadlines cost no timer each: a connection has one alarm, which is moved only when a deadline is earlier than the
+alarm, and asks when it rings whether the deadline has moved on since.
+"""
+
+import asyncio
+import contextlib
+import math
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
+from gateway.upstream.reader import ResponseReader
+from gateway.upstream.response import CUT, Response, late
+
+_UNREAD_LIMIT = 64 * 1024
+_SLICE = 256 * 1024
+
+# A dead path is noticed although nothing is sent (keepalive), or although something is (user timeout): safety R22.
+_SOCKET_OPTIONS = (
+    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 15_000),
+)
+
+
+class Keeper(Protocol):
+    """What a connection tells the pool that it belongs to."""
+
+    def opened(self, connection: "Connection") -> None:
+        """The transport is up."""
+
+    def settled(self, connection: "Connection", *, reusable: bool) -> None:
+        """The exchange is over, once for each; a connection that is not reusable is closed already."""
+
+    def dropped(self, connection: "Connection") -> None:
+        """The connection was closed outside of an exchange; may be said more than once."""
+
+    def gone(self, connection: "Connection") -> None:
+        """The transport is down; nothing follows."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection to an agent."""
+
+    __slots__ = (
+        "_alarm", "_alarm_at", "_answering", "_deadline", "_exchanges", "_expired", "_header_bytes", "_header_count",
+        "_keeper", "_poll", "_reading_paused", "_response", "_transport", "_unsent", "_writing_paused", "loop",
+    )  # fmt: skip
+
+    def __init__(self, keeper: Keeper, header_bytes: int, header_count: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._keeper = keeper
+        self._header_bytes = header_bytes
+        self._header_count = header_count
+        self._transport: asyncio.Transport | None = None
+        self._poll: select.poll | None = None
+        self._response: Response | None = None
+        self._exchanges = 0
+        self._answering = False  # a byte of the current answer came
+        self._unsent: memoryview | None = None
+        self._writing_paused = False
+        self._reading_paused = False
+        self._deadline = math.inf
+        self._expired: Callable[[], Fault] = late
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = math.inf
+
+    @property
+    def stale(self) -> bool:
+        """Whether the agent may have closed before it saw the last request: used before, and no byte came back."""
+        return self._exchanges > 1 and not self._answering
+
+    def usable(self) -> bool:
+        """Whether an exchange may start: open, and nothing has come that the loop has not read yet.
+
+        An answer nobody asked for, or a close, may wait in the kernel for the loop to come round. Asking costs a
+        system call and saves a request that would meet a closed connection, or take a foreign answer for its own.
+        """
+        if self._transport is None or self._transport.is_closing():
+            return False
+        return self._poll is None or not self._poll.poll(0)
+
+    async def exchange(self, head: bytes, body: bytes, deadline: float) -> Response:
+        """Send a request and wait for the head of the answer.
+
+        The answer may come before the request is sent whole; it is taken, and the connection is not used again.
+        Cancellation closes the connection.
+
+        Args:
+            deadline: Time of the loop until which the head must be there.
+
+        Raises:
+            UpstreamTimeout: it is not.
+            UpstreamReset: the agent closed first.
+            UpstreamProtocol: the answer is no HTTP.
+        """
+        transport = self._transport
+        response = self._response = Response(self, ResponseReader(self._header_bytes, self._header_count))
+        self._exchanges += 1
+        self._answering = False
+        if transport is None or transport.is_closing():
+            self.fail(UpstreamReset(CUT, detail="closed before the request was sent"))
+        elif len(body) <= _SLICE:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            self._unsent = memoryview(body)
+            self._send()
+        await response.head(deadline)
+        return response
+
+    def rest(self, seconds: float) -> None:
+        """Wait in the pool, for so long."""
+        self._watch(self.loop.time() + seconds)
+
+    def drop(self) -> None:
+        """Close at once, outside of an exchange."""
+        if self._transport is not None:
+            # Never `close`: over TLS it would wait for the agent's farewell.
+            self._transport.abort()
+        self._keeper.dropped(self)
+
+    def fail(self, fault: Fault) -> None:
+        """Close at once, and let the exchange know why if there is one."""
+        response = self._response
+        if response is None:
+            self.drop()
+            return
+        self._response = None
+        self._unsent = None
+        if self._transport is not None:
+            self._transport.abort()
+        response.detach(fault)
+        self._keeper.settled(self, reusable=False)
+
+    # ---- Deadlines ---------------------------------------------------------------------------------------------
+
+    def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
+        """What to wait for until `deadline`; then the exchange fails with `expired()`."""
+        self._expired = expired
+        self._watch(deadline)
+        return self.loop.create_future()
+
+    def expect_nothing(self, response: Response) -> None:
+        """`response` waits no longer; whoever reads it may take any time between two reads."""
+        if self._response is response:
+            self._deadline = math.inf
+
+    def _watch(self, deadline: float) -> None:
+        self._deadline = deadline
+        if deadline < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm_at = deadline
+            self._alarm = self.loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._alarm_at = math.inf
+        if self.loop.time() < self._deadline:
+            self._watch(self._deadline)
+        elif self._response is None:
+            self.drop()
+        else:
+            self.fail(self._expired())
+
+    # ---- Called by the loop --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is up."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
+        sock = transport.get_extra_info("socket")
+        for level, name, value in _SOCKET_OPTIONS:
+            if hasattr(socket, name):
+                # Not every kernel of the same name takes every option; the connection works without.
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(level, getattr(socket, name), value)
+        if hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN)
+        self._keeper.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer, or bytes nobody asked for."""
+        response = self._response
+        if response is None:
+            self.drop()
+            return
+        self._answering = True
+        reader = response.reader
+        try:
+            reader.feed(data)
+        except UpstreamProtocol as fault:
+            self.fail(fault)
+            return
+        if reader.ended:
+            self._finish(response, reader)
+            return
+        if reader.held > _UNREAD_LIMIT and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+        if reader.status:
+            response.arrived()
+
+    def eof_received(self) -> None:
+        """The agent has closed its side; the transport closes by itself when this returns."""
+        response = self._response
+        if response is None:
+            self.drop()
+            return
+        reader = response.reader
+        try:
+            reader.close()
+        except UpstreamReset as fault:
+            self.fail(fault)
+            return
+        if self._farewell():
+            self._finish(response, reader)
+        else:
+            self.fail(UpstreamReset(CUT, detail="closed below TLS"))
+
+    def _farewell(self) -> bool:
+        """Whether the agent itself closed: over TLS anybody on the way can, but not say so (RFC 9112 §9.8).
+
+        uvloop reports a close below TLS as an error, asyncio as if the agent had closed.
+        """
+        secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        if secured is None:
+            return True
+        try:
+            return not secured.read(1)  # nothing, and no error: the farewell was read
+        except ssl.SSLZeroReturnError:
+            return True
+        except ssl.SSLError:
+            return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is down; a reset says so in `exc`."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self.fail(UpstreamReset(CUT, detail=str(exc) if exc is not None else "closed"))
+        self._transport = None
+        self._poll = None
+        self._keeper.gone(self)
+
+    def pause_writing(self) -> None:
+        """The agent reads slower than we send."""
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        """The agent caught up."""
+        self._writing_paused = False
+        self._send()
+
+    def resume_reading(self) -> None:
+        """What had arrived was taken."""
+        if self._reading_paused:
+            self._reading_paused = False
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def _send(self) -> None:
+        """Send what is left of the request, as fast as the agent takes it."""
+        transport = self._transport
+        while self._unsent is not None and not self._writing_paused:
+            if transport is None or transport.is_closing():
+                return
+            piece = self._unsent[:_SLICE]
+            self._unsent = self._unsent[_SLICE:] if len(self._unsent) > _SLICE else None
+            transport.write(piece)
+
+    def _finish(self, response: Response, reader: ResponseReader) -> None:
+        """The answer is complete."""
+        transport = self._transport
+        self._response = None
+        self._deadline = math.inf
+        reusable = (
+            reader.reusable
+            and self._unsent is None
+            and transport is not None
+            and not transport.is_closing()
+            and transport.get_write_buffer_size() == 0
+        )
+        self._unsent = None
+        if reusable:
+            self.resume_reading()
+        elif transport is not None:
+            transport.abort()
+        response.detach()
+        self._keeper.settled(self, reusable=reusable)
+
+
+def closing() -> Fault:
+    """The fault of a call that is cut, or not begun, because the pool is being closed."""
+    return Draining("the gateway is closing its connections to this agent", retry_after=1.0)

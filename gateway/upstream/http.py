@@ -1,0 +1,284 @@
+"""One agent over HTTP: which of its interfaces a call goes to, and the request it gets.
+
+The request is built from what was decided on, never copied from the client's: method, path and query from the parsed
+call, headers from allow-lists, the body as it came unless its `tenant` has to change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call, Head
+from gateway.a2a.card import CardInterface, dial_path
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import rest_path
+from gateway.principal import Principal
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.request import request_head
+from gateway.upstream.response import Response
+
+RELAYED = (Binding.JSONRPC, Binding.REST)
+_IDENTITY_SAFE = " !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Where an agent speaks one dialect.
+
+    Attributes:
+        path: Path of the interface on the backend's origin, as the card or the file has it.
+        tenants: Tenants that the agent's own card declares for it.
+    """
+
+    dialect: Dialect
+    path: str
+    tenants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the agent may take, in seconds; see `config.model.Timeouts`."""
+
+    connect: float
+    first_byte: float
+    send: float
+    stream_idle: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What the configuration says of the requests that an agent gets.
+
+    Attributes:
+        tenant: `strip`, `keep` or a value for the `tenant` field; None for what the agent's card asks for.
+        credentials: Headers by which the gateway shows itself to the agent.
+        forwarded: Names of client headers beside those of `TO_AGENT`.
+        forward_caller: Whether the caller's own credential goes along.
+    """
+
+    tenant: str | None = None
+    credentials: tuple[tuple[bytes, bytes], ...] = ()
+    forwarded: frozenset[bytes] = frozenset()
+    forward_caller: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What the agent is told of the caller: who it is, from where, and under which request id."""
+
+    principal: Principal
+    forwarded_for: str
+    request_id: str
+
+
+class Reading(Protocol):
+    """What has been read of an agent's card so far."""
+
+    @property
+    def version(self) -> int:
+        """Grows whenever the card changes."""
+
+    @property
+    def spoken(self) -> tuple[CardInterface, ...]:
+        """The interfaces of the card, in its order; empty while it is unread."""
+
+
+class HttpUpstream:
+    """One backend of one agent, over HTTP.
+
+    Args:
+        backend: The key of the backend in metrics and logs.
+        binding: The binding that the file writes, or None for what the card says.
+        version: The version that the file writes, or None.
+        public_url: The gateway's own, which an agent may advertise in its card.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: str,
+        url: str,
+        pool: ConnectionPool,
+        cards: Reading,
+        timeouts: Timeouts,
+        treatment: Treatment,
+        binding: Binding | None = None,
+        version: Version | None = None,
+        public_url: str | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        self.backend = backend
+        self.url = url
+        self.pool = pool
+        self.cards = cards
+        self.timeouts = timeouts
+        self.treatment = treatment
+        self._path = parts.path or "/"
+        self._host = parts.netloc.encode("ascii")
+        self._binding = binding
+        self._version = version
+        self._public_url = public_url
+        self._allowed = TO_AGENT | treatment.forwarded
+        self._read: tuple[int, dict[Dialect, Interface]] | None = None
+
+    def interfaces(self) -> dict[Dialect, Interface]:
+        """What the agent speaks, in the order of its card; empty while the card is unread and the file silent."""
+        version = self.cards.version
+        if self._read is None or self._read[0] != version:
+            self._read = (version, self._interfaces())
+        return self._read[1]
+
+    def interface(self, call: Call) -> Interface:
+        """Where the call goes.
+
+        Raises:
+            VersionUnsupported: the agent speaks the binding, but at another version.
+            MethodNotAllowed: the agent does not speak the binding.
+        """
+        spoken = self.interfaces()
+        for dialect in spellings(call):
+            found = spoken.get(dialect)
+            if found is not None:
+                return found
+        if not spoken:
+            # The card is unread: the client's own dialect is assumed at the backend's URL.
+            return Interface(call.dialect, self._path)
+        raise self._unspoken(call.dialect, spoken)
+
+    async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
+        """Send the call; the answer's head has arrived when this returns, and whoever gets it closes it.
+
+        Raises:
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
+        """
+        tenant = self._tenant(call, interface)
+        body = _body(call, tenant)
+        method = self._method(call, head)
+        timeouts = self.timeouts
+        return await self.pool.request(
+            request_head(
+                method,
+                self._target(call, interface, tenant),
+                self._host,
+                self._headers(head, caller),
+                content_length=len(body) if body or method == b"POST" else None,
+            ),
+            body,
+            connect=timeouts.connect,
+            first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
+            repeatable=call.operation.repeatable,
+        )
+
+    def restores_tenant(self, call: Call, interface: Interface) -> bool:
+        """Whether the agent sees another `tenant` than the client wrote, which its echo must not show."""
+        return self._tenant(call, interface) != call.tenant
+
+    def _interfaces(self) -> dict[Dialect, Interface]:
+        found: dict[Dialect, Interface] = {}
+        for spoken in self.cards.spoken:
+            dialect = spoken.dialect
+            if dialect.binding not in RELAYED or self._overruled(dialect):
+                continue
+            written = self._binding is not None
+            path = self._path if written else dial_path(spoken.url, self.url, self._public_url)
+            before = found.get(dialect)
+            if before is None:
+                found[dialect] = Interface(dialect, path, () if spoken.tenant is None else (spoken.tenant,))
+            elif before.path == path and spoken.tenant is not None:
+                found[dialect] = Interface(dialect, path, (*before.tenants, spoken.tenant))
+        if self._binding is not None and self._version is not None:
+            dialect = Dialect(self._binding, self._version)
+            found.setdefault(dialect, Interface(dialect, self._path))
+        return found
+
+    def _overruled(self, dialect: Dialect) -> bool:
+        return (self._binding is not None and dialect.binding is not self._binding) or (
+            self._version is not None and dialect.version is not self._version
+        )
+
+    def _unspoken(self, wanted: Dialect, spoken: dict[Dialect, Interface]) -> Fault:
+        words = ", ".join(f"A2A {dialect.version} over {dialect.binding}" for dialect in spoken)
+        message = f"this agent speaks {words}, not A2A {wanted.version} over {wanted.binding}"
+        if any(dialect.binding is wanted.binding for dialect in spoken):
+            return VersionUnsupported(message)
+        return MethodNotAllowed(message)
+
+    def _tenant(self, call: Call, interface: Interface) -> str | None:
+        match self.treatment.tenant:
+            case None:
+                # What only the gateway needed is stripped; a tenant that the agent's own card asks for is the agent's.
+                if not interface.tenants or call.tenant in interface.tenants:
+                    return call.tenant if interface.tenants else None
+                return interface.tenants[0]
+            case "strip":
+                return None
+            case "keep":
+                return call.tenant
+            case value:
+                return value
+
+    def _method(self, call: Call, head: Head) -> bytes:
+        return b"POST" if call.dialect.binding is Binding.JSONRPC else head.method.encode("ascii")
+
+    def _target(self, call: Call, interface: Interface, tenant: str | None) -> bytes:
+        if call.path.legacy_card:
+            # 0.2.1 resolves the path against the card's URL.
+            path = interface.path.rstrip("/").rpartition("/")[0] + "/agent/authenticatedExtendedCard"
+        elif call.dialect.binding is Binding.JSONRPC:
+            path = interface.path
+        else:
+            middle = "" if tenant is None else "/" + quote(tenant, safe="")
+            path = interface.path.rstrip("/") + middle + rest_path(call.path, call.dialect.version)
+        return path.encode("ascii") + (b"?" + call.query if call.query else b"")
+
+    def _headers(self, head: Head, caller: Caller) -> Sequence[tuple[bytes, bytes]]:
+        headers: Pairs = pass_on(head.headers, self._allowed)
+        treatment = self.treatment
+        if treatment.forward_caller:
+            headers += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
+        headers += treatment.credentials
+        headers.append((b"accept-encoding", b"identity"))
+        headers.append((b"x-request-id", caller.request_id.encode("ascii")))
+        headers.append((b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace")))
+        headers.append((b"x-a2a-tenant", caller.principal.tenant.encode("ascii", "replace")))
+        if caller.principal.subject:
+            subject = quote(caller.principal.subject, safe=_IDENTITY_SAFE)
+            headers.append((b"x-a2a-subject", subject.encode("ascii")))
+        return headers
+
+
+def spellings(call: Call) -> tuple[Dialect, ...]:
+    """The dialects that a call may be meant in, the likeliest first: some method names belong to two generations."""
+    dialect = call.dialect
+    if call.path.legacy_card:
+        return (Dialect(Binding.JSONRPC, Version.V0_3),)
+    if dialect.binding is Binding.JSONRPC and call.method in jsonrpc.SHARED_WITH_0_1:
+        return dialect, Dialect(Binding.JSONRPC, Version.V0_1)
+    if dialect.binding is Binding.JSONRPC and call.method in jsonrpc.SHARED_WITH_0_3:
+        return Dialect(Binding.JSONRPC, Version.V0_3), dialect, Dialect(Binding.JSONRPC, Version.V1_0)
+    return (dialect,)
+
+
+def _body(call: Call, tenant: str | None) -> bytes:
+    if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
+        return call.body
+    if call.dialect.binding is Binding.JSONRPC:
+        return jsonrpc.with_tenant(call.body, tenant)
+    # The path says it to an HTTP+JSON agent; a body that says it too must agree.
+    return rest.with_tenant(call.body, tenant) if call.in_body and call.operation in _BODIES else call.body
+
+
+_BODIES = frozenset(
+    {
+        Operation.SEND_MESSAGE,
+        Operation.SEND_STREAMING_MESSAGE,
+        Operation.CREATE_PUSH_CONFIG,
+        Operation.CANCEL_TASK,
+    }
+)

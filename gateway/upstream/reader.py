@@ -1,0 +1,270 @@
+"""What the bytes of one answer mean: bytes in, a status, headers and a body out. Knows no socket.
+
+States, in order:
+
+    HEAD      `status` is 0. Bytes go to the parser; interim answers (1xx) are swallowed, a few of them.
+    BODY      `status` is set. One of three: as many bytes as `Content-Length` says, chunks, or all until the close.
+    ENDED     `ended` is set. Any further byte is refused.
+
+Everything that two readers could understand in two ways is refused, not repaired (RFC 9112 §6.3, §11.2): both lengths,
+several lengths, transfer codings other than `chunked`, bare line feeds, folded lines, bytes after the end.
+The parser (llhttp) sets no limits, so bytes and fields of the head are counted here.
+"""
+
+import httptools
+
+from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
+
+_INTERIM_LIMIT = 8
+_HEAD_END = b"\r\n\r\n"
+# What a chunked answer without trailers ends with. Where it ends otherwise, bytes may hide behind the end.
+_CHUNKS_END = b"0\r\n\r\n"
+_LENGTH_DIGITS = 15
+_EXCESS = "bytes after the end of the answer"
+_WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
+
+
+def unusable(detail: str) -> UpstreamProtocol:
+    """The fault of an answer that is no HTTP, or HTTP that could be understood in two ways."""
+    return UpstreamProtocol("the agent's answer is not valid HTTP", detail=detail)
+
+
+class ResponseReader:
+    """Reads one answer.
+
+    Attributes:
+        status: 200 to 599 once the head is complete, 0 before.
+        headers: Names in lower case, in order; trailers never join them.
+        body: Body bytes that nobody has taken yet; `take` takes them.
+        held: Bytes in `body`.
+        ended: Whether the answer is complete.
+        reusable: Whether another exchange may follow on the connection; only meaningful once ended.
+    """
+
+    __slots__ = (
+        "_dry", "_head_size", "_headed", "_header_bytes", "_header_count", "_interim", "_left", "_over", "_parser",
+        "_tail", "body", "ended", "headers", "held", "reusable", "status",
+    )  # fmt: skip
+
+    def __init__(self, header_bytes: int, header_count: int) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body: list[bytes] = []
+        self.held = 0
+        self.ended = False
+        self.reusable = False
+        self._header_bytes = header_bytes
+        self._header_count = header_count
+        # A parser per answer: nothing of one answer can colour the next. None once only bytes are to be counted.
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._headed = False  # the parser has seen the end of the head
+        self._over = False  # the parser has seen the end of the message
+        self._head_size = 0
+        self._tail = b""  # the last bytes of an unfinished head, where its end may have begun
+        self._interim = 0
+        self._left: int | None = None  # body bytes to come, where `Content-Length` says
+        self._dry = 0  # bytes since the last one of the body
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes of the answer.
+
+        Raises:
+            UpstreamProtocol: they cannot follow; what was read before stays in `body`.
+        """
+        if self.status == 0:
+            data = self._read_head(data)
+            if self.status == 0:
+                return
+        if self.ended:
+            if data:
+                raise unusable(_EXCESS)
+        elif self._left is not None:
+            self._read_counted(data, self._left)
+        elif self._parser is not None:
+            self._read_chunks(data, self._parser)
+        elif data:
+            self._keep(data)
+
+    def close(self) -> None:
+        """The agent has closed its side.
+
+        Raises:
+            UpstreamReset: the answer was not complete; one without a length ends here (RFC 9112 §6.3 rule 8).
+        """
+        if self.ended:
+            return
+        if self.status == 0 or self._left is not None or self._parser is not None:
+            where = "in the body" if self.status else "in the head" if self._head_size else "without an answer"
+            raise UpstreamReset(
+                "the agent closed the connection before its answer was complete", detail=f"closed {where}"
+            )
+        self.ended = True
+
+    def take(self) -> bytes:
+        """The body bytes read so far, in one piece; they are not kept."""
+        data = self.body[0] if len(self.body) == 1 else b"".join(self.body)
+        self.body.clear()
+        self.held = 0
+        return data
+
+    # ---- Head --------------------------------------------------------------------------------------------------
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Read `data` up to the end of the head; what follows it is returned."""
+        parser = self._parser
+        assert parser is not None
+        while data:
+            end = self._head_end(data)
+            piece = data if end < 0 else data[:end]
+            self._head_size += len(piece)
+            if self._head_size > self._header_bytes:
+                raise unusable(f"head exceeds {self._header_bytes} bytes")
+            # llhttp takes RTSP and ICE for HTTP.
+            if not self._tail and piece[0] != 0x48:
+                raise unusable("does not start with HTTP")
+            self._parse(parser, piece)
+            if len(self.headers) > self._header_count:
+                raise unusable(f"more than {self._header_count} headers")
+            # The parser and we must agree on where the head ends, or the body would begin at two places.
+            if self._headed != (end >= 0):
+                raise unusable("the end of the head is in doubt")
+            if end < 0:
+                self._tail = (self._tail + piece)[-3:]
+                return b""
+            data = data[end:]
+            status = parser.get_status_code()
+            if status >= 200:
+                self._frame(parser, status)
+                return data
+            parser = self._pass_interim(status)
+        return data
+
+    def _head_end(self, data: bytes) -> int:
+        """Where in `data` the head ends, or -1."""
+        if not self._tail:
+            at = data.find(_HEAD_END)
+            return at if at < 0 else at + 4
+        at = (self._tail + data).find(_HEAD_END)
+        return at if at < 0 else at + 4 - len(self._tail)
+
+    def _pass_interim(self, status: int) -> httptools.HttpResponseParser:
+        """Forget an interim answer (RFC 9110 §15.2). All of them share the limits of one head."""
+        if status == 101:
+            raise unusable("101 unasked")
+        self._interim += 1
+        if self._interim > _INTERIM_LIMIT or status < 100:
+            raise unusable(f"{self._interim} interim answers, the last one {status}")
+        self.headers.clear()
+        self._headed = self._over = False
+        self._tail = b""
+        parser = self._parser = httptools.HttpResponseParser(self)
+        return parser
+
+    def _frame(self, parser: httptools.HttpResponseParser, status: int) -> None:
+        """Decide from the head where the body ends (RFC 9112 §6.3)."""
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0") or status > 599:
+            raise unusable(f"HTTP/{version} {status}")
+        length, chunked = self._lengths()
+        if chunked and (length is not None or version != "1.1"):
+            raise unusable("Transfer-Encoding with Content-Length, or in HTTP/1.0")
+        self.reusable = self.reusable and version == "1.1"
+        self.status = status
+        if not chunked:
+            self._parser = None
+        if status in (204, 304):
+            # No body, whatever the head says; but a head that says so may be followed by one all the same.
+            self._parser = None
+            self.reusable = self.reusable and not chunked and not length
+            self.ended = True
+        elif length is not None:
+            self._left = length
+            self.ended = length == 0
+        elif not chunked:
+            self.reusable = False
+
+    def _lengths(self) -> tuple[int | None, bool]:
+        """What `Content-Length` says, and whether the body comes in chunks."""
+        length: int | None = None
+        chunked = False
+        for name, value in self.headers:
+            if name not in _WATCHED:
+                continue
+            if name == b"content-length":
+                # llhttp refuses the second one too; ours does not depend on its version.
+                if length is not None or not value.isdigit() or len(value) > _LENGTH_DIGITS:
+                    raise unusable("Content-Length is no one number")
+                length = int(value)
+            elif name == b"transfer-encoding":
+                if chunked or value.lower() != b"chunked":
+                    raise unusable("Transfer-Encoding is not `chunked`")
+                chunked = True
+            elif value.lower() not in (b"identity", b""):
+                # Nothing is ever decompressed (safety H11).
+                raise UpstreamProtocol("the agent's answer is compressed", detail="it has a Content-Encoding")
+        return length, chunked
+
+    # ---- Body --------------------------------------------------------------------------------------------------
+
+    def _read_counted(self, data: bytes, left: int) -> None:
+        if len(data) > left:
+            self._keep(data[:left])
+            raise unusable(_EXCESS)
+        if data:
+            self._keep(data)
+            self._left = left - len(data)
+            self.ended = self._left == 0
+
+    def _read_chunks(self, data: bytes, parser: httptools.HttpResponseParser) -> None:
+        if not data:
+            return
+        self._dry += len(data)
+        self._parse(parser, data)
+        if self._over:
+            self.ended = True
+            self.reusable = self.reusable and data.endswith(_CHUNKS_END)
+            self._parser = None
+        elif self._dry > self._header_bytes:
+            # Endless chunk extensions or trailers: the parser would collect them.
+            raise unusable("too many bytes between two of the body")
+
+    def _keep(self, data: bytes) -> None:
+        self.body.append(data)
+        self.held += len(data)
+
+    # ---- Called by the parser ------------------------------------------------------------------------------------
+
+    def _parse(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
+        try:
+            parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if parser.get_status_code() == 101:
+                raise unusable("101 unasked") from error
+            raise unusable(_EXCESS if self._over else str(error)) from error
+
+    def on_message_begin(self) -> None:
+        """A second answer behind the first one stops the parser."""
+        if self._over:
+            raise unusable(_EXCESS)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of the head; a trailer is dropped (safety H4)."""
+        if not self._headed:
+            # RFC 9110 §5.5: white space behind a value is not part of it, and the parser leaves it.
+            self.headers.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete; only now does the parser know whether it asks to close."""
+        if not self._headed and self._parser is not None:
+            self._headed = True
+            self.reusable = self._parser.should_keep_alive()
+
+    def on_body(self, data: bytes) -> None:
+        """Bytes of a chunk."""
+        self._dry = 0
+        self.body.append(data)
+        self.held += len(data)
+
+    def on_message_complete(self) -> None:
+        """The last chunk has ended, or there is no body."""
+        self._over = True

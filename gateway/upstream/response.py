@@ -1,0 +1,204 @@
+"""An answer whose body may still be on its way."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.upstream.reader import ResponseReader
+
+CUT = "the agent closed the connection before its answer was complete"
+
+
+class Carrier(Protocol):
+    """What a response needs of the connection that it arrives on."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where time comes from."""
+
+    def fail(self, fault: Fault) -> None:
+        """Close at once, and let the exchange know why."""
+
+    def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
+        """What to wait for until `deadline`; then the exchange fails with `expired()`."""
+
+    def expect_nothing(self, response: "Response") -> None:
+        """`response` waits no longer."""
+
+    def resume_reading(self) -> None:
+        """What had arrived was taken."""
+
+
+class Response:
+    """An answer, from its head on.
+
+    Whoever has one reads it to the end or calls `close`: until then it occupies a place in the pool. The connection
+    goes back by itself when the last byte arrives, read or not. Cancelling a read closes the connection.
+
+    Attributes:
+        status: 200 to 599; redirects and errors are returned as they are.
+        headers: Names in lower case, in order.
+        reader: What has been read of it; between a response and its connection.
+    """
+
+    __slots__ = ("_connection", "_fault", "_waiter", "headers", "reader", "status")
+
+    def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
+        self.status = 0
+        self.headers = reader.headers
+        self.reader = reader
+        # None once the exchange is over; the connection may serve another one by then.
+        self._connection: Carrier | None = connection
+        self._fault: Fault | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header called `name` (in lower case), or None."""
+        for known, value in self.headers:
+            if known == name:
+                return value
+        return None
+
+    async def read(self, limit: int, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
+        """The whole body.
+
+        Args:
+            limit: Most bytes that are accepted.
+            timeout: Seconds for all of it.
+
+        Raises:
+            UpstreamProtocol: the body is longer than `limit`, or no HTTP.
+            UpstreamTimeout: it is not complete in time.
+            UpstreamReset: the agent closed before the end.
+        """
+        reader = self.reader
+        parts: list[bytes] = []
+        size = 0
+        deadline = 0.0
+        while True:
+            size += reader.held
+            if size > limit:
+                self.close()
+                raise UpstreamProtocol(f"the agent's answer exceeds {limit} bytes")
+            if reader.held:
+                parts.append(self._take())
+            if self._fault is not None:
+                raise self._fault
+            if reader.ended:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            deadline = deadline or self._deadline(timeout)
+            await self._more(deadline, late)
+
+    async def chunk(self, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
+        """The next bytes of the body: all that have arrived, or b"" after the last ones.
+
+        Times and faults are those of `chunk_or_pause`.
+        """
+        data = await self.chunk_or_pause(timeout, None)
+        return b"" if data is None else data
+
+    async def chunk_or_pause(
+        self,
+        timeout: float,  # noqa: ASYNC109 - as `chunk`
+        pause: float | None,
+    ) -> bytes | None:
+        """The next bytes of the body, b"" after the last ones, or None if nothing came for `pause` seconds.
+
+        After None the answer is as good as before: ask again with what is left of `timeout`. What arrived before a
+        fault is returned before the fault is raised.
+
+        Args:
+            timeout: Seconds of silence that are accepted; interim framing is silence.
+            pause: Seconds after which the caller wants to know of a silence that is still accepted, or None.
+
+        Raises:
+            UpstreamIdle: nothing came for `timeout`.
+            UpstreamReset: the agent closed before the end.
+            UpstreamProtocol: what came is no HTTP.
+        """
+        reader = self.reader
+        deadline = 0.0
+        alarm: asyncio.TimerHandle | None = None
+        try:
+            while True:
+                if reader.held:
+                    return self._take()
+                if self._fault is not None:
+                    raise self._fault
+                if reader.ended:
+                    return b""
+                if alarm is not None and alarm.when() <= self._now():
+                    return None
+                if not deadline:
+                    deadline = self._now() + timeout
+                    if pause is not None and self._connection is not None:
+                        alarm = self._connection.loop.call_later(pause, self.arrived)
+                await self._more(deadline, silent)
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+
+    def close(self) -> None:
+        """Be done with the answer. If it is not complete, the agent sees the connection close at once."""
+        connection = self._connection
+        if connection is not None:
+            connection.fail(UpstreamReset(CUT, detail="closed by the gateway"))
+
+    # ---- Between a response and its connection ------------------------------------------------------------------
+
+    async def head(self, deadline: float) -> None:
+        """Wait until the head is there."""
+        while self.status == 0:
+            if self._fault is not None:
+                raise self._fault
+            await self._more(deadline, late)
+
+    def arrived(self) -> None:
+        """Something was read: tell whoever waits."""
+        self.status = self.reader.status
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def detach(self, fault: Fault | None = None) -> None:
+        """The exchange is over; `fault` says why if the answer is not complete."""
+        self._connection = None
+        self._fault = fault
+        self.arrived()
+
+    async def _more(self, deadline: float, expired: Callable[[], Fault]) -> None:
+        connection = self._connection
+        assert connection is not None
+        self._waiter = connection.expect(deadline, expired)
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+            connection.expect_nothing(self)
+
+    def _deadline(self, seconds: float) -> float:
+        return self._now() + seconds
+
+    def _now(self) -> float:
+        assert self._connection is not None
+        return self._connection.loop.time()
+
+    def _take(self) -> bytes:
+        data = self.reader.take()
+        if self._connection is not None:
+            self._connection.resume_reading()
+        return data
+
+
+def late() -> Fault:
+    """The fault of an answer that did not come in time."""
+    return UpstreamTimeout("the agent did not answer in time")
+
+
+def silent() -> Fault:
+    """The fault of a stream on which nothing comes any more."""
+    return UpstreamIdle("the agent's stream fell silent")

@@ -1,0 +1,271 @@
+"""One exchange with an agent that misbehaves in every way of safety.md R2 to R8 and B4, on real sockets."""
+
+import asyncio
+import socket
+
+import pytest
+
+from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from tests.doubles.pooled import CHUNKS, ask, assert_dropped, now, pooled, send
+from tests.doubles.scripted import (
+    Script,
+    Wire,
+    answers,
+    answers_and_closes,
+    answers_and_hangs,
+    answers_and_resets,
+    chunk,
+    chunked,
+    closes_at_once,
+    endless,
+    head,
+    in_turn,
+    resets_at_once,
+    whole,
+)
+
+pytestmark = pytest.mark.anyio
+
+QUICK = 0.1
+"""Seconds that a fault may take which waits for nothing; tripled, for the machine may be busy."""
+
+
+# ---- Answers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [whole(b"hello"), chunked([b"hel", b"lo"])], ids=["length", "chunked"])
+async def test_the_agent_gets_the_request_and_the_caller_the_answer(answer: bytes) -> None:
+    async with pooled(answers(answer)) as (backend, pool):
+        response = await send(pool, b'{"a": 1}')
+        assert (response.status, response.header(b"content-type")) == (200, b"application/json")
+        assert response.header(b"x-missing") is None
+        assert await response.read(5, 1.0) == b"hello"
+        [received] = backend.requests
+        assert (received.method, received.target, received.body) == (b"POST", b"/rpc", b'{"a": 1}')
+        assert received.header(b"accept-encoding") == b"identity"
+
+
+async def test_an_answer_without_a_length_ends_with_a_clean_close() -> None:
+    async with pooled(answers_and_closes(head() + b"hello")) as (backend, pool):
+        assert await ask(pool) == b"hello"
+        await assert_dropped(backend, pool)
+
+
+@pytest.mark.parametrize("status", [b"302 Found", b"404 Not Found", b"429 Too Many", b"503 Busy"])
+async def test_errors_and_redirects_are_passed_on_unchanged(status: bytes) -> None:
+    async with pooled(answers(whole(b"why", b"location: http://elsewhere/", status=status))) as (backend, pool):
+        response = await send(pool)
+        assert response.status == int(status[:3])
+        assert await response.read(10, 1.0) == b"why"
+        assert len(backend.requests) == 1
+
+
+# ---- No answer -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "script",
+    [resets_at_once, closes_at_once, answers_and_resets(), answers_and_closes(), answers_and_closes(b"HTTP/1.1 20")],
+    ids=["resets", "closes", "resets after the request", "closes after the request", "closes in the head"],
+)
+async def test_a_close_without_an_answer_is_a_reset_at_once_and_sent_once(script: Script) -> None:
+    async with pooled(script) as (backend, pool):
+        began = now()
+        with pytest.raises(UpstreamReset):
+            await send(pool, repeatable=True)
+        assert now() - began < 3 * QUICK
+        assert len(backend.requests) <= 1
+        assert len(backend.wires) == 1
+        await assert_dropped(backend, pool)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n"],
+    ids=["before the head", "inside the head", "after an interim answer"],
+)
+async def test_no_head_in_time_is_a_timeout_and_the_connection_closes(start: bytes) -> None:
+    async with pooled(answers_and_hangs(start)) as (backend, pool):
+        began = now()
+        with pytest.raises(UpstreamTimeout):
+            await send(pool, first_byte=0.2)
+        assert 0.19 <= now() - began <= 0.7
+        await assert_dropped(backend, pool)
+
+
+async def test_interim_answers_do_not_win_time() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        for _ in range(7):
+            await wire.send(b"HTTP/1.1 102 Processing\r\n\r\n")
+            await asyncio.sleep(0.05)
+        await wire.hang()
+
+    async with pooled(script) as (_, pool):
+        began = now()
+        with pytest.raises(UpstreamTimeout):
+            await send(pool, first_byte=0.2)
+        assert now() - began <= 0.7
+
+
+# ---- Hostile answers -------------------------------------------------------------------------------------------------
+
+
+HOSTILE = {
+    "garbage": b"\x00\xffgarbage" * 100,
+    "another protocol": b"220 mail.example ESMTP\r\n",
+    "an upgrade": b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    "20,000 headers": head(*[b"a: b"] * 20_000),
+    "a header of 4 MiB": head(b"a: " + b"x" * (4 << 20)),
+    "two lengths": head(b"content-length: 1", b"content-length: 2") + b"xx",
+    "length and chunks": head(b"content-length: 5", b"transfer-encoding: chunked") + chunk(b""),
+    "gzip": whole(b"\x1f\x8b" + b"\0" * 100, b"content-encoding: gzip"),
+    "a bad first chunk": CHUNKS + b"zz\r\n",
+    "more than its length": whole(b"1234") + b"5",
+    "a second answer": whole(b"mine") + whole(b"yours"),
+    "a second answer in chunks": chunked([b"mine"]) + chunked([b"yours"]),
+    "a body where none is": head(status=b"204 No Content") + b"body",
+}
+
+
+@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used_again(answer: bytes) -> None:
+    async with pooled(answers_and_hangs(answer)) as (backend, pool):
+        began = now()
+        with pytest.raises(UpstreamProtocol) as refused:
+            await ask(pool)
+        assert now() - began < 1.0
+        assert "127.0.0.1" not in refused.value.message
+        await assert_dropped(backend, pool)
+
+
+@pytest.mark.parametrize(
+    ("opening", "piece"),
+    [
+        (b"", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"a: b\r\n" * 100),
+        (b"HTTP/1.1 200 OK\r\na: ", b"x" * 10_000),
+        (CHUNKS + b"1;", b"x" * 10_000),
+        (CHUNKS + chunk(b"x") + b"0\r\na: ", b"x" * 10_000),
+        (head(b"content-length: 999999999999"), b"x" * 100_000),
+        (head(), b"x" * 100_000),
+        (CHUNKS, chunk(b": comment\n\n") * 1000),
+        (CHUNKS, chunk(b"x" * 100_000)),
+    ],
+    ids=["interim", "headers", "one header", "extension", "trailer", "length", "to the close", "comments", "one line"],
+)
+async def test_what_never_ends_is_cut_and_costs_little(opening: bytes, piece: bytes) -> None:
+    async with pooled(endless(opening, piece)) as (backend, pool):
+        with pytest.raises(UpstreamProtocol):
+            await (await send(pool)).read(1 << 20, 5.0)
+        await backend.all_gone()
+        assert backend.wires[0].sent < 32 << 20
+        await assert_dropped(backend, pool)
+
+
+# ---- Requests --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_large_request_goes_out_as_fast_as_the_agent_reads() -> None:
+    body = bytes(range(256)) * (40 << 10)  # 10 MiB
+
+    async def script(wire: Wire) -> None:
+        await wire.received(1)
+        wire.transport.pause_reading()
+        await asyncio.sleep(0.05)  # time in which the gateway could fill its buffers
+        wire.transport.resume_reading()
+        await wire.request()
+        await wire.send(whole(b"got it"))
+        await wire.hang()
+
+    async with pooled(script) as (backend, pool):
+        assert await ask(pool, body) == b"got it"
+        assert backend.requests[0].body == body
+        assert pool.idle == 1
+
+
+async def test_an_early_answer_is_taken_and_the_connection_dropped() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.received(1)
+        wire.transport.pause_reading()
+        await wire.send(whole(b"too large", status=b"413 Too Large"))
+        await wire.hang()
+
+    async with pooled(script) as (backend, pool):
+        response = await send(pool, b"x" * (32 << 20))
+        assert response.status == 413
+        assert await response.read(100, 1.0) == b"too large"
+        assert (pool.active, pool.idle) == (0, 0)
+        backend.wires[0].transport.resume_reading()
+        await assert_dropped(backend, pool)
+
+
+async def test_an_agent_that_does_not_read_the_request_meets_the_first_byte_deadline() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.received(1)
+        wire.transport.pause_reading()
+        await asyncio.sleep(0.4)
+        wire.transport.resume_reading()
+        await wire.hang()
+
+    async with pooled(script) as (backend, pool):
+        began = now()
+        with pytest.raises(UpstreamTimeout):
+            await send(pool, b"x" * (32 << 20), first_byte=0.2)
+        assert now() - began <= 0.7
+        await assert_dropped(backend, pool)
+
+
+# ---- Afterwards ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_came_with_the_cancellation_leaves_a_clean_connection() -> None:
+    async with pooled(answers(whole(b"x"))) as (_, pool):
+        task = asyncio.get_running_loop().create_task(send(pool))
+        while pool.idle == 0:  # noqa: ASYNC110 - the very turn of the loop matters, an event would be a turn late
+            await asyncio.sleep(0)
+        task.cancel()  # the answer is complete, the task has not woken yet
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (pool.active, pool.idle) == (0, 1)
+
+
+async def test_a_late_answer_never_reaches_the_next_caller() -> None:
+    let_go = asyncio.Event()
+
+    async def late(wire: Wire) -> None:
+        await wire.request()
+        await let_go.wait()
+        await wire.send(whole(b"late"))
+        await wire.hang()
+
+    async with pooled(in_turn(late, answers(whole(b"mine")))) as (_, pool):
+        with pytest.raises(UpstreamTimeout):
+            await send(pool, first_byte=0.05)
+        let_go.set()
+        assert await ask(pool) == b"mine"
+
+
+async def test_dead_paths_are_noticed_by_the_kernel() -> None:
+    async with pooled(answers_and_hangs(CHUNKS)) as (_, pool):
+        response = await send(pool)
+        [connection] = pool._open
+        assert connection._transport is not None
+        sock = connection._transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+        assert [
+            sock.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        ] == [15, 5, 3]
+        response.close()
+
+
+async def test_no_message_to_a_client_carries_an_address() -> None:
+    for script in (resets_at_once, answers_and_hangs(), answers_and_hangs(b"garbage\r\n"), answers_and_closes()):
+        async with pooled(script) as (backend, pool):
+            with pytest.raises(Fault) as failed:
+                await send(pool, first_byte=0.05)
+            assert "127.0.0.1" not in failed.value.message
+            assert str(backend.port) not in failed.value.message

@@ -1,0 +1,257 @@
+"""What the bytes of an answer mean, and which are refused."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
+from gateway.upstream.reader import ResponseReader
+from tests.doubles.scripted import chunk, chunked, head, whole
+
+CHUNKS = head(b"transfer-encoding: chunked")
+
+
+def reader() -> ResponseReader:
+    return ResponseReader(32 * 1024, 100)
+
+
+def read(*pieces: bytes) -> ResponseReader:
+    made = reader()
+    for piece in pieces:
+        made.feed(piece)
+    return made
+
+
+def refusal(*pieces: bytes) -> str:
+    with pytest.raises(UpstreamProtocol) as refused:
+        read(*pieces)
+    assert refused.value.reason == "upstream_protocol"
+    return refused.value.detail
+
+
+# ---- What is understood --------------------------------------------------------------------------------------------
+
+
+def test_a_counted_answer_ends_with_its_last_byte() -> None:
+    made = read(whole(b"hello", b"X-Thing: 1")[:-1])
+    assert (made.status, made.ended) == (200, False)
+    made.feed(b"o")
+    assert (made.ended, made.reusable, made.take()) == (True, True, b"hello")
+    assert made.headers == [(b"content-type", b"application/json"), (b"x-thing", b"1"), (b"content-length", b"5")]
+
+
+def test_a_chunked_answer_ends_with_its_last_chunk() -> None:
+    made = read(chunked([b"hel", b"lo"]))
+    assert (made.ended, made.reusable, made.take()) == (True, True, b"hello")
+
+
+def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    made = read(head(), b"hel", b"lo")
+    assert not made.ended
+    made.close()
+    assert (made.ended, made.reusable, made.take()) == (True, False, b"hello")
+
+
+def test_an_empty_body_is_complete_with_the_head() -> None:
+    assert read(whole(b"")).ended
+    assert read(head(status=b"204 No Content")).ended
+    assert read(head(b"content-length: 9", status=b"304 Not Modified")).ended
+
+
+def test_a_few_interim_answers_are_swallowed_with_their_headers() -> None:
+    made = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + whole(b"hi"))
+    assert (made.status, made.take()) == (200, b"hi")
+    assert (b"link", b"x") not in made.headers
+
+
+def test_trailers_are_dropped() -> None:
+    made = read(CHUNKS, chunk(b"hi"), b"0\r\nAuthorization: x\r\n\r\n")
+    assert (made.ended, made.take()) == (True, b"hi")
+    assert [name for name, _ in made.headers] == [b"content-type", b"transfer-encoding"]
+
+
+@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"429 Too Many", b"500 Oops", b"599 X"])
+def test_every_final_status_is_passed_on(status: bytes) -> None:
+    assert read(whole(b"x", status=status)).status == int(status[:3])
+
+
+def test_identity_is_no_encoding() -> None:
+    assert read(whole(b"x", b"content-encoding: Identity ")).ended
+
+
+VALID = st.one_of(
+    st.builds(whole, st.binary(max_size=200)),
+    st.builds(chunked, st.lists(st.binary(min_size=1, max_size=50), max_size=6)),
+    st.builds(lambda body: b"HTTP/1.1 100 Continue\r\n\r\n" + whole(body), st.binary(max_size=50)),
+    st.builds(lambda body: head() + body, st.binary(max_size=50)),
+)
+
+
+@given(VALID, st.lists(st.integers(1, 300), max_size=40))
+@example(chunked([b"a", b"b"]), [1] * 40)
+def test_chunk_borders_do_not_matter(answer: bytes, cuts: list[int]) -> None:
+    pieces = []
+    rest = answer
+    for cut in cuts:
+        pieces.append(rest[:cut])
+        rest = rest[cut:]
+    pieces.append(rest)
+    at_once, in_pieces = read(answer), read(*pieces)
+    assert at_once.take() == in_pieces.take()
+    assert (at_once.status, at_once.headers, at_once.ended) == (in_pieces.status, in_pieces.headers, in_pieces.ended)
+
+
+@given(VALID, st.binary(min_size=1, max_size=40), st.integers(0, 40))
+def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: bytes, cut: int) -> None:
+    made = read(answer)
+    if not made.ended:
+        return  # ends with the connection, so there is no behind
+    clean = made.take()
+    tainted = reader()
+    border = len(answer) - min(cut, len(answer))
+    try:
+        tainted.feed(answer[:border])
+        tainted.feed(answer[border:] + extra)
+    except UpstreamProtocol:
+        pass
+    else:
+        assert not tainted.reusable
+    assert tainted.take() == clean
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6))
+def test_garbage_is_refused_or_awaited_but_never_an_answer(pieces: list[bytes]) -> None:
+    made = reader()
+    try:
+        for piece in pieces:
+            made.feed(piece)
+    except UpstreamProtocol:
+        pass
+    assert made.status == 0
+
+
+# ---- What is not used again ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole(b"x", b"connection: close"),
+        whole(b"x", b"connection: foo, Close"),
+        whole(b"x", b"proxy-connection: close"),
+        head(b"content-length: 1", b"connection: keep-alive", version=b"1.0") + b"x",
+        CHUNKS + chunk(b"x") + b"0\r\nx: y\r\n\r\n",
+        CHUNKS + chunk(b"x") + b"0;ext\r\n\r\n",
+        head(b"content-length: 5", status=b"204 No Content"),
+        head(b"transfer-encoding: chunked", status=b"204 No Content"),
+    ],
+)
+def test_a_connection_in_any_doubt_is_not_reused(answer: bytes) -> None:
+    made = read(answer)
+    assert (made.ended, made.reusable) == (True, False)
+
+
+# ---- What is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage",
+        b"\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"RTSP/1.1 200 OK\r\n\r\n",
+        b"HTTP/2.0 200 OK\r\n\r\n",
+        b"HTTP/0.9 200 OK\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
+        b"HTTP/1.1 600 OK\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\n\n",
+        b"HTTP/1.1 200 OK\r\na: b\n\r\n",
+        b"HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\na : b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\na: b\0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\na: b\rc\r\n\r\n",
+        head(b"content-length: -1"),
+        head(b"content-length: +1"),
+        head(b"content-length: 1x"),
+        head(b"content-length: "),
+        head(b"content-length: 1, 1"),
+        head(b"content-length: 1", b"content-length: 1"),
+        head(b"content-length: 1", b"content-length: 2"),
+        head(b"content-length: 9999999999999999"),
+        head(b"content-length: 1", b"transfer-encoding: chunked"),
+        head(b"transfer-encoding: chunked", b"content-length: 1"),
+        head(b"transfer-encoding: gzip, chunked"),
+        head(b"transfer-encoding: chunked, gzip"),
+        head(b"transfer-encoding: identity"),
+        head(b"transfer-encoding: chunked", b"transfer-encoding: chunked"),
+        head(b"transfer-encoding: xchunked"),
+        head(b"transfer-encoding: chunked", version=b"1.0"),
+        CHUNKS + b"0x1\r\nx\r\n",
+        CHUNKS + b"-1\r\nx\r\n",
+        CHUNKS + b"1\nx\r\n",
+        CHUNKS + b"fffffffffffffffff\r\n",
+        CHUNKS + b"1\r\nxx\r\n",
+        whole(b"x", b"content-encoding: gzip"),
+        whole(b"x", b"content-encoding: identity, br"),
+    ],
+)
+def test_what_can_be_understood_in_two_ways_is_refused(answer: bytes) -> None:
+    assert refusal(answer)
+    # However it is cut.
+    assert refusal(*(answer[at : at + 1] for at in range(len(answer))))
+
+
+def test_a_second_answer_is_refused_and_the_first_one_kept() -> None:
+    for first in (whole(b"one"), chunked([b"one"])):
+        made = reader()
+        with pytest.raises(UpstreamProtocol, match="not valid HTTP") as refused:
+            made.feed(first + whole(b"two"))
+        assert refused.value.detail == "bytes after the end of the answer"
+        assert made.take() == b"one"
+
+
+def test_an_upgrade_unasked_is_refused() -> None:
+    assert refusal(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nxx") == "101 unasked"
+    assert refusal(b"HTTP/1.1 101 Switching\r\n\r\n") == "101 unasked"
+
+
+def test_a_flood_of_interim_answers_is_refused() -> None:
+    assert "interim" in refusal(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 9)
+
+
+def test_a_head_is_bounded_however_it_comes() -> None:
+    line = b"a: " + b"x" * 997 + b"\r\n"
+    assert "head exceeds" in refusal(b"HTTP/1.1 200 OK\r\n", *([line] * 33))
+    assert "head exceeds" in refusal(b"HTTP/1.1 200 OK\r\na: " + b"x" * (4 << 20))
+    assert "head exceeds" in refusal(*([b"HTTP/1.1 103 Hi\r\n" + line * 10 + b"\r\n"] * 4))
+
+
+def test_headers_are_counted() -> None:
+    assert read(whole(b"x", *[b"a: b"] * 98)).ended
+    assert "headers" in refusal(whole(b"x", *[b"a: b"] * 99))
+
+
+def test_endless_trailers_and_extensions_are_refused() -> None:
+    assert "between" in refusal(CHUNKS, b"0\r\na: ", *([b"x" * 1000] * 40))
+    assert "between" in refusal(CHUNKS, b"1;a=", *([b"x" * 1000] * 40))
+
+
+def test_no_answer_is_complete_before_its_end() -> None:
+    for pieces, where in (
+        ((), "without an answer"),
+        ((b"HTTP/1.1 200",), "in the head"),
+        ((whole(b"hello")[:-1],), "in the body"),
+        ((CHUNKS, chunk(b"hello")), "in the body"),
+    ):
+        made = read(*pieces)
+        with pytest.raises(UpstreamReset) as reset:
+            made.close()
+        assert reset.value.detail == f"closed {where}"
+
+
+def test_messages_to_clients_say_nothing_of_the_parser() -> None:
+    with pytest.raises(UpstreamProtocol) as refused:
+        read(b"HTTP/1.1 200 OK\r\na : b\r\n\r\n")
+    assert refused.value.message == "the agent's answer is not valid HTTP"
