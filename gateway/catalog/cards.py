@@ -1,0 +1,351 @@
+"""One backend's card: fetched in the background, revalidated, the last good one kept.
+
+An agent is another party's code, so a fetch trusts nothing: the size is capped while reading, nothing is decompressed,
+no redirect is followed, no cookie is kept, and one deadline covers it all, however slowly the bytes drip. A card that
+cannot be read changes nothing but `error`; calls never wait for any of this.
+
+States of a source: *unread* (no attempt has ended), then *settled*: with a card or without. A card whose agent was not
+heard of for `TRUSTED` seconds is *stale* until the next success. A static card is settled and fresh for ever.
+"""
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ssl import SSLContext
+from urllib.parse import urlsplit
+
+import httpx
+
+from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
+from gateway.a2a.tree import Tree
+
+TTL = 600.0
+"""Seconds between two successful fetches."""
+TRUSTED = 3600.0
+"""Seconds for which the last good card serves after its agent was last heard of."""
+DEADLINE = 10.0
+"""Seconds that one request may take by default, from the wait for a connection to the last byte."""
+
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 30.0
+_WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+
+logger = logging.getLogger("gateway.catalog.cards")
+
+
+@dataclass(frozen=True, slots=True)
+class CardPlace:
+    """Where a backend's card is.
+
+    Attributes:
+        backend_url: Its well-known names are asked under this URL, path included.
+        card_url: Asked instead, if given: as it is where its path ends in `.json` or it has a query, else first with
+            the well-known names behind it.
+        static: The card itself, already checked; then nothing is fetched.
+        credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
+        ttl: Seconds between two successful fetches.
+        deadline: Seconds that one request may take.
+    """
+
+    backend_url: str
+    card_url: str | None = None
+    static: Tree | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    ttl: float = TTL
+    deadline: float = DEADLINE
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The URLs to ask, in order; the next one counts when one answers 404."""
+        if self.card_url is None:
+            return tuple(self.backend_url.rstrip("/") + name for name in _WELL_KNOWN)
+        parts = urlsplit(self.card_url)
+        if parts.query or parts.path.endswith(".json"):
+            return (self.card_url,)
+        return (*(self.card_url.rstrip("/") + name for name in _WELL_KNOWN), self.card_url)
+
+    @property
+    def shown(self) -> str:
+        """The address for logs, without a query, which may hold a credential."""
+        return (self.card_url or self.backend_url).partition("?")[0]
+
+
+class CardReport(StrEnum):
+    """How one attempt to read a card ended; the words are a metric's label."""
+
+    READ = "read"
+    UNCHANGED = "unchanged"
+    """304: the card that is held is still the agent's."""
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    """The agent answered, but with no card: a status, a redirect, an encoded body."""
+    INVALID = "invalid"
+    """What it answered with is no card that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardWatch:
+    """Who is told what becomes of a card; both are called on the loop and must not block."""
+
+    on_report: Callable[[CardReport], None] = lambda _report: None
+    on_change: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A source's clock and chance, so that tests can hold them still.
+
+    Attributes:
+        clock: Monotonic seconds.
+        rest: Waits for so many seconds.
+        chance: A number from 0 to 1.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+
+def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa: FBT001, FBT002 - httpx's own word
+    """A client that all sources share; its owner closes it.
+
+    It reads no proxy or certificate settings from the environment, follows no redirect, keeps no cookie (one agent's
+    cookie would go to another on the same host) and no connection: between two fetches lie minutes.
+    """
+    return httpx.AsyncClient(
+        verify=verify,
+        trust_env=False,
+        follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        timeout=httpx.Timeout(5.0, connect=3.0, pool=DEADLINE),
+        limits=httpx.Limits(max_connections=100, max_keepalive_connections=0),
+        headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
+    )
+
+
+class CardSource:
+    """One backend's card as it is known now; `run` keeps it so.
+
+    Attributes:
+        card: The last good card, or None.
+        spoken: The interfaces it offers; empty while there is none.
+        version: Grows by one whenever `card` or `spoken` changes.
+        fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
+        error: Why the last attempt failed, for operators only, or None.
+        settled: Set once the first attempt has ended, well or badly.
+    """
+
+    def __init__(
+        self,
+        place: CardPlace,
+        client: httpx.AsyncClient,
+        watch: CardWatch | None = None,
+        *,
+        timing: Timing | None = None,
+    ) -> None:
+        self.card: Tree | None = None
+        self.spoken: tuple[CardInterface, ...] = ()
+        self.version = 0
+        self.fetched_at: float | None = None
+        self.error: str | None = None
+        self.settled = asyncio.Event()
+        self._place = place
+        self._client = client
+        self._watch = watch if watch is not None else CardWatch()
+        self._timing = timing if timing is not None else Timing()
+        self._held: dict[bool, _Held] = {}
+        if place.static is not None:
+            self._hold(place.static)
+            self.settled.set()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the card is one whose agent has been silent for too long to vouch for it."""
+        return self.card is not None and self.age > TRUSTED
+
+    @property
+    def age(self) -> float:
+        """Seconds since the agent last confirmed the card; 0 for a static one, `math.inf` while there is none."""
+        if self._place.static is not None:
+            return 0.0
+        return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
+
+    async def run(self) -> None:
+        """Keep the card fresh until cancelled; returns at once where it is static.
+
+        After a failure the next attempt follows in 1 s, then in twice as long each time, up to 30 s. Every pause is
+        up to a quarter shorter by chance, so that agents that fell together are not asked together.
+        """
+        if self._place.static is not None:
+            return
+        retry = _FIRST_RETRY
+        while True:
+            if await self.refresh() in (CardReport.READ, CardReport.UNCHANGED):
+                pause, retry = self._place.ttl, _FIRST_RETRY
+            else:
+                pause, retry = retry, min(retry * 2, _LONGEST_RETRY)
+            await self._timing.rest(pause * (1 - self._timing.chance() / 4))
+
+    async def refresh(self) -> CardReport:
+        """Make one attempt to read the card; what goes wrong is in `error`, never raised."""
+        try:
+            report = await self._read()
+            self.error = None
+            self.fetched_at = self._timing.clock()
+        except _Failed as failure:
+            report = failure.report
+            if self.error != str(failure):
+                logger.warning("no card from %s: %s", self._place.shown, failure)
+            self.error = str(failure)
+        finally:
+            # A cancelled attempt has ended too: whoever waits for the first one must not wait for ever.
+            self.settled.set()
+        self._watch.on_report(report)
+        return report
+
+    async def _read(self) -> CardReport:
+        first = await self._ask_all(modern=True)
+        if not first.varies:
+            self._hold(first.card)
+            return first.report
+        # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
+        reports = {first.report}
+        try:
+            reports.add((await self._ask_all(modern=False)).report)
+        except _Failed as failure:
+            logger.warning("no card of 0.3 from %s: %s", self._place.shown, failure)
+        # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
+        second = self._held.get(False)
+        self._hold(first.card if second is None else merge(first.card, second.card))
+        return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
+
+    def _hold(self, card: Tree) -> None:
+        if card == self.card:
+            return
+        self.card = card
+        self.spoken = spoken(card)
+        self.version += 1
+        self._watch.on_change()
+
+    async def _ask_all(self, *, modern: bool) -> "_Held":
+        """Ask one candidate after the other until one is not missing, and hold its answer."""
+        missing: _Missing | None = None
+        for url in self._place.candidates:
+            try:
+                async with asyncio.timeout(self._place.deadline):
+                    held = await _ask(self._client, url, self._headers(url, modern=modern), self._held.get(modern))
+            except TimeoutError as error:
+                why = f"no complete answer within {self._place.deadline:g} s"
+                raise _Failed(CardReport.UNREACHABLE, why) from error
+            except _Missing as failure:
+                missing = missing or failure
+            else:
+                self._held[modern] = held
+                return held
+        raise missing or _Failed(CardReport.REFUSED, "no address to ask")
+
+    def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
+        headers = dict(self._place.credentials) if _origin(url) == _origin(self._place.backend_url) else {}
+        if modern:
+            headers["A2A-Version"] = "1.0"
+        held = self._held.get(modern)
+        if held is not None and held.url == url and held.etag:
+            headers["If-None-Match"] = held.etag
+        return headers
+
+
+# ---- One request ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An answer that was read, kept to compare with the next one."""
+
+    url: str
+    etag: str
+    varies: bool
+    card: Tree
+    report: CardReport
+
+
+class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programming error
+    """An attempt that brought no card."""
+
+    def __init__(self, report: CardReport, why: str) -> None:
+        super().__init__(why)
+        self.report = report
+
+
+class _Missing(_Failed):
+    """404: there may be a card under another name."""
+
+
+async def _ask(client: httpx.AsyncClient, url: str, headers: Mapping[str, str], held: _Held | None) -> _Held:
+    """Ask for the card at one URL.
+
+    Raises:
+        _Failed: there is none.
+    """
+    if _origin(url)[1] is None:
+        raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
+    try:
+        async with client.stream("GET", url, headers=dict(headers)) as response:
+            if response.status_code == 304 and held is not None and "If-None-Match" in headers:
+                return _Held(held.url, held.etag, held.varies, held.card, CardReport.UNCHANGED)
+            _refuse_status(response)
+            card = parse_card(await _body(response))
+            etag = response.headers.get("etag", "")
+            return _Held(url, etag if _usable(etag) else "", _varies(response), card, CardReport.READ)
+    except CardInvalid as error:
+        raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
+        raise _Failed(CardReport.UNREACHABLE, f"not reached: {type(error).__name__}") from error
+
+
+def _refuse_status(response: httpx.Response) -> None:
+    status = response.status_code
+    if status == 404:
+        raise _Missing(CardReport.REFUSED, "answered 404")
+    if 300 <= status < 400:
+        raise _Failed(CardReport.REFUSED, f"answered {status}; redirects are not followed")
+    if status != 200:
+        raise _Failed(CardReport.REFUSED, f"answered {status}")
+    if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+        raise _Failed(CardReport.REFUSED, "answered with an encoded body, which was not asked for")
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """The body as it came, never decoded."""
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > MAX_CARD:
+            raise CardInvalid(f"longer than {MAX_CARD} bytes")
+    return bytes(body)
+
+
+def _varies(response: httpx.Response) -> bool:
+    names = ",".join(response.headers.get_list("vary")).lower().split(",")
+    return "a2a-version" in (name.strip() for name in names)
+
+
+def _usable(etag: str) -> bool:
+    # It is sent back: nothing that is long, or no header value.
+    return len(etag) <= 256 and etag.isascii() and etag.isprintable()
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        # No such address can be asked, so it shares its origin with none but itself.
+        return url, None, None
+    return parts.scheme, parts.hostname, port
