@@ -1,0 +1,156 @@
+"""The gateway's own log, on standard error: JSON lines or text, with secrets masked and control characters shown."""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import BinaryIO, Literal
+
+from gateway.telemetry.sink import Sink
+
+LONGEST = 4_096
+"""Characters of a message or an extra field that are kept."""
+LONGEST_EXCEPTION = 16_384
+"""Characters of a traceback that are kept: the last ones, where the cause stands."""
+
+_QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.error")
+"""Loggers of libraries that are heard from WARNING upwards: at INFO, httpx writes out every URL."""
+
+# What every record has; all else was given as `extra` and is a field of its own.
+_ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
+
+_SENSITIVE = (
+    r"(?:proxy-)?authorization|x-api-key|api[_-]?key|(?:set-)?cookie|(?:access|id|refresh|auth)_token|token"
+    r"|client_secret|client_assertion|secret|password|passwd"
+)
+_SECRETS = (
+    # user:password@ of a URL
+    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,15}://)[^/\s@\"'<>]{1,1024}@", re.IGNORECASE), r"\1***@"),
+    (re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), r"\1\2***"),
+    # API keys of this gateway, and tokens wherever they turn up
+    (re.compile(r"\ba2a_[A-Za-z0-9_-]{16,}"), "a2a_***"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_.-]*"), "***"),
+    # name=value of a query or a form, 'name': 'value' of a printed mapping, Name: value of a header
+    (re.compile(rf"\b({_SENSITIVE})=[^&\s\"',;)\]}}]+", re.IGNORECASE), r"\1=***"),
+    (re.compile(rf"\b({_SENSITIVE})([\"']\s*[:=]\s*)([\"'])(?:(?!\3).)*\3", re.IGNORECASE), r"\1\2\3***\3"),
+    (re.compile(r"\b((?:proxy-)?authorization|x-api-key|(?:set-)?cookie)(:\s*)[^\r\n]+", re.IGNORECASE), r"\1\2***"),
+)
+
+
+def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | None = None) -> Sink[bytes]:
+    """Send every logger of the process to standard error, or to `stream`; replaces what an earlier call set up.
+
+    uvicorn's access lines are off (the access log has them), and libraries speak from WARNING upwards.
+
+    Args:
+        level: debug, info, warning or error.
+
+    Returns:
+        The sink behind it, for its count of dropped lines and for closing it at the end.
+    """
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _SinkHandler)]:
+        root.removeHandler(handler)
+        handler.sink.close()
+    sink: Sink[bytes] = Sink(sys.stderr.buffer if stream is None else stream, bytes)
+    root.addHandler(_SinkHandler(sink, render_json if form == "json" else render_text))
+    root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    access = logging.getLogger("uvicorn.access")
+    access.handlers.clear()
+    access.propagate = False
+    access.disabled = True
+    for name in ("uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    # A library's warning would otherwise stand between the lines as bare text.
+    logging.captureWarnings(capture=True)
+    return sink
+
+
+def redact(text: str) -> str:
+    """The text with bearer tokens, API keys, passwords and the userinfo of URLs masked."""
+    for pattern, mask in _SECRETS:
+        text = pattern.sub(mask, text)
+    return text
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that moves a cursor, ends a line or turns its direction."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii") for char in text
+    )
+
+
+def render_json(record: logging.LogRecord) -> bytes:
+    """One line of JSON: time, level, logger, message, the extra fields, and `exception` as one string."""
+    fields: dict[str, object] = {
+        "time": _time(record),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": _message(record),
+        **_extra(record),
+    }
+    if exception := _exception(record):
+        fields["exception"] = exception
+    return json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def render_text(record: logging.LogRecord) -> bytes:
+    """One line for people, the extra fields behind it, and a traceback on lines of its own, each marked with a bar."""
+    line = f"{_time(record)} {record.levelname:<7} {record.name}: {_message(record)}"
+    line += "".join(f" {name}={value}" for name, value in _extra(record).items())
+    lines = [line, *(f"  | {line}" for line in _exception(record).splitlines())]
+    return ("\n".join(printable(line) for line in lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+class _SinkHandler(logging.Handler):
+    """Renders a record where it arises, because what it refers to may change, and leaves the writing to the sink."""
+
+    def __init__(self, sink: Sink[bytes], render: Callable[[logging.LogRecord], bytes]) -> None:
+        super().__init__()
+        self.sink = sink
+        self._render = render
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue the record's line; a log call never raises."""
+        try:
+            self.sink.write(self._render(record))
+        except Exception:  # noqa: BLE001 - a record that cannot be rendered must not fail the call that logs it
+            self.handleError(record)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - arguments that do not fit their format are still worth reading
+        message = f"{record.msg!s} {record.args!r}"
+    return redact(message)[:LONGEST]
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {
+        name: value if value is None or isinstance(value, bool | int) else redact(str(value))[:LONGEST]
+        for name, value in record.__dict__.items()
+        if name not in _ORDINARY
+    }
+
+
+def _exception(record: logging.LogRecord) -> str:
+    parts = []
+    if record.exc_info:
+        parts.append(logging.Formatter().formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return redact("\n".join(parts))[-LONGEST_EXCEPTION:]

@@ -1,0 +1,112 @@
+"""A stream that is written without waiting: a bounded queue in front of one thread."""
+
+import atexit
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import BinaryIO, Generic, TypeVar
+
+CAPACITY = 10_000
+"""Most items that wait to be written; later ones are dropped and counted."""
+
+# Items that come within this many seconds share one wake-up and one write: a thread woken for every line would fight
+# the event loop for the interpreter.
+_GATHER = 0.02
+_BATCH = 1_000
+# A stream in non-blocking mode that is full is tried again after this many seconds.
+_RETRY = 0.02
+
+Item = TypeVar("Item")
+
+
+class Sink(Generic[Item]):
+    """Renders items to lines and writes them, in order, on a daemon thread of its own.
+
+    A full disk, a closed pipe or a reader that has stopped costs lines, never time of the caller and never an error.
+    """
+
+    def __init__(self, stream: BinaryIO, render: Callable[[Item], bytes], *, capacity: int = CAPACITY) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+        # Unbuffered: a thread stuck in a buffered write holds the lock that the interpreter wants at its end.
+        self._stream = getattr(stream, "raw", stream)
+        self._render = render
+        self._capacity = capacity
+        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._closing = threading.Event()
+        # Two counters, each written by one thread only.
+        self._refused = 0
+        self._lost = 0
+        self._torn = False
+        self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    @property
+    def dropped(self) -> int:
+        """How many items were never written."""
+        return self._refused + self._lost
+
+    def write(self, item: Item) -> None:
+        """Queue one item; never blocks and never raises. The item must not change afterwards."""
+        if self._closing.is_set() or self._queue.qsize() >= self._capacity:
+            self._refused += 1
+            return
+        self._queue.put(item)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is queued, for at most `timeout` seconds; what is left then is dropped. May be called twice."""
+        atexit.unregister(self.close)
+        if not self._closing.is_set():
+            self._closing.set()
+            self._queue.put(None)
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._refused += max(0, self._queue.qsize() - 1)
+
+    def _run(self) -> None:
+        while True:
+            items = [self._queue.get()]
+            self._closing.wait(_GATHER)
+            with contextlib.suppress(Empty):
+                while len(items) < _BATCH:
+                    items.append(self._queue.get_nowait())
+            self._put([line for item in items if item is not None and (line := self._line(item))])
+            # Nothing is queued behind the None that `close` put.
+            if items[-1] is None:
+                return
+
+    def _line(self, item: Item) -> bytes:
+        try:
+            return self._render(item)
+        except Exception:  # noqa: BLE001 - one item that cannot be rendered must not end the log
+            self._lost += 1
+            return b""
+
+    def _put(self, lines: list[bytes]) -> None:
+        """Write whole lines, and count those that did not get out whole."""
+        # After a write that broke off within a line, an empty start keeps the next line readable.
+        if self._torn and lines:
+            lines[0] = b"\n" + lines[0]
+        rest = memoryview(b"".join(lines))
+        written = 0
+        with contextlib.suppress(OSError, ValueError):
+            while rest:
+                count = self._stream.write(rest)
+                if count is None:
+                    if self._closing.wait(_RETRY):
+                        break
+                    continue
+                written += count
+                rest = rest[count:]
+        end = 0
+        for line in lines:
+            end += len(line)
+            self._lost += end > written
+        if written:
+            self._torn = bool(rest) and not _ends_line(lines, written)
+
+
+def _ends_line(lines: list[bytes], written: int) -> bool:
+    return b"".join(lines)[:written].endswith(b"\n")

@@ -1,0 +1,158 @@
+"""A sink costs its caller no time, whatever happens to the stream behind it."""
+
+import io
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+
+from gateway.telemetry.sink import Sink
+
+
+def line(item: str) -> bytes:
+    return item.encode() + b"\n"
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    reading, writing = os.pipe()
+    with open(reading, "rb") as reader, open(writing, "wb", buffering=0) as writer:  # noqa: PTH123 - descriptors
+        yield reader, cast("BinaryIO", writer)  # an unbuffered stream is a FileIO, which typeshed calls no BinaryIO
+
+
+def test_items_are_written_in_order_and_all_of_them_before_close_returns() -> None:
+    stream = io.BytesIO()
+    sink = Sink(stream, line)
+    for number in range(5_000):
+        sink.write(str(number))
+    sink.close(timeout=10)
+    assert stream.getvalue() == b"".join(line(str(number)) for number in range(5_000))
+    assert sink.dropped == 0
+
+
+def test_nobody_reading_costs_lines_but_no_time(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+    _, writer = pipe
+    sink = Sink(writer, line, capacity=100)
+    began = time.perf_counter()
+    for _ in range(20_000):
+        sink.write("x" * 1_000)
+    assert time.perf_counter() - began < 5
+    assert sink.dropped > 10_000
+    began = time.perf_counter()
+    sink.close(timeout=0.1)
+    assert time.perf_counter() - began < 5
+
+
+def test_a_full_disk_costs_lines_and_is_counted() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        sink = Sink(cast("BinaryIO", full), line)  # as above
+        for _ in range(10):
+            sink.write("x")
+        sink.close()
+        assert sink.dropped == 10
+
+
+def test_a_closed_pipe_costs_lines_and_is_counted(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+    reader, writer = pipe
+    reader.close()
+    sink = Sink(writer, line)
+    for _ in range(10):
+        sink.write("x")
+    sink.close()
+    assert sink.dropped == 10
+
+
+def test_a_closed_stream_is_survived() -> None:
+    stream = io.BytesIO()
+    sink = Sink(stream, line)
+    stream.close()
+    sink.write("x")
+    sink.close()
+    assert sink.dropped == 1
+
+
+def test_a_stream_in_non_blocking_mode_is_tried_again(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+    reader, writer = pipe
+    os.set_blocking(writer.fileno(), False)
+    sink = Sink(writer, line)
+    for _ in range(300):
+        sink.write("x" * 999)
+    received = b""
+    while len(received) < 300_000:
+        received += os.read(reader.fileno(), 65_536)
+    sink.close()
+    assert received == (b"x" * 999 + b"\n") * 300
+    assert sink.dropped == 0
+
+
+def test_what_a_blocked_stream_in_non_blocking_mode_does_not_take_is_dropped_at_the_end(
+    pipe: tuple[BinaryIO, BinaryIO],
+) -> None:
+    reader, writer = pipe
+    os.set_blocking(writer.fileno(), False)
+    sink = Sink(writer, line)
+    for _ in range(300):
+        sink.write("x" * 999)
+    sink.close()
+    os.set_blocking(reader.fileno(), False)
+    received = os.read(reader.fileno(), 1_000_000)
+    assert received.count(b"\n") + sink.dropped == 300
+    assert sink.dropped > 0
+
+
+def test_a_line_that_broke_off_does_not_spoil_the_next_one() -> None:
+    class Breaking(io.RawIOBase):
+        def __init__(self) -> None:
+            self.taken: list[bytes] = []
+            self.broke = threading.Event()
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: object) -> int:
+            given = bytes(cast("bytes", data))  # the sink writes nothing else
+            if not self.broke.is_set():
+                if self.taken:
+                    self.broke.set()
+                    raise OSError
+                given = given[:3]
+            self.taken.append(given)
+            return len(given)
+
+    stream = Breaking()
+    sink = Sink(cast("BinaryIO", stream), line)  # as above
+    sink.write("first")
+    assert stream.broke.wait(5)
+    sink.write("second")
+    sink.close()
+    assert b"".join(stream.taken) == b"fir\nsecond\n"
+    assert sink.dropped == 1
+
+
+def test_an_item_that_cannot_be_rendered_ends_nothing() -> None:
+    def picky(item: str) -> bytes:
+        if item == "bad":
+            raise ValueError
+        return line(item)
+
+    stream = io.BytesIO()
+    sink = Sink(stream, picky)
+    for item in ("a", "bad", "b"):
+        sink.write(item)
+    sink.close()
+    assert stream.getvalue() == b"a\nb\n"
+    assert sink.dropped == 1
+
+
+def test_after_close_items_are_dropped_and_closing_again_does_nothing() -> None:
+    stream = io.BytesIO()
+    sink = Sink(stream, line)
+    sink.close()
+    sink.write("late")
+    sink.close()
+    assert stream.getvalue() == b""
+    assert sink.dropped == 1
