@@ -1,0 +1,240 @@
+"""The composition root: a configuration becomes listeners that serve it, until somebody says stop."""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import BinaryIO
+
+import uvloop
+
+from gateway.a2a.fault import Draining
+from gateway.background import Background
+from gateway.config.check import Examined, examine
+from gateway.config.model import Config
+from gateway.config.problem import as_text
+from gateway.listener.admin import admin_app
+from gateway.listener.http import PublicListener
+from gateway.listener.server import HttpServer, ListenFailed, address_of, bind
+from gateway.proxy import Line
+from gateway.snapshot import Snapshot
+from gateway.telemetry import log
+from gateway.telemetry.access import AccessLog
+from gateway.telemetry.metrics import Metrics, Sample
+
+_LAG_EVERY = 0.5
+_DRAIN_DELAY = 5.0
+_LAST_WORDS = 1.0
+
+logger = logging.getLogger("gateway")
+
+
+def package_version() -> str:
+    """The version of this package; `0+source` where it runs from a checkout."""
+    try:
+        return version("a2a-gateway")
+    except PackageNotFoundError:
+        return "0+source"
+
+
+class Gateway:
+    """One gateway: listeners, a snapshot, and what they report to.
+
+    Args:
+        examined: A configuration without errors.
+        access_stream: Where the access log goes, or None for nowhere but `AccessLog`'s own count.
+    """
+
+    def __init__(self, examined: Examined, *, access_stream: BinaryIO) -> None:
+        if examined.config is None:
+            raise ValueError("the configuration has problems")
+        self._examined = examined
+        self._config: Config = examined.config
+        self._background = Background()
+        self.metrics = Metrics(package_version(), self._samples)
+        self.access = AccessLog(access_stream, form=self._config.observe.log.format)
+        self.started = False
+        self.draining = False
+        self.public_url = ""
+        self.admin_url = ""
+        self._snapshot: Snapshot | None = None
+        self._line = Line(lambda: self.snapshot, self.access, self._count_auth)
+        self._servers: list[HttpServer] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The configuration that runs."""
+        if self._snapshot is None:
+            raise RuntimeError("not started")
+        return self._snapshot
+
+    async def start(self) -> None:
+        """Listen, and serve from now on.
+
+        Raises:
+            ListenFailed: an address cannot be listened on.
+        """
+        written = self._config.gateway
+        public = bind(written.listen)
+        try:
+            admin = bind(written.admin.listen)
+        except ListenFailed:
+            public.close()
+            raise
+        tls = None if written.tls is None else (self._path(written.tls.cert), self._path(written.tls.key))
+        scheme = "http" if tls is None else "https"
+        self.public_url = written.public_url or f"{scheme}://{address_of(public)}"
+        self.admin_url = f"http://{address_of(admin)}"
+        self._snapshot = Snapshot.build(self._examined, self.metrics, self.public_url)
+        self._snapshot.open(self._background)
+        token = None if written.admin.token is None else written.admin.token.get_secret_value()
+        listener = PublicListener(self._line, lambda: self.started and not self.draining)
+        self._servers = [HttpServer(public, listener, tls=tls), HttpServer(admin, admin_app(self, token))]
+        for server, name in zip(self._servers, ("public", "admin"), strict=True):
+            await server.start(self._background, name)
+        self._background.start("loop lag", self._watch_lag)
+        self.metrics.reload_ok.set(1)
+        self.metrics.reload_time.set_to_current_time()
+        self.started = True
+        logger.info("serving %s, admin on %s", self.public_url, self.admin_url)
+
+    async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
+        """Drain and close: not ready at once, accept for `delay` more, let calls end, end streams with a last event.
+
+        Args:
+            hurry: When set, nothing is waited for any more.
+            delay: Seconds; None for what the configuration says.
+        """
+        self.draining = True
+        self.metrics.draining.set(1)
+        drain = self._config.gateway.drain
+        if delay is None:
+            delay = drain.delay
+        if delay is None:
+            delay = 0.0 if self._is_local() else _DRAIN_DELAY
+        if delay > 0:
+            await _within(hurry, delay)
+        public = self._servers[0]
+        public.stop_accepting()
+        if self._line.open:
+            logger.info("waiting up to %.0f s for %d open calls", drain.timeout, self._line.open)
+        await _until(lambda: not self._line.open, hurry, drain.timeout)
+        ended = self._line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
+        if ended:
+            logger.warning("ended %d calls that were still open", ended)
+            await _until(lambda: not self._line.open, asyncio.Event(), _LAST_WORDS)
+        for server in self._servers:
+            await server.aclose()
+        await self._background.aclose()
+        await self.snapshot.aclose()
+        await asyncio.to_thread(self.access.close)
+        logger.info("stopped")
+
+    def _is_local(self) -> bool:
+        host = self._config.gateway.listen.rpartition(":")[0].strip("[]")
+        return host in ("localhost", "::1") or host.startswith("127.")
+
+    def _path(self, written: str) -> str:
+        return str(self._examined.files[0].parent / written)
+
+    def _samples(self) -> Iterable[Sample]:
+        yield Sample(
+            "log_dropped_total", "Lines of the access log that were not written.", (), (((), self.access.dropped),)
+        )
+        if self._snapshot is not None:
+            yield from self._snapshot.samples()
+
+    def _count_auth(self, method: str, issuer: str, result: str) -> None:
+        self.metrics.auth.labels(method, issuer, result).inc()
+
+    async def _watch_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LAG_EVERY
+            await asyncio.sleep(_LAG_EVERY)
+            self.metrics.loop_lag.observe(max(loop.time() - due, 0.0))
+
+
+async def run(gateway: Gateway, *, delay: float | None = None, on_started: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGTERM or SIGINT; a second one stops at once.
+
+    Args:
+        delay: As `Gateway.stop`, for SIGTERM.
+        on_started: Called once requests are taken.
+
+    Raises:
+        ListenFailed: as `Gateway.start`.
+    """
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    quick = False
+
+    def on_signal(number: signal.Signals) -> None:
+        nonlocal quick
+        if stop.is_set():
+            hurry.set()
+            return
+        quick = number is signal.SIGINT
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    await gateway.start()
+    on_started()
+    await stop.wait()
+    # A person at a terminal has no balancer that must be given time.
+    await gateway.stop(hurry, delay=0.0 if quick else delay)
+
+
+def serve(path: Path, environ: Mapping[str, str]) -> int:
+    """Serve a configuration file until a signal; the exit code.
+
+    Problems and addresses that are taken are told on standard error.
+    """
+    examined = examine(path, environ)
+    if examined.config is None or examined.failed:
+        sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
+        return 1
+    return serve_examined(examined)
+
+
+def serve_examined(
+    examined: Examined, *, access_stream: BinaryIO | None = None, on_started: Callable[[], None] = lambda: None
+) -> int:
+    """Serve a configuration that was examined and has no errors; the exit code.
+
+    Args:
+        access_stream: Where the access log goes; standard output where it is left out.
+        on_started: Called once requests are taken.
+    """
+    assert examined.config is not None
+    settings = examined.config.observe.log
+    log.configure(settings.format, settings.level)
+    for problem in examined.problems:
+        logger.warning("%s: %s", problem.place, problem.fact)
+    stream = sys.stdout.buffer if access_stream is None else access_stream
+    gateway = Gateway(examined, access_stream=stream)
+    try:
+        uvloop.run(run(gateway, on_started=on_started))
+    except ListenFailed as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+async def _until(done: Callable[[], bool], hurry: asyncio.Event, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and not hurry.is_set() and time.monotonic() < deadline:
+        await _within(hurry, 0.05)

@@ -1,0 +1,305 @@
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `schema` and `health`.
+
+No logic of its own: a command reads its options, calls the module that does the work, and prints.
+Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
+"""
+
+import asyncio
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from gateway import app as composition
+from gateway.command.directions import as_text as directions_text
+from gateway.command.directions import directions, read_claims
+from gateway.command.failure import CommandFailed
+from gateway.command.key import new_key
+from gateway.command.online import visit
+from gateway.command.probe import health_url, probe
+from gateway.command.sender import Errand, send
+from gateway.command.starter import starter
+from gateway.config.check import Examined, examine
+from gateway.config.inquiry import Inquiry
+from gateway.config.problem import as_github, as_json, as_text
+from gateway.config.schema import schema as schema_of_format
+from gateway.demo.fleet import serving
+from gateway.demo.stage import set_up
+
+DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
+
+app = typer.Typer(
+    name="a2a-gateway",
+    epilog="--debug, anywhere, shows tracebacks.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(key_commands, name="key")
+
+
+class Output(StrEnum):
+    """How `check` reports."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class RouteOutput(StrEnum):
+    """How `route` reports."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("-c", "--config", help="The configuration; gateway.yaml or config/gateway.yaml if left out."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
+    if version:
+        _print(f"a2a-gateway {composition.package_version()}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM."""
+    if agent is None:
+        raise typer.Exit(composition.serve(_file(config), os.environ))
+    if config is not None:
+        raise CommandFailed("give a file or --agent, not both", code=2)
+    raise typer.Exit(composition.serve_examined(_examined(starter(agent))))
+
+
+@app.command()
+def check(
+    file: Annotated[Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out.")] = None,
+    *,
+    online: Annotated[bool, typer.Option("--online", help="Also read the card of every agent.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
+) -> None:
+    """Look for every mistake in the configuration."""
+    with _reporting(as_json=output is Output.JSON):
+        # What a visit finds is reported below, not logged.
+        logging.disable()
+        examined = examine(_file(file), os.environ)
+        visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
+        bad = examined.config is None or (strict and examined.problems) or not all(each.good for each in visits)
+        code = 1 if bad else 3 if examined.failed else 0
+        told = (*examined.problems, *examined.failed)
+        if output is Output.JSON:
+            report: dict[str, Any] = {"ok": code == 0, "problems": as_json(told)}
+            if online:
+                report["agents"] = [each.as_json() for each in visits]
+            _print_json(report)
+        elif output is Output.GITHUB:
+            _print(as_github(told))
+        else:
+            good = "" if told else f"{examined.files[0]}: no problems"
+            _print("\n".join([as_text(told) or good, *(each.as_text() for each in visits)]))
+    raise typer.Exit(code)
+
+
+@app.command()
+def route(
+    method: Annotated[str, typer.Argument(help="HTTP method: POST, GET.")],
+    path: Annotated[str, typer.Argument(help="Path of the request.")],
+    *,
+    config: ConfigOption = None,
+    tenant: Annotated[str | None, typer.Option(help="The A2A tenant field.")] = None,
+    caller: Annotated[str | None, typer.Option("--as", help="The caller's tenant.", metavar="TENANT")] = None,
+    key: Annotated[str | None, typer.Option(help="Name of the API key that the caller shows.")] = None,
+    host: Annotated[str | None, typer.Option(help="Host of the request.")] = None,
+    claim: Annotated[
+        list[str] | None, typer.Option(help="A claim of the caller's token.", metavar="NAME=VALUE")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain every match of every agent.")] = False,
+    output: Annotated[RouteOutput, typer.Option(help="Who reads the result.")] = RouteOutput.TEXT,
+) -> None:
+    """Say which agent a request would reach, and why."""
+    with _reporting(as_json=output is RouteOutput.JSON):
+        claims = read_claims(claim or [])
+        examined = examine(_file(config), os.environ)
+        if examined.config is None and output is RouteOutput.JSON:
+            _print_json({"ok": False, "problems": as_json(examined.errors)})
+            raise typer.Exit(1)
+        if examined.config is None:
+            raise CommandFailed(as_text(examined.errors))
+        inquiry = Inquiry(path=path, method=method, tenant=tenant, as_=caller, key=key, host=host, claim=claims)
+        answer = directions(examined, inquiry, everything=explain)
+        if output is RouteOutput.JSON:
+            _print_json(answer)
+        else:
+            _print(directions_text(answer))
+    raise typer.Exit(0 if answer["agent"] is not None else 1)
+
+
+@app.command()
+def demo() -> None:
+    """Run the gateway with four sample agents, all in one process."""
+    with serving() as agents:
+        stage = set_up(agents)
+        examined = _examined(stage.configuration())
+        code = composition.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
+    raise typer.Exit(code)
+
+
+@app.command("send")
+def send_command(
+    url: Annotated[str, typer.Argument(help="An agent's URL, or its card's (ending in .json).")],
+    text: Annotated[str, typer.Argument(help="What to say.")],
+    *,
+    key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
+    token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
+    task: Annotated[str | None, typer.Option(help="Go on with this task.")] = None,
+    context: Annotated[str | None, typer.Option(help="Stay in this context.")] = None,
+    raw: Annotated[bool, typer.Option("--json", help="Print what comes as JSON, one event a line.")] = False,
+) -> None:
+    """Say something to an agent and print its answer."""
+    send(Errand(url, text, key, token, tenant, task, context, raw), _write)
+
+
+@app.command("init")
+def init_command(
+    url: Annotated[str, typer.Argument(help="The agent's URL.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write to this file.")] = None,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a first configuration, from an agent's card."""
+    text = starter(url)
+    if out is None:
+        _write(text)
+        return
+    try:
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise CommandFailed(f"{out} exists: name another file, or overwrite it with --force") from error
+    except OSError as error:
+        raise CommandFailed(f"{out} cannot be written: {error.strerror}") from error
+    _print(f"{out} is written. Next: {_program()} check {shlex.quote(str(out))}")
+
+
+@key_commands.command("new")
+def key_new(
+    name: Annotated[str, typer.Argument(help="What the key is called in the configuration and in logs.")],
+    tenant: Annotated[str | None, typer.Option(help="Whose key it is; the name itself if left out.")] = None,
+) -> None:
+    """Make an API key: it is shown once, and the configuration keeps its hash."""
+    made = new_key(name, tenant or name)
+    _print(f"The key, shown only now:\n\n  {made.text}\n\nFor the configuration:\n\n{made.yaml}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the configuration."""
+    _print_json(schema_of_format())
+
+
+@app.command()
+def health(
+    config: ConfigOption = None,
+    url: Annotated[str | None, typer.Option(help="Where the gateway is, instead of reading a file.")] = None,
+) -> None:
+    """Ask a running gateway whether it lives: 0 yes, 1 no."""
+    probe(url or health_url(_file(config), os.environ))
+
+
+def main() -> None:
+    """Run the command line; `--debug`, anywhere, shows tracebacks."""
+    arguments = sys.argv[1:]
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in options
+    if debug:
+        arguments.remove("--debug")
+    try:
+        app(arguments, prog_name="a2a-gateway")
+    except CommandFailed as failed:
+        if debug:
+            raise
+        sys.stderr.write(f"{failed.message}\n")
+        sys.exit(failed.code)
+    except Exception as error:
+        if debug:
+            raise
+        sys.stderr.write(f"{type(error).__name__}: {error}\nThis should not happen; --debug shows where it did.\n")
+        sys.exit(1)
+
+
+def _file(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    for path in DEFAULT_FILES:
+        if path.exists():
+            return path
+    raise CommandFailed(
+        f"There is no gateway.yaml here and no config/gateway.yaml.\n"
+        f"  {_program()} init URL -o gateway.yaml   writes one for an agent\n"
+        f"  {_program()} demo                       needs none",
+        code=2,
+    )
+
+
+def _examined(text: str) -> Examined:
+    """Examine a configuration that the program itself wrote."""
+    examined = examine(Path("gateway.yaml"), os.environ, text=text)
+    if examined.config is None:
+        raise CommandFailed(as_text(examined.errors))
+    return examined
+
+
+@contextmanager
+def _reporting(*, as_json: bool) -> Iterator[None]:
+    """With JSON output, a failure is JSON too, and standard error stays empty."""
+    try:
+        yield
+    except CommandFailed as failed:
+        if not as_json:
+            raise
+        _print_json({"ok": False, "error": failed.message})
+        raise typer.Exit(failed.code) from failed
+
+
+def _program() -> str:
+    """How the person at the shell starts this program."""
+    named = os.environ.get("A2A_GATEWAY_PROGRAM")
+    if named:
+        return shlex.quote(named)
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m gateway"
+    return "a2a-gateway"
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print(text: str) -> None:
+    _write(text if text.endswith("\n") or not text else text + "\n")
+
+
+def _print_json(value: object) -> None:
+    _print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -1,0 +1,151 @@
+"""The record of one request while it is served: the only mutable thing on the line.
+
+It collects what each step learns, and turns it once, at the end, into metrics and one line of the access log.
+"""
+
+from typing import Any
+
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import Fault
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import NOTHING, Progress
+from gateway.principal import Principal
+from gateway.routing.route import Rule
+from gateway.telemetry.metrics import NO_AGENT, OTHER, AgentMeter
+
+_CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
+
+
+class Exchange:
+    """One request from its head to the last byte of its answer.
+
+    Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
+    is in `status` and `progress`.
+    """
+
+    __slots__ = (
+        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by", "events", "fault",
+        "first_byte", "head", "id", "interrupted", "meter", "operation", "principal", "progress", "received", "rpc_id",
+        "rule", "sent", "started", "status", "stream", "trace_id", "upstream", "version",
+    )  # fmt: skip
+
+    def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
+        self.id = request_id
+        self.head = head
+        self.started = started
+        self.meter = meter
+        self.client_ip = head.peer
+        self.trace_id: str | None = None
+        self.binding = Binding.JSONRPC
+        self.version: Version = Version.V1_0
+        self.rpc_id = b"null"
+        self.operation: Operation | None = None
+        self.principal: Principal | None = None
+        self.call: Call | None = None
+        self.rule: Rule | None = None
+        self.agent = NO_AGENT
+        self.backend: str | None = None
+        self.fault: Fault | None = None
+        self.interrupted: Fault | None = None
+        self.status = 0
+        self.progress: Progress = NOTHING
+        self.sent: float | None = None
+        self.received: float | None = None
+        self.upstream = 0.0
+        self.first_byte: float | None = None
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.stream = False
+        self.events = 0
+        self.closed_by: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, from the closed set."""
+        if self.fault is not None:
+            return self.fault.outcome
+        if self.status == 429:
+            return "limited"
+        if self.status >= 500 or (self.progress.error is not None and self.progress.error not in _CLIENT_CODES):
+            return "upstream_error"
+        if self.status >= 400 or self.progress.error is not None:
+            return "client_error"
+        return "task_failed" if self.progress.state in ("failed", "rejected") else "ok"
+
+    def saw(self, progress: Progress) -> None:
+        """Keep what a frame told, beside what earlier ones did."""
+        before = self.progress
+        self.progress = Progress(
+            id=progress.id,
+            task_id=progress.task_id or before.task_id,
+            context_id=progress.context_id or before.context_id,
+            state=progress.state or before.state,
+            event=progress.event,
+            error=progress.error,
+        )
+
+    def close(self, now: float) -> dict[str, Any]:
+        """Count the exchange, and give its line for the access log."""
+        duration = now - self.started
+        first_byte = None if self.first_byte is None else self.first_byte - self.started
+        overhead = None
+        if first_byte is not None:
+            waited = 0.0 if self.sent is None or self.received is None else self.received - self.sent
+            overhead = max(first_byte - waited, 0.0)
+        outcome = self.outcome
+        tenant = "" if self.principal is None else self.principal.tenant
+        meter = self.meter
+        operation = OTHER if self.operation is None else self.operation.value
+        meter.request(operation, self.binding.label, outcome, tenant)
+        if self.fault is not None:
+            meter.rejected(self.fault.reason)
+        kind = Kind.TASK if self.operation is None else self.operation.kind
+        meter.timed(kind, duration, first_byte, overhead)
+        if self.progress.state is not None and self.operation is not None and self.operation.sends:
+            meter.task(self.progress.state)
+        return self._line(duration, first_byte, overhead, outcome)
+
+    def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
+        principal, call, head, told = self.principal, self.call, self.head, self.progress
+        return {
+            "request_id": self.id,
+            "trace_id": self.trace_id,
+            "agent": None if self.agent == NO_AGENT else self.agent,
+            "backend": self.backend,
+            "match_line": None if self.rule is None else str(self.rule.place),
+            "tenant": None if principal is None else principal.tenant,
+            "principal": None if principal is None else principal.subject or None,
+            "auth_method": None if principal is None else principal.method,
+            "binding": self.binding.label,
+            "operation": None if self.operation is None else self.operation.value,
+            "a2a_version": self.version.value,
+            "a2a_tenant": None if call is None else call.tenant,
+            "task_id": told.task_id or (None if call is None else call.task_id),
+            "context_id": told.context_id or (None if call is None else call.context_id),
+            "task_state": told.state,
+            "status": self.status,
+            "rpc_code": self._rpc_code(),
+            "outcome": outcome,
+            "reason": None if self.fault is None else self.fault.reason,
+            "detail": None if self.fault is None else self.fault.detail or None,
+            "duration_s": duration,
+            "first_byte_s": first_byte,
+            "upstream_s": None if self.sent is None else self.upstream,
+            "overhead_s": overhead,
+            "attempts": 0 if self.sent is None else 1,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "stream": self.stream,
+            "events": self.events,
+            "closed_by": self.closed_by,
+            "client_ip": self.client_ip,
+            "method": head.method,
+            # The query may hold a token; it is dropped.
+            "path": head.path.decode("ascii", "replace"),
+        }
+
+    def _rpc_code(self) -> int | None:
+        if self.fault is not None and self.binding is Binding.JSONRPC:
+            return self.fault.rpc_code
+        return self.progress.error

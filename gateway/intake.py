@@ -1,0 +1,124 @@
+"""LOCATE and DECODE: which endpoint a request is at, in which dialect, and the call that it makes.
+
+The version is what the client says (header, else query parameter), else what its grammar shows: the JSON-RPC method,
+the `/v1` of a path (protocol §1.4). A patch number is nothing; a version that this gateway does not know is refused.
+
+LOCATE refuses nothing by itself: until it is known who asks, an endpoint that exists and one that does not must get
+the same answer, in the same dialect, so the dialect is guessed from the head alone until then.
+"""
+
+import re
+from dataclasses import dataclass
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.path import NAME, PathCall, read_rest, segments
+from gateway.a2a.query import query_value
+from gateway.exchange import Exchange
+from gateway.routing.table import Endpoint
+from gateway.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a client knocks.
+
+    Attributes:
+        endpoint: None where the path is none.
+        path: What stands behind the endpoint's path; None where that means nothing.
+        unread: Why the path cannot be read, or None; where there is an endpoint, only its callers may know.
+    """
+
+    endpoint: Endpoint | None = None
+    path: PathCall | None = None
+    unread: BadRequest | None = None
+
+    @property
+    def reads_card(self) -> bool:
+        """Whether the request reads a card, as anybody may."""
+        return self.path is not None and self.path.card is not None
+
+
+def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
+    """The entry of a request, from its head alone; the exchange learns the dialect in which to answer for now."""
+    head = exchange.head
+    exchange.binding = Binding.JSONRPC if head.method == "POST" else Binding.REST
+    try:
+        path = segments(head.path)
+        _refuse_odd(head)
+        hint = parse_version(version_text(head) or "")
+    except BadRequest as fault:
+        return Entry(unread=fault)
+    if _looks_like_rest(path):
+        exchange.binding = Binding.REST
+    exchange.version = hint or (Version.V0_3 if "v1" in path else Version.V1_0)
+    if path[: len(snapshot.prefix)] != snapshot.prefix:
+        return Entry()
+    path = path[len(snapshot.prefix) :]
+    endpoint = snapshot.table.locate(head.host, path)
+    if endpoint is None:
+        return Entry()
+    try:
+        found = read_rest(head.method, path[len(endpoint.path) :], tenanted=endpoint.tenanted)
+    except BadRequest as fault:
+        return Entry(endpoint, unread=fault)
+    exchange.operation = None if found is None else found.operation
+    return Entry(endpoint, found)
+
+
+def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
+    """The call that a request makes; the exchange learns its id before anything else can go wrong.
+
+    Raises:
+        BadRequest, ParseFailed, MethodNotFound, BadParams, DuplicateKey: as the binding.
+        VersionUnsupported: the client names a version that nobody here speaks.
+    """
+    head = exchange.head
+    text = version_text(head)
+    hint = None if not text else parse_version(text)
+    exchange.binding = Binding.JSONRPC if path.operation is None else Binding.REST
+    exchange.version = hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
+    envelope = None
+    if path.operation is None:
+        envelope = jsonrpc.open_envelope(body)
+        exchange.rpc_id = envelope.id
+    if text and hint is None:
+        raise faults.VersionUnsupported("this gateway speaks A2A 0.1, 0.2, 0.3 and 1.0")
+    if envelope is None:
+        call = rest.read_call(path, body, head.query, exchange.version)
+    else:
+        call = jsonrpc.read_call(envelope, path, head.query, hint)
+    exchange.operation = call.operation
+    exchange.version = call.dialect.version
+    if call.tenant is not None and NAME.fullmatch(call.tenant) is None:
+        raise faults.BadParams("a tenant has 1 to 64 characters of A-Z a-z 0-9 . _ -")
+    return call
+
+
+def version_text(head: Head) -> str | None:
+    """What the client says of its version, as it says it; None where it says nothing."""
+    said = head.first(b"a2a-version")
+    if said is not None and said.strip():
+        return said.decode("latin-1").strip()
+    return query_value(head.query, "A2A-Version") if head.query else None
+
+
+# What may stand in a query (RFC 3986 §3.4, and what lenient clients leave unescaped): it is forwarded as it came.
+_QUERY = re.compile(rb"[\x21\x22\x24-\x7e]*")
+# What a Host header may name; a card for `*.example.com` repeats it.
+_HOST = re.compile(r"[a-z0-9._-]{0,253}|\[[0-9a-f:.]{2,45}\]")
+_VERBS = ("message:send", "message:stream", "tasks", "extendedAgentCard")
+
+
+def _refuse_odd(head: Head) -> None:
+    if _QUERY.fullmatch(head.query) is None:
+        raise BadRequest("the query has a character that is not allowed")
+    if _HOST.fullmatch(head.host) is None:
+        raise BadRequest("the Host header names no host")
+
+
+def _looks_like_rest(path: tuple[str, ...]) -> bool:
+    return any(segment in _VERBS for segment in path)

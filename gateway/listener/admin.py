@@ -1,0 +1,173 @@
+"""The admin listener: health, metrics, what runs, and where a request would go."""
+
+import asyncio
+import hmac
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from gateway.config.display import shown
+from gateway.config.inquiry import Inquiry, reply
+from gateway.snapshot import Backing, Snapshot
+from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
+
+_OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
+_LONGEST_QUESTION = 64 * 1024
+
+
+class Watched(Protocol):
+    """What the admin listener shows of the gateway."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The configuration that runs."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics of the process."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the gateway has begun to take requests."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether it is shutting down."""
+
+    @property
+    def public_url(self) -> str:
+        """Where clients find it."""
+
+
+def admin_app(watched: Watched, token: str | None) -> Starlette:
+    """The admin application.
+
+    Args:
+        token: What a request must show as bearer token, health aside; None for a loopback listener.
+    """
+    pages = _Pages(watched)
+    guard = _Guard(token)
+    routes = [
+        Route(path, guard(path, page), methods=methods)
+        for path, page, methods in (
+            ("/-/live", pages.live, ["GET"]),
+            ("/-/ready", pages.ready, ["GET"]),
+            ("/-/started", pages.is_started, ["GET"]),
+            ("/metrics", pages.show_metrics, ["GET"]),
+            ("/-/config", pages.config, ["GET"]),
+            ("/-/agents", pages.agents, ["GET"]),
+            ("/-/route", pages.route, ["POST"]),
+        )
+    ]
+    return Starlette(routes=routes)
+
+
+class _Guard:
+    """Lets health through, and the rest for the token alone."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = None if token is None else token.encode()
+
+    def __call__(self, path: str, page: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        if self._token is None or path in _OPEN_PATHS:
+            return page
+        token = self._token
+
+        async def guarded(request: Request) -> Response:
+            scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(shown.encode("latin-1"), token):
+                return PlainTextResponse(
+                    "show the admin token\n", status_code=401, headers={"WWW-Authenticate": 'Bearer realm="admin"'}
+                )
+            response: Response = await page(request)
+            return response
+
+        return guarded
+
+
+class _Pages:
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+
+    async def live(self, request: Request) -> Response:
+        return _health(request, good=True, checks={"process": "runs"})
+
+    async def ready(self, request: Request) -> Response:
+        """Ready to take requests; agents and their cards do not count, a fleet is never wholly well."""
+        watched = self._watched
+        state = "draining" if watched.draining else "serving" if watched.started else "starting"
+        checks = {"listener": state}
+        if watched.started:
+            for name, keys in watched.snapshot.key_sets.items():
+                checks[f"keys of {name}"] = "read" if keys.ready else "not read yet"
+        return _health(request, good=state == "serving", checks=checks)
+
+    async def is_started(self, request: Request) -> Response:
+        return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})
+
+    async def show_metrics(self, _request: Request) -> Response:
+        body = await asyncio.to_thread(self._watched.metrics.render)
+        return Response(body, media_type=CONTENT_TYPE)
+
+    async def config(self, _request: Request) -> Response:
+        snapshot = self._watched.snapshot
+        examined = snapshot.examined
+        return JSONResponse(
+            {
+                "hash": examined.text_hash,
+                "files": [str(path) for path in examined.files],
+                "last_error": None,
+                "public_url": self._watched.public_url,
+                "warnings": [problem.as_json() for problem in examined.problems],
+                "running": shown(snapshot.config),
+            }
+        )
+
+    async def agents(self, _request: Request) -> Response:
+        return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})
+
+    async def route(self, request: Request) -> Response:
+        body = await request.body()
+        if len(body) > _LONGEST_QUESTION:
+            return JSONResponse({"error": "the question is too long"}, status_code=413)
+        try:
+            question = msgspec.json.decode(body, type=Inquiry)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
+        snapshot = self._watched.snapshot
+        try:
+            return JSONResponse(reply(snapshot.config, snapshot.table, question))
+        except LookupError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+
+
+def _health(request: Request, *, good: bool, checks: dict[str, str]) -> Response:
+    status = 200 if good else 503
+    if "verbose" in request.query_params:
+        return JSONResponse({"ok": good, "checks": checks}, status_code=status)
+    return PlainTextResponse("ok\n" if good else f"{next(iter(checks.values()))}\n", status_code=status)
+
+
+def _agent(key: str, backing: Backing) -> dict[str, Any]:
+    source, upstream = backing.source, backing.upstream
+    card = source.card
+    return {
+        "agent": backing.agent,
+        "backend": key,
+        "url": backing.url,
+        "card": {
+            "read": card is not None,
+            "name": None if card is None else card.get("name"),
+            "age_s": source.age if math.isfinite(source.age) else None,
+            "stale": source.stale,
+            "error": source.error,
+        },
+        "speaks": [str(dialect) for dialect in upstream.interfaces()],
+        "connections": {"active": upstream.pool.active, "idle": upstream.pool.idle},
+    }

@@ -1,0 +1,221 @@
+"""The line: what happens to a request, in order.
+
+    LOCATE → IDENTIFY → READ → DECODE → SELECT → ADMIT → FORWARD → OBSERVE → ENCODE
+    `intake`                   `intake`                   `relay`
+                                                          a fault, from anywhere: `refusal`
+
+What lies before FORWARD is decided in plain synchronous code from what is in memory; only the body, a key set that is
+being fetched and a card that was never read are waited for. Identity comes before the body, so that a stranger never
+makes the gateway buffer; selection comes after it, because the `tenant` field may decide. There is no tower of
+middleware: the order is the security, and it is read here.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from gateway import showcase
+from gateway.a2a import fault as faults
+from gateway.a2a.call import Call, Head
+from gateway.a2a.fault import Fault
+from gateway.a2a.path import PathCall
+from gateway.exchange import Exchange
+from gateway.identity.authenticator import Credentials, Pending
+from gateway.intake import Entry, decode, locate
+from gateway.origin import client_address, trace_id
+from gateway.refusal import refuse, turned_away
+from gateway.relay import Relay, Wire
+from gateway.routing.route import Knock, Verdict
+from gateway.snapshot import Backing, Snapshot
+from gateway.telemetry.access import AccessLog
+from gateway.upstream.http import Caller
+
+_AUTH_RESULTS = {"auth_missing": "missing", "auth_expired": "expired", "auth_unavailable": "unavailable"}
+
+logger = logging.getLogger("gateway.proxy")
+
+
+class Line:
+    """Serves each request from the snapshot that is current when it arrives.
+
+    Args:
+        current: Gives the snapshot.
+        count_auth: Told the method, issuer and result of every identification.
+        clock: Monotonic seconds.
+        wall: Wall-clock seconds, by which credentials expire.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Snapshot],
+        access: AccessLog,
+        count_auth: Callable[[str, str, str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
+    ) -> None:
+        self._current = current
+        self._access = access
+        self._count_auth = count_auth
+        self._clock = clock
+        self._wall = wall
+        self._open: dict[Exchange, asyncio.Task[Any]] = {}
+
+    @property
+    def open(self) -> int:
+        """Requests that are being served."""
+        return len(self._open)
+
+    def interrupt(self, why: Callable[[], Fault]) -> int:
+        """End every open exchange with a fault as its last word; gives how many there were."""
+        found = list(self._open.items())
+        for exchange, task in found:
+            self._interrupt(exchange, task, why())
+        return len(found)
+
+    async def serve(self, head: Head, wire: Wire) -> None:
+        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
+        snapshot = self._current()
+        exchange = Exchange(head, secrets.token_hex(8), self._clock(), snapshot.strangers)
+        exchange.client_ip = client_address(head, snapshot.trusted)
+        exchange.trace_id = trace_id(head)
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[exchange] = task
+        wire.when_gone(partial(self._interrupt, exchange, task, faults.ClientGone("the client left")))
+        answer = partial(self._refuse, exchange, wire, snapshot.identity.challenge)
+        try:
+            try:
+                await self._walk(snapshot, exchange, wire)
+            except Fault as fault:
+                await answer(fault)
+            except Exception as error:
+                logger.exception("request %s failed", exchange.id)
+                await answer(faults.Internal("internal error", detail=type(error).__name__))
+        except asyncio.CancelledError:
+            if exchange.interrupted is None:
+                raise
+            task.uncancel()
+            if exchange.fault is None:
+                await answer(exchange.interrupted)
+            else:
+                # It was being refused already; one answer is enough.
+                wire.cut()
+        finally:
+            del self._open[exchange]
+            self._access.write(exchange.close(self._clock()))
+
+    async def _walk(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
+        entry = locate(snapshot, exchange)
+        path = entry.path
+        await self._identify(snapshot, exchange)
+        if path is not None and path.card is not None:
+            verdict = self._select(snapshot, exchange, entry, path.tenant)
+            _refuse_method(path)
+            await showcase.show(snapshot, exchange, verdict, wire, clock=self._clock)
+            return
+        self._admit(snapshot, exchange, entry)
+        if path is None:
+            raise entry.unread or faults.NoEndpoint("there is nothing here")
+        _refuse_method(path)
+        if exchange.head.first(b"content-encoding") not in (None, b"identity"):
+            raise faults.EncodedBody("the body must not be encoded")
+        body = await wire.read(snapshot.config.gateway.body_limit)
+        exchange.bytes_in = len(body)
+        call = exchange.call = decode(exchange, path, body)
+        verdict = self._select(snapshot, exchange, entry, call.tenant)
+        assert verdict.route is not None
+        backing = snapshot.backings[verdict.route.backend]
+        if backing.methods is not None and call.operation not in backing.methods:
+            raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
+        await self._forward(exchange, backing, wire, call)
+
+    async def _identify(self, snapshot: Snapshot, exchange: Exchange) -> None:
+        head, identity = exchange.head, snapshot.identity
+        credentials = Credentials(head.all(b"authorization"), head.all(b"x-api-key"))
+        try:
+            try:
+                principal = identity.identify(credentials, self._wall())
+            except Pending as pending:
+                await pending.settled()
+                principal = identity.identify(credentials, self._wall())
+        except Pending as error:
+            raise faults.AuthUnavailable("the keys to verify the token with are not available") from error
+        except Fault as fault:
+            self._count_auth("credential", "", _AUTH_RESULTS.get(fault.reason, "invalid"))
+            raise
+        exchange.principal = principal
+        if principal is None:
+            self._count_auth("none", "", "missing")
+        else:
+            self._count_auth(principal.method, principal.issuer, "ok")
+
+    def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> None:
+        """Turn away who may reach nothing at the endpoint, before its body is read or anything of it is told.
+
+        Raises:
+            AuthMissing, NotAdmitted, NoEndpoint: as `_select`.
+            BadRequest: the path can be no endpoint's.
+        """
+        if entry.endpoint is None and entry.unread is not None and exchange.principal is not None:
+            raise entry.unread
+        kind = snapshot.table.turns_away(entry.endpoint, exchange.principal)
+        if kind is not None:
+            raise turned_away(kind, snapshot, exchange)
+
+    def _select(self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None) -> Verdict:
+        """Whose agent answers.
+
+        Raises:
+            AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams: nobody's.
+        """
+        table = snapshot.table
+        knock = Knock((), exchange.head.host, tenant, exchange.principal)
+        verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
+        exchange.rule = verdict.rule
+        if verdict.route is None:
+            raise turned_away(verdict.fault or faults.NoEndpoint, snapshot, exchange)
+        backing = snapshot.backings[verdict.route.backend]
+        exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
+        return verdict
+
+    async def _forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call) -> None:
+        upstream, meter = backing.upstream, backing.meter
+        interface = upstream.interface(call)
+        assert exchange.principal is not None
+        caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
+        status: int | None = None
+        meter.forwarding(1)
+        exchange.sent = self._clock()
+        try:
+            response = await upstream.send(call, interface, exchange.head, caller)
+            status = response.status
+            exchange.received = self._clock()
+            try:
+                await Relay(exchange, backing, interface, self._clock).run(response, wire)
+            finally:
+                response.close()
+        finally:
+            meter.forwarding(-1)
+            meter.answered(upstream.backend, status)
+
+    async def _refuse(self, exchange: Exchange, wire: Wire, challenge: str, fault: Fault) -> None:
+        try:
+            await refuse(exchange, wire, fault, challenge=challenge, clock=self._clock)
+        except Exception:
+            logger.exception("request %s could not be refused", exchange.id)
+            wire.cut()
+
+    def _interrupt(self, exchange: Exchange, task: "asyncio.Task[Any]", why: Fault) -> None:
+        if exchange in self._open and exchange.interrupted is None:
+            exchange.interrupted = why
+            task.cancel()
+
+
+def _refuse_method(path: PathCall) -> None:
+    if path.allowed:
+        raise faults.WrongHttpMethod(f"this path is for {', '.join(path.allowed)}", allowed=path.allowed)

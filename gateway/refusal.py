@@ -1,0 +1,88 @@
+"""The one place that turns a fault into an answer, in the caller's own dialect."""
+
+from collections.abc import Callable, Mapping
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import Fault
+from gateway.a2a.framing.sse import encode
+from gateway.a2a.headers import Pairs
+from gateway.exchange import Exchange
+from gateway.principal import Principal
+from gateway.relay import Wire
+from gateway.snapshot import Snapshot
+
+
+async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str, clock: Callable[[], float]) -> None:
+    """Say why the call cannot be answered: as an answer, or as the last word of one that has begun.
+
+    Args:
+        challenge: What a 401 asks for (`WWW-Authenticate`).
+    """
+    exchange.fault = fault
+    if isinstance(fault, faults.ClientGone):
+        # Nobody reads it, and nothing more may wait for this client.
+        exchange.status = exchange.status or fault.http_status
+        wire.cut()
+        return
+    details = faults.details(fault, exchange.id)
+    rpc = exchange.binding is Binding.JSONRPC
+    if rpc:
+        body = jsonrpc.render(fault, id=exchange.rpc_id, version=exchange.version, details=details)
+    else:
+        body = rest.render(fault, version=exchange.version, details=details)
+    if wire.opened:
+        await _end_badly(exchange, wire, body)
+        return
+    exchange.status = fault.rpc_status if rpc else fault.http_status
+    exchange.first_byte = clock()
+    exchange.bytes_out = len(body)
+    await wire.answer(exchange.status, _headers(exchange, fault, challenge), body)
+
+
+def _headers(exchange: Exchange, fault: Fault, challenge: str) -> Pairs:
+    # a2a-go reads the body of an error only where it is plain application/json (protocol §4.2).
+    headers: Pairs = [(b"content-type", b"application/json"), (b"x-request-id", exchange.id.encode("ascii"))]
+    if exchange.status == 401:
+        headers.append((b"www-authenticate", challenge.encode("ascii")))
+    if exchange.status in (429, 503):
+        headers.append((b"retry-after", b"%d" % max(1, round(fault.retry_after or 1))))
+    if isinstance(fault, faults.WrongHttpMethod):
+        headers.append((b"allow", ", ".join(fault.allowed).encode("ascii")))
+    return headers
+
+
+async def _end_badly(exchange: Exchange, wire: Wire, body: bytes) -> None:
+    """The last word on a stream, or none where the dialect has no event for it: loss must not look like success."""
+    if exchange.stream and (exchange.binding is Binding.JSONRPC or exchange.version is Version.V1_0):
+        named = "error" if exchange.version is Version.V1_0 else None
+        await wire.write(encode(body, named))
+        await wire.close()
+    else:
+        wire.cut()
+
+
+def turned_away(kind: type[Fault], snapshot: Snapshot, exchange: Exchange) -> Fault:
+    """The refusal of a request that routing gave to no agent."""
+    if snapshot.identity.schemes and _is_stranger(exchange.principal) and kind is not faults.BadParams:
+        # To a stranger every path that is not public looks the same, whether it exists or not.
+        kind = faults.AuthMissing
+    return kind(_WORDS[kind])
+
+
+def _is_stranger(principal: Principal | None) -> bool:
+    return principal is None or principal.method == "anonymous"
+
+
+_WORDS: Mapping[type[Fault], str] = {
+    faults.AuthMissing: "show a credential",
+    faults.NotAdmitted: "this tenant is not admitted",
+    faults.NoEndpoint: "there is nothing here",
+    faults.TenantDeniedEndpoint: "there is nothing here",
+    faults.NoRoute: "no agent here answers this request",
+    faults.TenantDenied: "no agent here answers this request",
+    faults.HiddenConflict: "no agent here answers this request",
+    faults.RouteConflict: "the request names two agents, one by its credential and one by its tenant",
+    faults.BadParams: "this agent needs a tenant",
+}

@@ -1,0 +1,68 @@
+"""The answer to who reads an agent's card at a well-known path."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from gateway.a2a.headers import Pairs
+from gateway.exchange import Exchange
+from gateway.relay import Wire
+from gateway.routing.route import Verdict
+from gateway.snapshot import Backing, Snapshot
+
+FIRST_CARD = 5.0
+"""Seconds to wait for an agent's first card, while the gateway is asking for it; later ones are never waited for."""
+MAX_AGE = 60
+"""Seconds for which a client may keep a card."""
+
+
+async def show(
+    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, wire: Wire, *, clock: Callable[[], float]
+) -> None:
+    """Answer with the card of the agent that was found.
+
+    Raises:
+        UpstreamConnect, UpstreamProtocol: there is no card to show.
+    """
+    route, rule = verdict.route, verdict.rule
+    assert route is not None
+    assert rule is not None
+    backing = snapshot.backings[route.backend]
+    if backing.source.card is None and not backing.source.settled.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_CARD):
+                await backing.source.settled.wait()
+    tenant = rule.tenant if route.tenant is None else _own(snapshot, exchange, backing, route.tenant)
+    card = backing.cards.card(rule, tenant, exchange.head.host)
+    exchange.first_byte = clock()
+    etag = card.etag.encode("ascii")
+    public = snapshot.table.agents[backing.agent].public and route.tenant is None
+    headers: Pairs = [
+        (b"etag", etag),
+        (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),
+        (b"vary", b"Authorization, X-API-Key"),
+        (b"x-request-id", exchange.id.encode("ascii")),
+    ]
+    if _holds(exchange, etag):
+        exchange.status = 304
+        await wire.answer(304, headers, b"")
+        return
+    exchange.status = 200
+    exchange.bytes_out = len(card.body)
+    headers.append((b"content-type", b"application/json"))
+    await wire.answer(200, headers, card.body)
+
+
+def _own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenant: str) -> str | None:
+    """A known caller sees the tenant that it must write; an unknown one sees none."""
+    principal = exchange.principal
+    known = principal is not None and snapshot.table.may_call(principal, backing.agent)
+    return tenant if known else None
+
+
+def _holds(exchange: Exchange, etag: bytes) -> bool:
+    # RFC 9110 §13.1.2: weak comparison, and `*` for whatever there is.
+    shown = exchange.head.first(b"if-none-match")
+    if shown is None:
+        return False
+    return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))
