@@ -1,0 +1,127 @@
+"""Finding an agent from a URL that somebody typed: its card, and the interface to call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx
+
+from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, spoken
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.tree import Tree
+from gateway.command.failure import CommandFailed
+
+WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+
+# Best first: the newest version, and of that the binding that comes first on the card.
+_SPOKEN = (
+    {Dialect(Binding.JSONRPC, Version.V1_0), Dialect(Binding.REST, Version.V1_0)},
+    {Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V0_3)},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A card and where it was."""
+
+    card: Tree
+    url: str
+
+    @property
+    def interface(self) -> CardInterface:
+        """The interface to call: JSON-RPC or HTTP+JSON, 1.0 before 0.3.
+
+        Raises:
+            CommandFailed: the card offers none of them.
+        """
+        offered = spoken(self.card)
+        for dialects in _SPOKEN:
+            for interface in offered:
+                if interface.dialect in dialects and urlsplit(interface.url).scheme in {"http", "https"}:
+                    return interface
+        raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.3 or 1.0")
+
+
+def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
+    """A client that follows no redirect and takes nothing from the environment (no proxy, no .netrc)."""
+    timeout = httpx.Timeout(10, read=900)
+    return httpx.Client(trust_env=False, follow_redirects=False, timeout=timeout, headers=headers)
+
+
+def find_card(client: httpx.Client, url: str) -> Found:
+    """Read the card of the agent at `url`, or at `url` itself where it ends in `.json`.
+
+    Raises:
+        CommandFailed: there is no card, or it cannot be used.
+    """
+    check_url(url)
+    if urlsplit(url).path.endswith(".json"):
+        return Found(_parse(_fetch(client, url), url), url)
+    base = url.rstrip("/")
+    for path in WELL_KNOWN:
+        answer = _fetch(client, base + path)
+        # 0.2 agents have the old name only.
+        if answer.status_code != httpx.codes.NOT_FOUND:
+            return Found(_parse(answer, base + path), base + path)
+    raise CommandFailed(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no plain http or https URL.
+
+    Raises:
+        CommandFailed: the URL has another scheme, no host, userinfo, a query or a fragment.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise CommandFailed("the URL must be like https://agents.example.com/support", code=2)
+    if "@" in parts.netloc:
+        raise CommandFailed("the URL holds a user or a password: leave them out", code=2)
+    if parts.query or parts.fragment:
+        raise CommandFailed("the URL has a query or a fragment: leave it out", code=2)
+
+
+def explain(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> CommandFailed:
+    """Why a request to `url` came to nothing."""
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return CommandFailed(f"cannot connect to {origin}: {str(error) or 'no answer'}")
+    if isinstance(error, httpx.TimeoutException):
+        return CommandFailed(f"{origin} did not answer in time")
+    return CommandFailed(f"{origin}: {str(error) or type(error).__name__}")
+
+
+def _fetch(client: httpx.Client, url: str) -> httpx.Response:
+    try:
+        with client.stream("GET", url, headers={"A2A-Version": "1.0"}, timeout=10) as answer:
+            body = b""
+            for piece in answer.iter_bytes():
+                body += piece
+                if len(body) > MAX_CARD:
+                    raise CommandFailed(f"{url}: the card is longer than {MAX_CARD // 1024} KiB")
+            return httpx.Response(answer.status_code, headers=_plain(answer.headers), content=body)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise explain(error, url) from error
+
+
+def _plain(headers: httpx.Headers) -> list[tuple[str, str]]:
+    # The body is decoded and complete by now.
+    gone = {"content-encoding", "content-length", "transfer-encoding"}
+    return [(name, value) for name, value in headers.items() if name not in gone]
+
+
+def _parse(answer: httpx.Response, url: str) -> Tree:
+    if answer.is_redirect:
+        raise CommandFailed(f"{url} redirects to {answer.headers.get('location', 'nowhere')}\nUse the URL there.")
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise CommandFailed(f"{url}: the card is not for everybody ({answer.status_code}): show --key or --token")
+    if answer.status_code != httpx.codes.OK:
+        raise CommandFailed(f"{url}: the card cannot be read ({answer.status_code})")
+    try:
+        return parse_card(answer.content)
+    except CardInvalid as error:
+        raise CommandFailed(f"{url}: this is no agent card: {error}") from error

@@ -1,0 +1,229 @@
+"""`a2a-gateway send`: says something to an agent and shows what comes back, as it comes."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import httpx
+import msgspec
+
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.framing.sse import SseDecoder
+from gateway.a2a.tree import Tree
+from gateway.command.discovery import explain, find_card, open_client
+from gateway.command.failure import CommandFailed
+from gateway.command.sight import Sight, safe, see
+
+_LONGEST_EVENT = 16 * 1024 * 1024
+_LONGEST_ANSWER = 64 * 1024 * 1024
+
+_METHODS = {
+    (Version.V1_0, True): "SendStreamingMessage",
+    (Version.V1_0, False): "SendMessage",
+    (Version.V0_3, True): "message/stream",
+    (Version.V0_3, False): "message/send",
+}
+
+Write = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What is to be said, where, and as whom.
+
+    Attributes:
+        url: An agent's URL, or its card's.
+        tenant: The A2A `tenant` field, instead of what the card says.
+        task: The task that the message belongs to, or None for a new one.
+        raw: Whether to write what comes as JSON, one event a line.
+    """
+
+    url: str
+    text: str
+    key: str | None = None
+    token: str | None = None
+    tenant: str | None = None
+    task: str | None = None
+    context: str | None = None
+    raw: bool = False
+
+
+def send(errand: Errand, write: Write) -> None:
+    """Find the agent, hand it the message, and write what it answers.
+
+    Raises:
+        CommandFailed: the agent cannot be found or refused the message, the task failed, or the answer broke off.
+    """
+    if errand.key is not None and errand.token is not None:
+        raise CommandFailed("show one credential: --key or --token", code=2)
+    headers = {"X-API-Key": errand.key} if errand.key else {}
+    if errand.token:
+        headers["Authorization"] = f"Bearer {errand.token}"
+    if not all(value.isascii() and value.isprintable() for value in headers.values()):
+        raise CommandFailed("the credential holds characters that no header can carry", code=2)
+    with open_client(headers) as client:
+        found = find_card(client, errand.url)
+        interface = found.interface
+        if headers and _origin(interface.url) != _origin(found.url):
+            raise CommandFailed(
+                f"the card at {found.url} sends its callers to {_origin(interface.url)}\n"
+                "A credential goes only to the origin that was typed: use the agent's URL there."
+            )
+        streaming = (found.card.get("capabilities") or {}).get("streaming") is True
+        request = _request(client, errand, interface, streaming=streaming)
+        last: Sight | None = None
+        for event in _events(client, request):
+            last = see(_result(event, interface.dialect.binding)).after(last)
+            write(msgspec.json.encode(event).decode() + "\n" if errand.raw else last.text)
+    _judge(last, streaming=streaming)
+    if last is not None and last.state == "input-required" and not errand.raw:
+        write(f"(answer with --task {last.task})\n")
+
+
+def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, streaming: bool) -> httpx.Request:
+    dialect = interface.dialect
+    tenant = interface.tenant if errand.tenant is None else errand.tenant
+    if tenant and dialect.version is not Version.V1_0:
+        raise CommandFailed("this agent speaks A2A 0.3, which has no tenant field: leave --tenant out")
+    params: Tree = {"message": _message(errand, interface)}
+    if dialect.version is Version.V0_3:
+        params["configuration"] = {"blocking": True}
+    # 1.0 §8.3.2: exactly the tenant of the interface, in every request.
+    if tenant:
+        params["tenant"] = tenant
+    headers = {
+        "A2A-Version": dialect.version.value,
+        "Accept": "text/event-stream" if streaming else "application/json",
+        "Content-Type": "application/json",
+    }
+    if dialect.binding is Binding.JSONRPC:
+        method = _METHODS[dialect.version, streaming]
+        frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
+        return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
+    url = interface.url.rstrip("/")
+    if tenant:
+        url += "/" + quote(tenant, safe="")
+    if dialect.version is Version.V0_3:
+        url += "/v1"
+    url += "/message:stream" if streaming else "/message:send"
+    return client.build_request("POST", url, content=msgspec.json.encode(params), headers=headers)
+
+
+def _message(errand: Errand, interface: CardInterface) -> Tree:
+    message: Tree = {"messageId": str(uuid.uuid4())}
+    if interface.dialect.version is Version.V1_0:
+        message |= {"role": "ROLE_USER", "parts": [{"text": errand.text}]}
+    elif interface.dialect.binding is Binding.REST:
+        # 0.3 HTTP+JSON is spelled by its protobuf (protocol.md §8.2), JSON-RPC by its schema.
+        message |= {"role": "ROLE_USER", "content": [{"text": errand.text}]}
+    else:
+        message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": errand.text}]}
+    if errand.task:
+        message["taskId"] = errand.task
+    if errand.context:
+        message["contextId"] = errand.context
+    return message
+
+
+def _events(client: httpx.Client, request: httpx.Request) -> Iterator[Tree]:
+    url = str(request.url)
+    try:
+        answer = client.send(request, stream=True)
+        try:
+            if answer.is_success and answer.headers.get("content-type", "").startswith("text/event-stream"):
+                yield from _streamed(answer)
+                return
+            body = b""
+            for piece in answer.iter_bytes():
+                body += piece
+                if len(body) > _LONGEST_ANSWER:
+                    raise CommandFailed("the answer is too long")
+            yield _single(answer, body)
+        finally:
+            answer.close()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise explain(error, url) from error
+
+
+def _streamed(answer: httpx.Response) -> Iterator[Tree]:
+    decoder = SseDecoder(_LONGEST_EVENT)
+    try:
+        for piece in answer.iter_bytes():
+            for event in decoder.feed(piece):
+                content = event.read()
+                if content is not None:
+                    yield _event(content[1], answer)
+    except UpstreamProtocol as fault:
+        raise CommandFailed(fault.message) from fault
+
+
+def _single(answer: httpx.Response, body: bytes) -> Tree:
+    if answer.is_redirect:
+        raise CommandFailed(f"the agent redirects to {answer.headers.get('location', 'nowhere')}")
+    if answer.is_success:
+        return _event(body, answer)
+    hint = "\nShow a credential: --key or --token" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
+    try:
+        tree = msgspec.json.decode(body)
+    except ValueError:
+        tree = None
+    # 0.3 HTTP+JSON agents put code and message at the top.
+    error = tree.get("error", tree) if isinstance(tree, dict) else None
+    text = f"HTTP {answer.status_code} {answer.reason_phrase}" if error is None else _error_text(error)
+    raise CommandFailed(f"{text}{_request_id(answer)}{hint}")
+
+
+def _event(data: bytes, answer: httpx.Response) -> Tree:
+    try:
+        tree = msgspec.json.decode(data)
+    except ValueError as error:
+        raise CommandFailed(f"the answer is no JSON{_request_id(answer)}") from error
+    if not isinstance(tree, dict):
+        raise CommandFailed(f"the answer is no JSON object{_request_id(answer)}")
+    # JSON-RPC errors come with HTTP 200, and those of a stream as its last event.
+    if "error" in tree:
+        raise CommandFailed(f"{_error_text(tree['error'])}{_request_id(answer)}")
+    return tree
+
+
+def _result(event: Tree, binding: Binding) -> Tree:
+    result = event.get("result") if binding is Binding.JSONRPC else event
+    if not isinstance(result, dict):
+        raise CommandFailed("the answer is no A2A answer")
+    return result
+
+
+def _error_text(error: object) -> str:
+    if not isinstance(error, dict):
+        return "the agent answered with an error"
+    details = error.get("data") or error.get("details")
+    reasons = [
+        str(detail["reason"])
+        for detail in (details if isinstance(details, list) else [])
+        if isinstance(detail, dict) and isinstance(detail.get("reason"), str)
+    ]
+    text = " ".join([f"error {error.get('code', '')}".strip(), *reasons[:1]]) + f": {error.get('message', '')}"
+    return safe(text)
+
+
+def _request_id(answer: httpx.Response) -> str:
+    value = answer.headers.get("x-request-id")
+    return f" (request {safe(value)})" if value else ""
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _judge(last: Sight | None, *, streaming: bool) -> None:
+    if last is None:
+        raise CommandFailed("the agent answered with an empty stream")
+    if last.state in ("failed", "rejected", "canceled"):
+        raise CommandFailed(f"the task is {last.state}")
+    # An agent may answer a send before its task rests; a stream is there to tell the end.
+    if streaming and last.state in ("submitted", "working"):
+        raise CommandFailed("the stream ended before the task did")

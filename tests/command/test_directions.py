@@ -1,0 +1,60 @@
+"""`route` asks the table of the file, and says in words what it answers."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import examine
+from gateway.config.inquiry import Inquiry
+from gateway.command.directions import as_text, directions, read_claims
+from gateway.command.failure import CommandFailed
+
+FILE = """\
+version: 1
+auth:
+  api_keys:
+    bot: { sha256: "%s", tenant: acme }
+tenants:
+  acme: [billing, support]
+agents:
+  support: https://support.example.com
+  billing:
+    match: { path: /a2a, tenant: billing }
+    backend: https://billing.example.com
+""" % ("0" * 64)
+EXAMINED = examine(Path("gateway.yaml"), {}, text=FILE)
+
+
+def test_the_agent_and_the_line_of_its_match_are_told() -> None:
+    text = as_text(directions(EXAMINED, Inquiry(path="/a2a", tenant="billing", as_="acme")))
+    assert text.startswith("billing at https://billing.example.com\n  by gateway.yaml:10\n")
+
+
+def test_where_nobody_answers_the_reason_is_told() -> None:
+    assert as_text(directions(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("no_route\n")
+
+
+def test_a_key_is_named_and_must_be_in_the_file() -> None:
+    assert directions(EXAMINED, Inquiry(path="/support", key="bot"))["agent"] == "support"
+    with pytest.raises(CommandFailed) as failed:
+        directions(EXAMINED, Inquiry(path="/support", key="nobody"))
+    assert failed.value.code == 2
+
+
+def test_everything_explains_the_matches_of_other_endpoints_too() -> None:
+    inquiry = Inquiry(path="/support", as_="acme")
+    few = directions(EXAMINED, inquiry)["candidates"]
+    all_of_them = directions(EXAMINED, inquiry, everything=True)["candidates"]
+    assert {each["agent"] for each in few} == {"support"}
+    assert {each["agent"] for each in all_of_them} == {"support", "billing"}
+
+
+def test_claims_are_json_where_they_can_be() -> None:
+    claims = read_claims(["agent=research", "level=3", "beta=true", 'aud=["a","b"]', "x=a=b", 'n="3"'])
+    assert claims == {"agent": "research", "level": 3, "beta": True, "aud": ["a", "b"], "x": "a=b", "n": "3"}
+
+
+@pytest.mark.parametrize("pair", ["agent", "=x", ""])
+def test_a_claim_without_a_value_is_refused(pair: str) -> None:
+    with pytest.raises(CommandFailed, match="name=value"):
+        read_claims([pair])

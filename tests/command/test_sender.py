@@ -1,0 +1,206 @@
+"""`send` finds the agent, speaks its dialect, shows what comes, and tells failures in words."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from gateway.demo.fleet import serving
+from gateway.command.failure import CommandFailed
+from gateway.command.sender import Errand, send
+from tests.doubles.answering import Answer, Answering, answering
+
+CARD_PATH = "/agent/.well-known/agent-card.json"
+DONE = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[str]:
+    with serving(pace=0.001) as url:
+        yield url
+
+
+def said(errand: Errand) -> str:
+    written: list[str] = []
+    send(errand, written.append)
+    return "".join(written)
+
+
+def card(binding: str, version: str, *, streaming: bool = False, path: str = "/agent/call", **more: str) -> bytes:
+    interface = {"url": f"BASE{path}", "protocolBinding": binding, "protocolVersion": version, **more}
+    return msgspec.json.encode(
+        {"name": "A", "supportedInterfaces": [interface], "capabilities": {"streaming": streaming}}
+    )
+
+
+def sent_to(server: Answering, document: bytes, path: str, answer: Answer, errand: Errand | None = None) -> str:
+    server.answers[CARD_PATH] = (200, document.replace(b"BASE", server.url.encode()))
+    server.answers[path] = answer
+    given = errand or Errand("", "hi")
+    return said(
+        Errand(f"{server.url}/agent", given.text, given.key, given.token, given.tenant, given.task, given.context)
+    )
+
+
+def test_a_stream_is_shown_as_it_comes(fleet: str) -> None:
+    lines = said(Errand(f"{fleet}/clock", "Go")).splitlines()
+    assert lines[0].startswith("task ")
+    assert lines[1:3] == ["[submitted]", "[working] Watching the clock."]
+    assert lines[-1] == "[completed] That was 10 times."
+    assert len(lines) == 14
+
+
+def test_a_question_is_answered_with_the_same_task(fleet: str) -> None:
+    asked = said(Errand(f"{fleet}/travel", "To Lisbon"))
+    task = asked.split(maxsplit=2)[1]
+    assert asked.endswith(f"(answer with --task {task})\n")
+    assert "Booked for Friday." in said(Errand(f"{fleet}/travel", "Friday", task=task))
+
+
+def test_raw_output_is_one_json_document_a_line(fleet: str) -> None:
+    lines = said(Errand(f"{fleet}/echo", "hi", raw=True)).splitlines()
+    assert [msgspec.json.decode(line)["result"]["message"]["parts"] for line in lines] == [[{"text": "hi"}]]
+
+
+@pytest.mark.parametrize(
+    ("binding", "version", "path", "answer", "sent"),
+    [
+        (
+            "JSONRPC",
+            "1.0",
+            "/agent/call",
+            {"jsonrpc": "2.0", "id": 1, "result": DONE},
+            {"role": "ROLE_USER", "parts": [{"text": "hi"}]},
+        ),
+        ("HTTP+JSON", "1.0", "/agent/call/message:send", DONE, {"role": "ROLE_USER", "parts": [{"text": "hi"}]}),
+        (
+            "JSONRPC",
+            "0.3",
+            "/agent/call",
+            {"jsonrpc": "2.0", "id": 1, "result": {"kind": "task", "id": "t", "status": {"state": "completed"}}},
+            {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": "hi"}]},
+        ),
+        (
+            "HTTP+JSON",
+            "0.3",
+            "/agent/call/v1/message:send",
+            {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}},
+            {"role": "ROLE_USER", "content": [{"text": "hi"}]},
+        ),
+    ],
+)
+def test_every_dialect_is_spoken_as_it_is_spelled(
+    binding: str, version: str, path: str, answer: object, sent: dict[str, object]
+) -> None:
+    with answering({}) as server:
+        shown = sent_to(server, card(binding, version), path, (200, msgspec.json.encode(answer)))
+        assert shown == "task t\n[completed]\n"
+        _, _, headers, body = server.asked[-1]
+    assert headers["a2a-version"] == version
+    frame = msgspec.json.decode(body)
+    message = frame.get("params", frame)["message"]
+    assert message.pop("messageId")
+    assert message == sent
+
+
+@pytest.mark.parametrize(
+    ("binding", "path"), [("JSONRPC", "/agent/call"), ("HTTP+JSON", "/agent/call/acme/message:send")]
+)
+def test_the_tenant_of_the_card_is_in_the_request_where_the_binding_wants_it(binding: str, path: str) -> None:
+    answer = {"result": DONE, **DONE}
+    with answering({}) as server:
+        sent_to(server, card(binding, "1.0", tenant="acme"), path, (200, msgspec.json.encode(answer)))
+        frame = msgspec.json.decode(server.asked[-1][3])
+        assert frame.get("params", frame)["tenant"] == "acme"
+        other = path.replace("acme", "globex")
+        sent_to(
+            server,
+            card(binding, "1.0", tenant="acme"),
+            other,
+            (200, msgspec.json.encode(answer)),
+            Errand("", "x", tenant="globex"),
+        )
+        frame = msgspec.json.decode(server.asked[-1][3])
+        assert frame.get("params", frame)["tenant"] == "globex"
+
+
+def test_0_3_has_no_tenant() -> None:
+    with answering({}) as server, pytest.raises(CommandFailed, match="no tenant field"):
+        sent_to(server, card("JSONRPC", "0.3"), "/agent/call", (200, b"{}"), Errand("", "x", tenant="acme"))
+
+
+def test_credentials_go_with_every_request_in_their_own_header() -> None:
+    answer: Answer = (200, msgspec.json.encode({"result": DONE}))
+    with answering({}) as server:
+        sent_to(server, card("JSONRPC", "1.0"), "/agent/call", answer, Errand("", "x", key="k"))
+        sent_to(server, card("JSONRPC", "1.0"), "/agent/call", answer, Errand("", "x", token="t"))
+        shown = [(headers.get("x-api-key"), headers.get("authorization")) for _, _, headers, _ in server.asked]
+    assert shown == [("k", None)] * 2 + [(None, "Bearer t")] * 2
+
+
+def test_a_credential_never_goes_to_an_origin_that_was_not_typed() -> None:
+    with answering({}) as typed, answering({"/call": (200, b"{}")}) as other:
+        document = card("JSONRPC", "1.0").replace(b"BASE/agent/call", f"{other.url}/call".encode())
+        with pytest.raises(CommandFailed, match="sends its callers to"):
+            sent_to(typed, document, "/x", (200, b""), Errand("", "x", key="secret"))
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("errand", [Errand("http://x", "x", key="a", token="b"), Errand("http://x", "x", key="a\r\nb")])
+def test_odd_credentials_are_refused_before_anything_is_sent(errand: Errand) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        send(errand, print)
+    assert failed.value.code == 2
+
+
+INFO = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}
+RPC_ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task", "data": [INFO]}}
+REST_ERROR = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no such task", "details": [INFO]}}
+
+
+@pytest.mark.parametrize(
+    ("binding", "answer", "words"),
+    [
+        ("JSONRPC", (200, msgspec.json.encode(RPC_ERROR)), "error -32001 TASK_NOT_FOUND: no such task (request r-1)"),
+        ("HTTP+JSON", (404, msgspec.json.encode(REST_ERROR)), "error 404 TASK_NOT_FOUND: no such task (request r-1)"),
+        ("JSONRPC", (401, msgspec.json.encode(RPC_ERROR)), "Show a credential: --key or --token"),
+        ("JSONRPC", (502, b"<html>"), "HTTP 502 Bad Gateway (request r-1)"),
+        ("JSONRPC", (302, b""), "redirects to /elsewhere"),
+        ("JSONRPC", (200, b"<html>"), "no JSON (request r-1)"),
+        ("JSONRPC", (200, b"[]"), "no JSON object"),
+        ("JSONRPC", (200, b"{}"), "no A2A answer"),
+        ("JSONRPC", (200, b'{"error":1}'), "answered with an error"),
+        (
+            "JSONRPC",
+            (200, b'data: {"error":{"code":-32603,"message":"gone"}}\n\n', "text/event-stream"),
+            "-32603: gone",
+        ),
+        ("JSONRPC", (200, b"", "text/event-stream"), "empty stream"),
+        ("JSONRPC", (200, b'{"result":{"task":{"id":"t","status":{"state":"TASK_STATE_FAILED"}}}}'), "is failed"),
+    ],
+)
+def test_failures_are_told_in_words(binding: str, answer: Answer, words: str) -> None:
+    path = "/agent/call" if binding == "JSONRPC" else "/agent/call/message:send"
+    with answering({}) as server, pytest.raises(CommandFailed) as failed:
+        sent_to(server, card(binding, "1.0"), path, answer)
+    assert words in failed.value.message
+
+
+def test_a_stream_that_ends_before_its_task_is_a_failure() -> None:
+    event = b'data: {"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
+    with answering({}) as server, pytest.raises(CommandFailed, match="ended before the task"):
+        sent_to(server, card("JSONRPC", "1.0", streaming=True), "/agent/call", (200, event, "text/event-stream"))
+
+
+def test_a_unary_answer_may_come_before_the_task_rests() -> None:
+    answer = b'{"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}'
+    with answering({}) as server:
+        assert "[working]" in sent_to(server, card("JSONRPC", "1.0"), "/agent/call", (200, answer))
+
+
+def test_the_task_and_the_context_are_in_the_message() -> None:
+    answer = msgspec.json.encode({"result": DONE})
+    with answering({}) as server:
+        sent_to(server, card("JSONRPC", "1.0"), "/agent/call", (200, answer), Errand("", "x", task="t", context="c"))
+        message = msgspec.json.decode(server.asked[-1][3])["params"]["message"]
+    assert (message["taskId"], message["contextId"]) == ("t", "c")

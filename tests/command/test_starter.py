@@ -1,0 +1,62 @@
+"""`init` writes a configuration that works, whatever the card says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.config.load import load
+from gateway.demo.fleet import serving
+from gateway.command.discovery import Found
+from gateway.command.failure import CommandFailed
+from gateway.command.starter import compose, starter
+
+INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+
+
+def composed(name: str, url: str) -> str:
+    return compose(Found({"name": name, "supportedInterfaces": [INTERFACE]}, url))
+
+
+def test_an_agent_that_answers_gets_a_configuration_without_problems() -> None:
+    with serving() as url:
+        text = starter(f"{url}/echo")
+    loaded = load(Path("gateway.yaml"), {}, text)
+    assert loaded.problems == ()
+    assert loaded.config is not None
+    backend = loaded.config.agents["echo"].backend
+    assert backend is not None
+    assert backend.url == f"{url}/echo"
+
+
+@pytest.mark.parametrize("name", ["Billing & Tax", "no", "tasks", "…", "", "\n# x: y\nagents: {}", "a" * 200, "1e3"])
+def test_no_name_of_a_card_breaks_the_file(name: str) -> None:
+    text = composed(name, "http://127.0.0.1:1/.well-known/agent-card.json")
+    loaded = load(Path("gateway.yaml"), {}, text)
+    assert loaded.problems == ()
+    assert loaded.config is not None
+    assert len(loaded.config.agents) == 1
+
+
+def test_plain_http_beyond_this_machine_is_allowed_in_so_many_words() -> None:
+    written = yaml.safe_load(composed("A", "http://agents.internal:8000/a/.well-known/agent-card.json"))
+    assert written["agents"]["a"] == {"backend": {"url": "http://agents.internal:8000/a", "allow_insecure": True}}
+
+
+def test_https_and_loopback_need_no_such_word() -> None:
+    for origin in ("https://agents.example.com", "http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1"):
+        written = yaml.safe_load(composed("A", f"{origin}/.well-known/agent-card.json"))
+        assert written["agents"]["a"] == {"backend": origin}
+
+
+def test_a_card_at_a_place_of_its_own_is_written_down() -> None:
+    written = yaml.safe_load(composed("A", "https://agents.example.com/cards/a.json"))
+    assert written["agents"]["a"] == {
+        "backend": "https://agents.example.com",
+        "card": "https://agents.example.com/cards/a.json",
+    }
+
+
+def test_an_agent_that_cannot_be_called_gets_none() -> None:
+    with pytest.raises(CommandFailed, match="no interface"):
+        compose(Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json"))

@@ -1,0 +1,248 @@
+"""The command line, run as people and scripts run it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import msgspec
+import pytest
+
+from gateway.demo.fleet import serving
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "FORCE_COLOR"))},
+    "PYTHONPATH": str(ROOT),
+    "NO_COLOR": "1",
+    "COLUMNS": "100",
+}
+COMMAND = [sys.executable, "-W", "error", "-m", "gateway"]
+
+GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
+GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"
+WARNED = "version: 1\ntenants: { acme: [] }\nagents: {}\n"
+BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: 1\n"
+FAILING = GOOD.replace("agent: support }", "reason: no_route }")
+
+
+def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def report(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.stderr == ""
+    return msgspec.json.decode(done.stdout)
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(stream: IO[str] | None, words: str) -> str:
+    """What the process said, up to the line that holds the words."""
+    said = ""
+    assert stream is not None
+    for line in stream:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(said)
+
+
+def written(folder: Path, text: str, name: str = "gateway.yaml") -> Path:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+# ---- check -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [(GOOD, [], 0), (BAD, [], 1), (WARNED, [], 0), (WARNED, ["--strict"], 1), (FAILING, [], 3)],
+)
+def test_check_says_by_its_exit_code_what_it_found(tmp_path: Path, text: str, options: list[str], code: int) -> None:
+    written(tmp_path, text)
+    run("check", *options, cwd=tmp_path, code=code)
+    told = report(run("check", "--output", "json", *options, cwd=tmp_path, code=code))
+    assert told["ok"] is (code == 0)
+    assert bool(told["problems"]) is (text != GOOD)
+
+
+def test_check_names_place_fact_and_remedy_of_every_problem(tmp_path: Path) -> None:
+    path = written(tmp_path, BAD)
+    said = run("check", str(path), cwd=tmp_path, code=1).stdout
+    assert f"{path}:4:" in said
+    assert f"{path}:5:" in said
+    assert "→" in said
+    assert "::error file=" in run("check", "--output", "github", cwd=tmp_path, code=1).stdout
+
+
+def test_check_online_goes_to_the_agents(tmp_path: Path) -> None:
+    with serving() as url:
+        written(tmp_path, f"version: 1\nagents: {{ echo: {url}/echo }}\n")
+        assert "echo: JSONRPC 1.0" in run("check", "--online", cwd=tmp_path).stdout
+    told = report(run("check", "--online", "--output", "json", cwd=tmp_path, code=1))
+    assert told["agents"][0]["ok"] is False
+
+
+def test_without_a_file_it_is_said_what_to_do(tmp_path: Path) -> None:
+    assert "init URL" in run("check", cwd=tmp_path, code=2).stderr
+    assert "error" in report(run("check", "--output", "json", cwd=tmp_path, code=2))
+    run("check", "missing.yaml", cwd=tmp_path, code=1)
+
+
+def test_the_file_in_the_config_folder_is_found_too(tmp_path: Path) -> None:
+    written(tmp_path, GOOD, "config/gateway.yaml")
+    assert "config/gateway.yaml: no problems" in run("check", cwd=tmp_path).stdout
+
+
+# ---- route -----------------------------------------------------------------------------------------------------------
+
+
+def test_route_says_where_a_request_would_go(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD, "other.yaml")
+    said = run("route", "POST", "/support", "-c", str(path), "--explain", cwd=tmp_path).stdout
+    assert said.startswith("support at http://127.0.0.1:1")
+    told = report(run("route", "POST", "/nothing", "-c", str(path), "--output", "json", cwd=tmp_path, code=1))
+    assert (told["agent"], told["reason"]) == (None, "no_route")
+
+
+def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    assert "name=value" in run("route", "POST", "/support", "--claim", "x", cwd=tmp_path, code=2).stderr
+    assert "API key" in run("route", "POST", "/support", "--key", "x", cwd=tmp_path, code=2).stderr
+    written(tmp_path, BAD)
+    assert "gateway.yaml:5:" in run("route", "POST", "/support", cwd=tmp_path, code=1).stderr
+    assert report(run("route", "POST", "/support", "--output", "json", cwd=tmp_path, code=1))["problems"]
+
+
+# ---- demo, serve, send, init, health ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_needs_nothing_and_its_commands_work_when_pasted(tmp_path: Path, ending: signal.Signals) -> None:
+    with running("demo", cwd=tmp_path) as demo:
+        welcome = until(demo.stdout, "Ctrl-C ends the demo")
+        url = welcome.split()[2]
+        assert url.startswith("http://127.0.0.1:")
+        if ending is signal.SIGINT:
+            outcomes = [_pasted(command, tmp_path) for command in _commands(welcome)]
+            assert [code for code, _ in outcomes] == [0, 0, 0, 0, 1]
+            said = [output for _, output in outcomes]
+            assert said[0] == "Hello\n"
+            assert said[1].endswith("[completed] That was 10 times.\n")
+            assert "(answer with --task " in said[2]
+            assert "This time it worked (call 1)." in said[3]
+            assert "NO_ROUTE" in said[4]
+            assert "acme -> echo SendStreamingMessage" in until(demo.stdout, "SendStreamingMessage")
+        demo.send_signal(ending)
+        _, errors = demo.communicate(timeout=30)
+        assert demo.returncode == 0
+        assert errors == ""
+
+
+def _commands(welcome: str) -> list[str]:
+    return [line.strip() for line in welcome.splitlines() if " send http" in line]
+
+
+def _pasted(command: str, cwd: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        command, shell=True, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_what_init_writes_can_be_checked_served_and_talked_to(tmp_path: Path, ending: signal.Signals) -> None:
+    with serving() as url:
+        run("init", f"{url}/echo", "-o", "gateway.yaml", cwd=tmp_path)
+        text = (tmp_path / "gateway.yaml").read_text()
+        assert run("init", f"{url}/echo", cwd=tmp_path).stdout == text
+        assert "--force" in run("init", f"{url}/echo", "-o", "gateway.yaml", cwd=tmp_path, code=1).stderr
+        run("check", "--strict", cwd=tmp_path)
+        text = text.replace("127.0.0.1:8080\n", "127.0.0.1:0\n  admin: 127.0.0.1:0\n")
+        written(tmp_path, text)
+        with running("serve", cwd=tmp_path) as gateway:
+            line = msgspec.json.decode(until(gateway.stderr, "serving").splitlines()[-1])["message"]
+            public, admin = [word.strip(",") for word in line.split() if word.startswith("http")]
+            assert run("send", f"{public}/echo", "Hello", cwd=tmp_path).stdout == "Hello\n"
+            run("health", "--url", admin, cwd=tmp_path)
+            assert httpx.get(f"{public}/-/ready", trust_env=False).status_code == 200
+            gateway.send_signal(ending)
+            said, _ = gateway.communicate(timeout=30)
+            assert gateway.returncode == 0
+            lines = [msgspec.json.decode(each) for each in said.splitlines()]
+            assert "SendStreamingMessage" in {each.get("operation") for each in lines}
+        run("health", "--url", admin, cwd=tmp_path, code=1)
+
+
+def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
+    assert "not both" in run("serve", "-c", "x", "--agent", "http://127.0.0.1:1", cwd=tmp_path, code=2).stderr
+    assert "cannot connect" in run("serve", "--agent", "http://127.0.0.1:1", cwd=tmp_path, code=1).stderr
+
+
+def test_a_broken_file_is_not_served(tmp_path: Path) -> None:
+    written(tmp_path, BAD)
+    assert "gateway.yaml:5:" in run("serve", cwd=tmp_path, code=1).stderr
+
+
+def test_send_tells_what_went_wrong_in_words(tmp_path: Path) -> None:
+    assert "cannot connect to" in run("send", "http://127.0.0.1:1/x", "hi", cwd=tmp_path, code=1).stderr
+    assert "https://" in run("send", "x", "hi", cwd=tmp_path, code=2).stderr
+
+
+# ---- key, schema, usage ----------------------------------------------------------------------------------------------
+
+
+def test_a_new_key_is_shown_with_the_lines_that_admit_it(tmp_path: Path) -> None:
+    said = run("key", "new", "bot", "--tenant", "acme", cwd=tmp_path).stdout
+    yaml = said[said.index("auth:") :]
+    written(tmp_path, f"version: 1\n{yaml}tenants: {{ acme: ['*'] }}\nagents: {{ support: http://127.0.0.1:1 }}\n")
+    assert "no problems" in run("check", cwd=tmp_path).stdout
+    assert "can be no name" in run("key", "new", "a b", cwd=tmp_path, code=2).stderr
+
+
+def test_the_schema_is_json(tmp_path: Path) -> None:
+    assert report(run("schema", cwd=tmp_path))["$schema"].startswith("https://json-schema.org/")
+
+
+def test_usage_is_told_with_exit_code_2(tmp_path: Path) -> None:
+    assert "No such command" in run("nonsense", cwd=tmp_path, code=2).stderr
+    assert "Missing argument" in run("send", cwd=tmp_path, code=2).stderr
+    assert run("--help", cwd=tmp_path).stdout.startswith("Usage: a2a-gateway")
+    assert run("--version", cwd=tmp_path).stdout.startswith("a2a-gateway ")
+
+
+def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "check", "--debug"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" in done.stderr
