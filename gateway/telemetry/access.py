@@ -19,8 +19,9 @@ class AccessLog:
     """Writes one line per exchange: JSON with every field, or text for people with those that matter most.
 
     A value is a string, a number or a bool; anything else is written as its text. Values longer than `LONGEST`
-    characters are cut, and an absent one (None) is left out. Lines are pure ASCII: what a client put into a path or an
-    id can neither start a new line nor reach a terminal as a command.
+    characters are cut. What is absent is null in JSON, so that every line has the same fields, and left out of text.
+    Lines are pure ASCII: what a client put into a path or an id can neither start a new line nor reach a terminal as a
+    command.
     """
 
     def __init__(self, stream: BinaryIO, *, form: Literal["json", "text"] = "json", capacity: int = CAPACITY) -> None:
@@ -46,9 +47,7 @@ class AccessLog:
 def _flat(now: datetime, line: Mapping[str, object]) -> dict[str, object]:
     fields: dict[str, object] = {"time": now.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
     for name, value in line.items():
-        if value is None:
-            continue
-        fields[name] = _value(value)
+        fields[name] = None if value is None else _value(value)
     return fields
 
 
@@ -71,13 +70,18 @@ def _text(fields: Mapping[str, object]) -> bytes:
     duration = fields.get("duration_s")
     words = [
         str(fields["time"]),
-        *(_word(fields.get(name, "-")) for name in ("status", "outcome", "tenant")),
+        *(_known(fields, name) for name in ("status", "outcome", "tenant")),
         "->",
-        *(_word(fields.get(name, "-")) for name in ("agent", "operation", "method", "path")),
+        *(_known(fields, name) for name in ("agent", "operation", "method", "path")),
         f"{duration * 1000:.1f}ms" if isinstance(duration, float) else "-",
         *(f"{name}={_word(fields[name])}" for name in _ALSO if fields.get(name)),
     ]
     return (" ".join(words) + "\n").encode("ascii")
+
+
+def _known(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    return "-" if value is None else _word(value)
 
 
 def _word(value: object) -> str:

@@ -34,8 +34,8 @@ def test_a_line_is_one_json_object_with_its_time_first() -> None:
     assert line.startswith(b'{"time":')
 
 
-def test_what_is_absent_is_left_out() -> None:
-    assert "task_id" not in json.loads(written({"task_id": None, "status": 200}))
+def test_what_is_absent_is_null_so_that_every_line_has_the_same_fields() -> None:
+    assert json.loads(written({"task_id": None, "status": 200}))["task_id"] is None
 
 
 def test_long_values_are_cut() -> None:
