@@ -159,11 +159,11 @@ def _is_reserved(name: str) -> bool:
 
 
 def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
-    if card.url is not None and card.file is not None:
-        findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
     if card.url is not None:
         _dialled(card.url, (*at, "url"), findings, insecure=insecure, query=True)
-    if card.file is not None:
+    if card.url is not None and card.file is not None:
+        findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
+    elif card.file is not None:
         _card_file(card.file, (*at, "file"), findings)
     for key in card.set:
         if key in _COMPUTED:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.scalar import Value
-from gateway.config.secrets import Interpolation, Masks, guess, quote
+from gateway.config.secrets import Interpolation, Masks, Span, guess, quote
 from gateway.config.source import Marks, Source, read
 from gateway.config.unbuilt import take_out
 from gateway.config.wording import explain
@@ -25,6 +25,8 @@ from gateway.routing.route import Place
 
 _MOST_FILES = 1000
 _MOST_ROUNDS = 25
+_MOST_ERRORS = 1000
+"""Told at once; the next run tells the rest."""
 _INCLUDED = ("version", "agents")
 
 
@@ -94,17 +96,27 @@ def dress(problems: Iterable[Problem], sources: Sequence[Source]) -> tuple[Probl
         {value: text for source in sources for value, text in source.secret.items()},
     )
     by_file = {source.file: source for source in sources}
-    dressed = (_dressed(problem, by_file.get(problem.place.file), masks) for problem in problems)
+    spans: dict[tuple[str, int], list[Span]] = {}
+    for source in sources:
+        for span in source.spans:
+            spans.setdefault((source.file, span.line), []).append(span)
+    dressed = (
+        _dressed(
+            problem, by_file.get(problem.place.file), masks, spans.get((problem.place.file, problem.place.line), [])
+        )
+        for problem in problems
+    )
     return in_order(dressed, list(by_file))
 
 
-def _dressed(problem: Problem, source: Source | None, masks: Masks) -> Problem:
+def _dressed(problem: Problem, source: Source | None, masks: Masks, spans: Sequence[Span]) -> Problem:
     clean = replace(problem, fact=masks.clean(problem.fact), remedy=masks.clean(problem.remedy))
     line = problem.place.line
     if source is None or line > len(source.lines):
         return clean
-    spans = [span for span in source.spans if span.line == line] if source.whole else guess(source.lines, line)
-    text, caret = quote(source.lines[line - 1], problem.place.column, spans)
+    text, caret = quote(
+        source.lines[line - 1], problem.place.column, spans if source.whole else guess(source.lines, line)
+    )
     return replace(clean, quote=text, caret=caret)
 
 
@@ -211,7 +223,10 @@ class _Cutter:
         self._tree = tree
         self._marks = marks
         self._problems = problems
-        self._gone = dropped
+        # With all that stands above it, so that one look-up tells whether a part of something was taken out.
+        self._gone: set[KeyPath] = set()
+        for path in dropped:
+            self._take(path)
         self._told = {problem.path for problem in problems if problem.path}
         self.broken = {problem.path for problem in problems if problem.path} | dropped
 
@@ -220,7 +235,7 @@ class _Cutter:
         for unbuilt in take_out(self._tree):
             path = self._marks.find(unbuilt.path)
             self._problem(Problem(self._marks.key(path), path, unbuilt.fact, "remove it for now"))
-            self._gone.add(unbuilt.path)
+            self._take(unbuilt.path)
         for path in list(_nothings(self._tree, ())):
             self._problem(Problem(self._marks.key(path), path, "there is no value", "write one, or remove the key"))
             self._cut(path)
@@ -228,7 +243,7 @@ class _Cutter:
             try:
                 return Config.model_validate(self._tree)
             except ValidationError as refused:
-                for error in refused.errors(include_url=False):
+                for error in refused.errors(include_url=False)[:_MOST_ERRORS]:
                     problem = explain(error, self._marks)
                     name = (str(error["loc"][-1]),) if error["type"] == "missing" else ()
                     # What YAML already made wrong is not told again as a wrong value.
@@ -243,9 +258,12 @@ class _Cutter:
         if problem.path:
             self.broken.add(problem.path)
 
+    def _take(self, path: KeyPath) -> None:
+        self._gone.update(path[:length] for length in range(1, len(path) + 1))
+
     def _is_gone(self, path: KeyPath) -> bool:
         """Whether this, or a part of it, was taken out: what is said of the rest would mislead."""
-        return any(gone[: len(path)] == path for gone in self._gone)
+        return path in self._gone
 
     def _cut(self, path: KeyPath) -> bool:
         """Remove what stands at a path, or the list it stands in; False for the root."""
@@ -260,7 +278,7 @@ class _Cutter:
             node = nodes[depth] if depth < len(nodes) else None
             if isinstance(node, dict):
                 node.pop(str(path[depth]), None)
-                self._gone.add(path[: depth + 1])
+                self._take(path[: depth + 1])
                 return True
         return False
 

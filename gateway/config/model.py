@@ -101,6 +101,11 @@ class Gateway(Part):
     tls: Tls | None = None
     """The certificate, where the gateway itself ends TLS."""
 
+    @field_validator("public_url", mode="after")
+    @classmethod
+    def _without_slash(cls, value: str | None) -> str | None:
+        return None if value is None else value.rstrip("/")
+
 
 # ---- auth ----------------------------------------------------------------------------------------------------------
 

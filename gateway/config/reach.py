@@ -13,9 +13,9 @@ EVERYONE = "*"
 def reach(config: Config) -> Mapping[str, Reach]:
     """What each tenant may call; a tenant that is not a key has the reach of `*`, if that is one.
 
-    A tenant T reaches an agent A if `tenants.T.agents` lists A or `*`, or is not written while `A.allow` lists T;
-    and if `A.allow` is not written, or lists T or `*`. So `allow: ["*"]` alone gives nothing to anybody: it lets in
-    whom `tenants` sends. Without `auth:` the anonymous tenant reaches every agent that does not keep it out, and may
+    A tenant T reaches an agent A if `tenants.T.agents` lists A or `*`, or is not written while `A.allow` lists T or
+    `*`; and if `A.allow` is not written, or lists T or `*`. So `allow: ["*"]` is for every tenant that is admitted and
+    whose own list does not say otherwise. Without `auth:` the anonymous tenant reaches every agent that does not keep it out, and may
     name any tenant, unless `tenants.anonymous` says less.
     """
     named = _Named(config)
@@ -45,7 +45,8 @@ class _Named:
     def agents(self, tenant: str) -> frozenset[str]:
         listed = self._config.tenants[tenant].agents
         allowing = self._allowing.get(tenant, set())
+        allowing = allowing | self._allowing.get(EVERYONE, set())
         if listed is None:
             return frozenset(allowing)
-        letting_in = self._open | allowing | self._allowing.get(EVERYONE, set())
+        letting_in = self._open | allowing
         return letting_in if EVERYONE in listed else frozenset(listed) & letting_in

@@ -394,7 +394,7 @@ class _Reader:
             self._root = value
         elif isinstance(frame.value, list):
             frame.value.append(value)
-        elif not drop and frame.key is not None:
+        elif frame.key is not None and (frame.drop or not drop):
             frame.value[frame.key] = value
         if frame is not None:
             frame.key = None

@@ -129,7 +129,7 @@ def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
     agents = tree.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         path: KeyPath = ("agents", name)
-        if isinstance(agent, str):
+        if isinstance(agent, str | list):
             yield from _address(agents if isinstance(agents, dict) else {}, name, path)
         elif isinstance(agent, dict):
             yield from _isolation(agent, (*path, "isolation"))
@@ -170,5 +170,5 @@ def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbu
         holder[key] = PLACEHOLDER
 
 
-PLACEHOLDER = "http://127.0.0.1:1"
+PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"
 """Stands where a backend was taken out, so that the rest of the agent can be looked at."""

@@ -159,7 +159,7 @@ def test_no_secret_is_told_of_a_file_that_can_be_read() -> None:
     assert "hunter2" not in told(TEXT)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.integers(0, len(TEXT) - 1),
     st.integers(0, 2),

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import examine
+from tests.config.reading import HASH, errors, warnings
+
+REST = "agents: { a: http://127.0.0.1:1 }\n"
+AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\ntenants: {{ acme: [a] }}\n"
+PUBLIC = "public_url: 'https://gw.example.com/base'"
+
+
+def gateway(entry: str, rest: str = "") -> str:
+    return f"version: 1\ngateway: {{ {entry} }}\n{rest}{REST}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        gateway("listen: localhost:0, admin: localhost:0"),
+        gateway("listen: '[::1]:8080'"),
+        gateway(f"listen: 0.0.0.0:8080, {PUBLIC}", AUTH),
+        gateway(f"listen: 0.0.0.0:8080, {PUBLIC}, anonymous: true"),
+        gateway("admin: { listen: 0.0.0.0:9090, token: abc }"),
+        gateway(f"{PUBLIC}, prefix_stripped: true, trusted_proxies: [10.0.0.0/8, '::1', 192.0.2.7]"),
+    ],
+)
+def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> None:
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        (gateway("listen: 0.0.0.0:8080"), ["gateway.listen", "gateway.listen"]),
+        (gateway(f"listen: 0.0.0.0:8080, {PUBLIC}"), ["gateway.listen"]),
+        (gateway("listen: 0.0.0.0:8080", AUTH), ["gateway.listen"]),
+        (gateway("listen: 'localhost'"), ["gateway.listen"]),
+        (gateway("admin: { listen: 0.0.0.0:9090 }"), ["gateway.admin.listen"]),
+        (gateway("admin: { token: '' }"), ["gateway.admin.token"]),
+        (gateway("admin: 127.0.0.1:8080"), ["gateway.admin"]),
+        (gateway(f"listen: 0.0.0.0:9090, anonymous: true, {PUBLIC}"), ["gateway"]),
+        (gateway("prefix_stripped: true"), ["gateway.prefix_stripped"]),
+        (gateway("public_url: gw.example.com"), ["gateway.public_url"]),
+        (gateway("public_url: 'https://u@gw.example.com'"), ["gateway.public_url"]),
+        (gateway("public_url: 'https://gw.example.com/?a'"), ["gateway.public_url"]),
+        (gateway("public_url: 'https://gw.example.com/#a'"), ["gateway.public_url"]),
+        (gateway("trusted_proxies: '::/0'"), ["gateway.trusted_proxies"]),
+        (gateway("trusted_proxies: [10.0.0.1/8]"), ["gateway.trusted_proxies[0]"]),
+        (gateway("body_limit: 0"), ["gateway.body_limit"]),
+    ],
+)
+def test_one_that_is_more_open_or_makes_no_sense_is_refused(text: str, paths: list[str]) -> None:
+    assert [path for path, _ in errors(text)] == paths
+
+
+def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
+    assert [path for path, _ in errors(gateway(f"listen: 0.0.0.0:8080, {PUBLIC}", "auth: text\n"))] == ["auth"]
+    assert [path for path, _ in errors(gateway("listen: 0.0.0.0:8080, public_url: 7", AUTH))] == ["gateway.public_url"]
+
+
+def test_anonymous_callers_that_reach_nothing_are_worth_a_warning() -> None:
+    assert [path for path, _ in warnings(gateway("anonymous: true", AUTH))] == ["gateway.anonymous"]
+
+
+def test_a_tenant_for_callers_that_are_refused_is_worth_a_warning() -> None:
+    text = gateway("anonymous: false", AUTH.replace("[a] }", "[a], anonymous: [] }"))
+    assert [path for path, _ in warnings(text)] == ["tenants.anonymous"]
+
+
+def test_everyone_reaching_everything_is_worth_a_warning() -> None:
+    text = gateway("anonymous: false", AUTH.replace("acme: [a]", "acme: [a], '*': '*'"))
+    assert [path for path, _ in warnings(text.replace("a: http://127.0.0.1:1", ISOLATED))] == ['tenants."*"']
+
+
+def test_keys_over_plain_http_are_worth_a_warning() -> None:
+    assert [path for path, _ in warnings(gateway("public_url: 'http://gw.example.com'", AUTH))] == [
+        "gateway.public_url"
+    ]
+    assert warnings(gateway("public_url: 'http://gw.example.com'")) == []
+
+
+ISOLATED = "a: { backend: http://127.0.0.1:1, isolation: none }"
+
+
+@pytest.mark.parametrize("name", ["'*'", "anonymous"])
+def test_nobody_without_a_name_acts_for_others(name: str) -> None:
+    text = gateway("anonymous: true", AUTH.replace("acme: [a]", f"acme: [a], {name}: {{ agents: [a], act_for: acme }}"))
+    assert len(errors(text.replace("a: http://127.0.0.1:1", ISOLATED))) == 1
+
+
+def test_the_files_for_tls_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(gateway("tls: { cert: tls.crt, key: tls.key }"))
+    (tmp_path / "tls.crt").write_text("-----BEGIN CERTIFICATE-----")
+    (tmp_path / "tls.key").write_text("")
+    assert [one.fact for one in examine(path, {}).errors] == ["'tls.key' is empty"]
+    (tmp_path / "tls.key").write_text("-----BEGIN PRIVATE KEY-----")
+    assert examine(path, {}).errors == ()

@@ -1,0 +1,140 @@
+from pathlib import Path
+
+import pytest
+
+from gateway.config.load import load
+from gateway.config.problem import spell
+
+
+def written(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "gateway.yaml"
+
+
+def told(path: Path) -> list[tuple[str, int, str, str]]:
+    return [(Path(one.place.file).name, one.place.line, spell(one.path), one.fact) for one in load(path, {}).problems]
+
+
+def test_agents_of_included_files_stand_beside_the_others(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        gateway="version: 1\ninclude: teams/*.yaml\nagents: { a: http://127.0.0.1:1 }\n",
+        teams__b="agents:\n  b: http://127.0.0.1:2\n",
+        teams__c="version: 1\nagents:\n  c: { backend: http://127.0.0.1:3 }\n",
+    )
+    loaded = load(path, {})
+    assert loaded.config is not None
+    assert list(loaded.config.agents) == ["a", "b", "c"]
+    assert loaded.files == (path, tmp_path / "teams/b.yaml", tmp_path / "teams/c.yaml")
+    place = loaded.marks.place(("agents", "c", "backend"))
+    assert (Path(place.file).name, place.line) == ("c.yaml", 3)
+
+
+def test_an_agent_in_two_files_is_told_with_both_places(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        gateway="version: 1\ninclude: [b.yaml]\nagents:\n  a: http://127.0.0.1:1\n",
+        b="agents:\n  a: http://127.0.0.1:2\n",
+    )
+    assert told(path) == [("b.yaml", 2, "agents.a", f"'a' is already an agent at {path}:4")]
+
+
+def test_a_problem_of_an_included_file_names_that_file_and_quotes_its_line(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        gateway="version: 1\ninclude: [b.yaml, c.yaml]\n",
+        b="agents:\n  a: { backend: http://127.0.0.1:2, colour: red }\n",
+        c="agents: [\n",
+    )
+    problems = load(path, {}).problems
+    assert [(Path(one.place.file).name, one.place.line) for one in problems] == [("b.yaml", 2), ("c.yaml", 2)]
+    assert problems[0].quote == "  a: { backend: http://127.0.0.1:2, colour: *** }"
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("include: x.yaml\n", "an included file includes no other"),
+        ("gateway: {}\n", "`gateway` stands in an included file"),
+        ("version: 2\n", "this version of the format is not known"),
+        ("agents: [a]\n", "the agents are no mapping"),
+        ("", "the file is empty"),
+    ],
+)
+def test_an_included_file_has_agents_only(tmp_path: Path, text: str, fact: str) -> None:
+    path = written(tmp_path, gateway="version: 1\ninclude: b.yaml\n", b=text)
+    assert [one[3] for one in told(path)] == [fact]
+
+
+def test_a_file_does_not_include_itself(tmp_path: Path) -> None:
+    path = written(tmp_path, gateway="version: 1\ninclude: '*.yaml'\n", b="agents: { b: http://127.0.0.1:2 }\n")
+    assert [one[3] for one in told(path)] == ["'*.yaml' matches this file itself"]
+
+
+def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, gateway='version: 1\ninclude: ["none/*.yaml", "a\\0b", "${NONE}"]\n')
+    facts = [one[3] for one in told(path)]
+    assert facts[0] == "'none/*.yaml' matches no file"
+    assert facts[2] == "the environment variable NONE is not set"
+    assert len(facts) == 3
+
+
+def test_references_of_an_included_file_are_relative_to_it(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        gateway="version: 1\ninclude: teams/b.yaml\n",
+        teams__b='agents: { b: "${file:url}" }\n',
+    )
+    (tmp_path / "teams/url").write_text("http://127.0.0.1:2\n")
+    loaded = load(path, {})
+    assert loaded.config is not None
+    assert loaded.config.agents["b"].backend is not None
+    assert loaded.config.agents["b"].backend.url == "http://127.0.0.1:2"
+
+
+def test_an_error_leaves_a_draft_for_further_checks_and_no_configuration(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        gateway="version: 1\nagents:\n  a: { backend: { protocol: rest } }\n  b: http://127.0.0.1:1\n",
+    )
+    loaded = load(path, {})
+    assert loaded.config is None
+    assert loaded.draft is not None
+    assert loaded.draft.agents["a"].backend is None
+    assert loaded.draft.agents["b"].backend is not None
+    assert [spell(one.path) for one in loaded.problems] == ["agents.a.backend"]
+
+
+def test_what_one_mistake_leads_to_is_not_told(tmp_path: Path) -> None:
+    text = (
+        "version: 1\nagents:\n  a: { backend: { url: *x } }\n  b: { backend: { url: } }\n  c: { backend: { url: 7 } }\n"
+    )
+    assert [one[3] for one in told(written(tmp_path, gateway=text))] == [
+        "*x is an alias",
+        "there is no value",
+        "7 is no text",
+    ]
+
+
+def test_a_text_is_read_instead_of_the_file() -> None:
+    loaded = load(Path("nowhere/gateway.yaml"), {}, "version: 1\nagents: { a: http://127.0.0.1:1 }\n")
+    assert loaded.config is not None
+    assert loaded.marks.place(("agents", "a")).file == "nowhere/gateway.yaml"
+
+
+def test_a_tenant_may_be_written_without_anything(tmp_path: Path) -> None:
+    loaded = load(written(tmp_path, gateway="version: 1\ntenants:\n  acme:\n"), {})
+    assert loaded.config is not None
+    assert loaded.config.tenants["acme"].agents is None
+
+
+def test_a_card_may_have_null_and_nothing_else_may(tmp_path: Path) -> None:
+    text = (
+        "version: 1\nagents:\n  a:\n    backend: http://127.0.0.1:1\n    card: { set: { icon: ~ } }\n    methods: [~]\n"
+    )
+    assert [(one[2], one[3]) for one in told(written(tmp_path, gateway=text))] == [
+        ("agents.a.methods[0]", "there is no value")
+    ]

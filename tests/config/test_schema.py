@@ -1,0 +1,130 @@
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import msgspec
+import pytest
+
+from gateway.config.check import examine
+from gateway.config.model import Part
+from gateway.config.schema import schema
+from gateway.config.secrets import Interpolation
+from gateway.config.source import read
+from gateway.config.unbuilt import UNBUILT
+from tests.config.reading import HASH, OTHER_HASH, TODAY
+
+FOLDER = Path(__file__).parents[2] / "config"
+FILES = sorted(FOLDER.rglob("*.yaml"))
+ENVIRON = {
+    "ADMIN_TOKEN": "a-long-random-text",
+    "ACME_BATCH_KEY_SHA256": HASH,
+    "REPORTS_BOT_SHA256": OTHER_HASH,
+    "BILLING_TOKEN": "billing",
+    "RESEARCH_KEY": "research",
+    "CRM_GLOBEX_TOKEN": "crm",
+}
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+class AsWritten(Interpolation):
+    """Leaves references as the file writes them, as an editor sees them."""
+
+    def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
+        return text, []
+
+
+def accepts(text: str) -> bool:
+    found = read(Path("gateway.yaml"), AsWritten({}), text)
+    assert found.problems == ()
+    return bool(VALIDATOR.is_valid(found.tree))
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_the_file_beside_the_examples_is_this_schema() -> None:
+    written = msgspec.json.decode((FOLDER / "gateway.schema.json").read_bytes())
+    assert written == schema(), "write it again: a2a-gateway schema > config/gateway.schema.json"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_file_of_the_folder_is_accepted_by_the_schema_and_by_the_gateway(path: Path) -> None:
+    tree = read(path, AsWritten({})).tree
+    VALIDATOR.validate(tree)
+    found = examine(path, ENVIRON, today=TODAY)
+    assert found.problems == ()
+    assert found.failed == ()
+
+
+def test_the_reference_shows_every_key() -> None:
+    text = (FOLDER / "gateway.reference.yaml").read_text()
+    keys = {name for part in Part.__subclasses__() for name in part.model_fields}
+    assert [key for key in sorted(keys) if f"{key}:" not in text] == []
+
+
+def test_no_key_that_is_not_built_is_in_the_schema() -> None:
+    definitions = schema()["$defs"]
+    for path in UNBUILT:
+        if path[:2] == ("agents", "*") and len(path) == 3:
+            assert path[2] not in definitions["Agent"]["anyOf"][0]["properties"]
+    assert "push" not in schema()["properties"]
+
+
+def test_every_key_has_a_description() -> None:
+    missing = []
+
+    def look(name: str, node: dict[str, Any]) -> None:
+        for key, below in node.get("properties", {}).items():
+            told = below.get("description") or schema()["$defs"].get(below.get("$ref", "")[8:], {}).get("description")
+            if not told:
+                missing.append(f"{name}.{key}")
+        for below in node.get("anyOf", ()):
+            look(name, below)
+
+    look("", schema())
+    for name, node in schema()["$defs"].items():
+        look(name, node)
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\nagents: { a: http://x }\n",
+        "version: 1\nagents: { a: { backend: { url: http://x, a2a_version: '0.3.0' } } }\n",
+        "version: 1\nagents: { a: { backend: http://x, match: { path: / } } }\n",
+        "version: 1\nagents: { a: { backend: http://x, match: [{ path: / }] } }\n",
+        "version: 1\nagents: { a: { by_tenant: { t: http://x } } }\n",
+        "version: 1\ntenants: { a: , b: [x], c: x, d: { agents: [x], act_for: a } }\n",
+        "version: 1\ngateway: { anonymous: '${X}', body_limit: '${Y}', drain: '${Z:-3s}', admin: 127.0.0.1:1 }\n",
+        "version: 1\nobserve: { log: { level: '${L}' }, metrics: { max_tenants: '${M}' } }\n",
+        "version: 1\ntests: [{ name: t1, request: /x, expect: a }]\n",
+        "version: 1\nauth: { api_keys: { k: { sha256: x, tenant: t, expires: 2027-01-01 } } }\n",
+    ],
+)
+def test_short_forms_and_references_are_accepted(text: str) -> None:
+    assert accepts(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agents: {}\n",
+        "version: 2\n",
+        "version: 1\nagent: {}\n",
+        "version: 1\nagents: { a: { bakend: http://x } }\n",
+        "version: 1\nagents: { a: { backend: http://x, visibility: hidden } }\n",
+        "version: 1\nagents: { a: { backend: http://x, timeouts: { send: 10 } } }\n",
+        "version: 1\nagents: { a: { backend: http://x, timeouts: { send: 10 minutes } } }\n",
+        "version: 1\nagents: { a: { backend: http://x, limits: {} } }\n",
+        "version: 1\ngateway: { anonymous: 'maybe' }\n",
+        "version: 1\npush: {}\n",
+    ],
+)
+def test_what_an_editor_should_mark_is_refused(text: str) -> None:
+    assert not accepts(text)
+
+
+def test_the_models_are_closed() -> None:
+    assert all(part.model_config.get("extra") == "forbid" for part in Part.__subclasses__())

@@ -1,0 +1,141 @@
+import pytest
+
+from gateway.config.model import Config
+from gateway.config.reach import reach
+from gateway.config.routes import rules
+from gateway.config.source import Marks
+from gateway.config.trial import Question, ask, caller, public_prefix
+from gateway.principal import Principal
+from gateway.routing.table import Table
+from tests.config.reading import HASH, errors, examined, good
+
+TEXT = f"""\
+version: 1
+auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme, agents: [a] }} }} }}
+tenants:
+  acme: [a, crm, x, h]
+  globex: [crm]
+  "*": []
+agents:
+  a: http://127.0.0.1:1
+  x: {{ backend: http://127.0.0.1:2, match: {{ path: /s, tenant: x }} }}
+  h: {{ backend: http://127.0.0.1:3, match: {{ host: h.example }} }}
+  crm: {{ by_tenant: {{ acme: http://127.0.0.1:4, globex: http://127.0.0.1:5 }} }}
+"""
+
+
+def answer(text: str, question: Question) -> str | None:
+    config = good(text)
+    verdict = ask(Table.build(rules(config, Marks()), reach(config)), config, question)
+    return verdict.reason if verdict.route is None else verdict.route.backend
+
+
+def config(text: str = TEXT) -> Config:
+    return good(text)
+
+
+ACME = Principal("acme", method="jwt")
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (Question("POST", "/a", ACME), "a"),
+        (Question("POST", "/a/", ACME), "a"),
+        (Question("GET", "/a/v1/tasks/1?x=1", ACME), "a"),
+        (Question("PUT", "/a/v1/tasks/1", ACME), "method_not_allowed"),
+        (Question("POST", "/a/nothing/such", ACME), "no_route"),
+        (Question("POST", "/a%2fb", ACME), "bad_request"),
+        (Question("POST", "/ä", ACME), "bad_request"),
+        (Question("POST", "a", ACME), "bad_request"),
+        (Question("POST", "/s", ACME, tenant="x"), "x"),
+        (Question("POST", "/s/x/message:send", ACME), "x"),
+        (Question("POST", "/s/x/message:send", ACME, tenant="x"), "x"),
+        (Question("POST", "/s/x/message:send", ACME, tenant="z"), "bad_request"),
+        (Question("POST", "/s", ACME), "no_route"),
+        (Question("POST", "/", ACME, host="H.example"), "h"),
+        (Question("POST", "/", ACME), "no_route"),
+        (Question("POST", "/crm", ACME), "crm/acme"),
+        (Question("POST", "/crm", Principal("globex", method="jwt"), tenant="acme"), "no_route"),
+        (Question("POST", "/a", None), "auth_missing"),
+        (Question("GET", "/a/.well-known/agent-card.json", None), "a"),
+    ],
+)
+def test_a_question_is_answered_as_traffic_is(question: Question, expected: str) -> None:
+    assert answer(TEXT, question) == expected
+
+
+def test_the_path_of_the_public_url_is_part_of_a_request_unless_it_was_removed() -> None:
+    text = TEXT + "gateway: { public_url: 'https://gw.example/base/' }\n"
+    assert public_prefix(config(text)) == ("base",)
+    assert answer(text, Question("POST", "/base/a", ACME)) == "a"
+    assert answer(text, Question("POST", "/a", ACME)) == "no_route"
+    removed = text.replace("/base/'", "/base/', prefix_stripped: true")
+    assert answer(removed, Question("POST", "/a", ACME)) == "a"
+
+
+def test_a_caller_is_known_by_a_key_a_tenant_or_not_at_all() -> None:
+    assert caller(config(), key="bot") == Principal("acme", "bot", "api_key", key="bot", narrowed=frozenset("a"))
+    assert caller(config(), tenant="acme", claims={"x": 1}) == Principal("acme", method="jwt", claims={"x": 1})
+    assert caller(config()) is None
+    assert caller(config(), tenant="anonymous") is None
+    assert caller(config("version: 1\nagents: { a: http://127.0.0.1:1 }\n")) == Principal("anonymous")
+    with pytest.raises(KeyError):
+        caller(config(), key="none")
+
+
+def failed(tests: str) -> list[str]:
+    found = examined(TEXT + f"tests: [{tests}]\n")
+    assert found.config is not None, found.problems
+    return [one.fact for one in found.failed]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "{ name: t1, key: bot, request: /a, expect: a }",
+        "{ name: t1, tenant: acme, request: { path: /crm }, expect: { agent: crm, backend: 'http://127.0.0.1:4/' } }",
+        "{ name: t1, tenant: other, request: /a, expect: { reason: tenant_denied } }",
+        "{ name: t1, request: /a, expect: { reason: auth_missing } }",
+        "{ name: t1, key: bot, request: /crm, expect: { reason: tenant_denied } }",
+        "{ name: t1, tenant: acme, request: { method: GET, path: /s/x/tasks }, expect: { agent: x } }",
+    ],
+)
+def test_a_test_that_holds_says_nothing(test: str) -> None:
+    assert failed(test) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "fact"),
+    [
+        ("{ name: t1, tenant: acme, request: /a, expect: x }", "expected x, got a at http://127.0.0.1:1"),
+        (
+            "{ name: t1, tenant: acme, request: /a, expect: { reason: no_route } }",
+            "expected no_route, got a at http://127.0.0.1:1",
+        ),
+        ("{ name: t1, tenant: acme, request: /z, expect: a }", "expected a, got no_route"),
+        (
+            "{ name: t1, tenant: acme, request: /a, expect: { agent: a, backend: http://127.0.0.1:9 } }",
+            "expected a at http://127.0.0.1:9, got a at http://127.0.0.1:1",
+        ),
+    ],
+)
+def test_a_test_that_fails_says_what_came_instead_and_why(test: str, fact: str) -> None:
+    assert failed(test) == [f"the test 't1' fails: {fact}"]
+    assert all(one.remedy for one in examined(TEXT + f"tests: [{test}]\n").failed)
+
+
+@pytest.mark.parametrize(
+    ("test", "path"),
+    [
+        ("{ name: t1, key: bat, request: /a, expect: a }", "key"),
+        ("{ name: t1, key: bot, tenant: acme, request: /a, expect: a }", "key"),
+        ("{ name: t1, claim: { x: 1 }, request: /a, expect: a }", "claim"),
+        ("{ name: t1, request: /a, expect: b }", "expect"),
+        ("{ name: t1, request: /a, expect: { agent: a, reason: no_route } }", "expect.reason"),
+        ("{ name: t1, request: /a, expect: { reason: nope } }", "expect.reason"),
+        ("{ name: t1, request: { path: /a, method: PATCH }, expect: a }", "request.method"),
+    ],
+)
+def test_a_test_that_can_mean_nothing_is_refused(test: str, path: str) -> None:
+    assert [one for one, _ in errors(TEXT + f"tests: [{test}]\n")] == [f"tests[0].{path}"]

@@ -1,0 +1,52 @@
+import pytest
+
+from gateway.config.unbuilt import UNBUILT
+from tests.config.reading import errors, examined
+
+AGENT = "version: 1\nagents:\n  a:\n    backend: http://127.0.0.1:1\n"
+
+
+@pytest.mark.parametrize("path", list(UNBUILT), ids=".".join)
+def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ...]) -> None:
+    text = "{ x: 1 }"
+    for number, step in reversed(list(enumerate(path))):
+        is_index = step == "*" and path[number - 1] == "match"
+        text = f"[{text}]" if is_index else f"{{ {step.replace('*', 'a')}: {text} }}"
+    found = [one.fact for one in examined(f"version: 1\n{text[1:-1].strip()}\n").errors]
+    told = [fact for fact in found if "not available yet" in fact]
+    assert len(told) == 1
+    assert UNBUILT[path] in told[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "fact"),
+    [
+        ("a: [http://127.0.0.1:1]", "agents.a", "a list of backends is not available yet: it belongs to replicas"),
+        ("a: { backend: grpc://127.0.0.1:1 }", "agents.a.backend", "a gRPC backend is not available yet"),
+        ("a: { backend: { url: grpcs://h } }", "agents.a.backend", "a gRPC backend is not available yet"),
+        ("a: { by_tenant: { t: grpc://h } }", "agents.a.by_tenant.t", "a gRPC backend is not available yet"),
+        (
+            "a: { by_tenant: { t: { backend: { stdio: {} } } } }",
+            "agents.a.by_tenant.t.backend.stdio",
+            "`stdio` is not available yet: it belongs to stdio agents",
+        ),
+        (
+            'a: { backend: { url: "http://127.0.0.1:1", protocol: jsonrpc, a2a_version: "0.1" } }',
+            "agents.a.backend.a2a_version",
+            "an agent of A2A 0.1 is not available yet: it belongs to translation between versions",
+        ),
+        (
+            "a: { backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }",
+            "agents.a.upstream_auth.oauth2",
+            "`oauth2` is not available yet: it belongs to OAuth2 client credentials",
+        ),
+    ],
+)
+def test_a_value_that_is_not_built_is_refused_with_that_reason(text: str, path: str, fact: str) -> None:
+    assert errors(f"version: 1\nagents: {{ {text} }}\n") == [(path, fact)]
+
+
+def test_isolation_by_principal_waits_for_the_ledger() -> None:
+    assert errors(AGENT + "defaults: { isolation: principal }\n") == [
+        ("defaults.isolation", "`isolation: principal` is not available yet: it belongs to the task ledger")
+    ]

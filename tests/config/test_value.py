@@ -1,0 +1,51 @@
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.config.value import A2aVersion, ClaimValue, Count, Day, Duration, Flag, Name, Size, Strings, TenantName
+
+
+def read(kind: Any, value: object) -> object:
+    return TypeAdapter(kind).validate_python(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        (Duration, "1h30m", 5400.0), (Duration, "0s", 0.0), (Duration, "250ms", 0.25),
+        (Size, "64KiB", 65536), (Size, 512, 512), (Size, "512", 512),
+        (Flag, True, True), (Flag, "false", False),
+        (Count, 7, 7), (Count, "7", 7),
+        (Strings, "a", ("a",)), (Strings, ["a", "b"], ("a", "b")),
+        (Name, "a.B_c-1", "a.B_c-1"), (TenantName, "*", "*"),
+        (ClaimValue, True, True), (ClaimValue, 1, 1), (ClaimValue, "x", "x"),
+    ],
+)  # fmt: skip
+def test_a_value_is_read_as_it_is_written(kind: object, written: object, value: object) -> None:
+    assert read(kind, written) == value
+    assert type(read(kind, written)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (Duration, 30), (Duration, "30"), (Duration, "1 h"), (Duration, ""), (Duration, "-3s"),
+        (Duration, "9" * 40 + "s"),
+        (Duration, "400d"), (Duration, True), (Duration, None),
+        (Size, True), (Size, -1), (Size, "10 MiB"), (Size, 1.5), (Size, "9" * 5000),
+        (Flag, "yes"), (Flag, 1), (Flag, "True"), (Flag, None),
+        (Count, True), (Count, -1), (Count, 1.0), (Count, "a"), (Count, "9" * 16),
+        (Day, 20270630), (Day, "2027-6-3"), (Day, "2027-02-30"), (Day, "2027-W01-1"), (Day, None),
+        (A2aVersion, "2.0"), (A2aVersion, 0.3), (A2aVersion, ""),
+        (Name, ""), (Name, "*"), (Name, "a b"), (Name, "x" * 65), (Name, "tasks"), (Name, ".."), (Name, "message:send"),
+        (ClaimValue, 1.5), (ClaimValue, None), (ClaimValue, ["a"]),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_with_a_fact_and_a_remedy(kind: object, written: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        read(kind, written)
+    (error,) = caught.value.errors()
+    fact, remedy, *_ = error["ctx"]["error"].args
+    assert fact.startswith(("is ", "has "))
+    assert remedy

@@ -1,0 +1,55 @@
+import pytest
+
+from gateway.config.model import Agent, Backend, Config, Match, Tenant
+from gateway.config.wording import model_at, nearest
+from tests.config.reading import examined
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "remedy"),
+    [
+        ("gateway: { listn: x }", "unknown key 'listn'", "did you mean 'listen'?"),
+        ("observe: { log: { zzz: 1 } }", "unknown key 'zzz'", "keys here are: format, level, payloads"),
+        ("gateway: text", "'text' is no mapping", "write a mapping with the keys "),
+        ("gateway: { public_url: 5 }", "5 is no text", 'quote it: "5"'),
+        ("gateway: { public_url: [x] }", "a list is no text", "write one text (What cards"),
+        ("gateway: { anonymous: 1 }", "1 is neither true nor false", "write true or false"),
+        ("gateway: { anonymous: '${YES}' }", "'${YES}' is neither true nor false", "write true or false"),
+        ("observe: { metrics: { max_tenants: -1 } }", "-1 is no whole number", "write digits"),
+        ("observe: { log: { level: warn } }",
+         "'warn' is none of: debug, info, warning, error", "did you mean 'warning'?"),
+        ("observe: { log: { payloads: true } }", "true is not false", "write false"),
+        ("tests: { name: x }", "a mapping is no list", "write [one, two]"),
+        ("tests: [{ name: x, request: /x }]", "`expect` is missing", "add `expect:` (What must come of it)"),
+        ("agents: { a: { backend: 'http://127.0.0.1:1', methods: [send_message] } }",
+         "'send_message' is no operation", "did you mean 'SendMessage'?"),
+        ("agents: { a: { backend: 'http://127.0.0.1:1', match: { claim: { a: 1.5 } } } }",
+         "1.5 is nothing that a claim is compared with", "write a text"),
+    ],
+)  # fmt: skip
+def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: str, remedy: str) -> None:
+    found = examined(f"version: 1\n{text}\n", {"YES": "yes"}).errors
+    assert fact in [problem.fact for problem in found]
+    assert any(problem.remedy.startswith(remedy) for problem in found)
+
+
+def test_a_flag_and_a_number_may_come_by_a_reference() -> None:
+    text = "version: 1\ngateway: { anonymous: '${YES}' }\nobserve: { metrics: { max_tenants: '${MANY}' } }\n"
+    config = examined(text, {"YES": "true", "MANY": "7"}).config
+    assert config is not None
+    assert (config.gateway.anonymous, config.observe.metrics.max_tenants) == (True, 7)
+
+
+def test_the_model_at_a_path_is_found_through_short_forms() -> None:
+    assert model_at(()) is Config
+    assert model_at(("agents", "a", "match", 0)) is Match
+    assert model_at(("agents", "a", "match")) is None
+    assert model_at(("agents", "a", "by_tenant", "t", "backend")) is Backend
+    assert model_at(("agents", "a")) is Agent
+    assert model_at(("tenants", "*")) is Tenant
+    assert model_at(("no", "such", "path")) is None
+
+
+def test_a_name_is_close_whatever_its_case() -> None:
+    assert nearest("BILLING", ["billing", "support"]) == "did you mean 'billing'?"
+    assert nearest("x", ["billing", "support"]) == ""
