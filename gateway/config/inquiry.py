@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from gateway.config.model import Config
-from gateway.config.trial import Question, ask, caller
+from gateway.config.trial import caller, public_prefix
+from gateway.routing.question import Question, ask
 from gateway.routing.table import Table
 
 
@@ -41,8 +42,8 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         who = caller(config, tenant=inquiry.as_, key=inquiry.key, claims=inquiry.claim)
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
-    question = Question(inquiry.method.upper(), inquiry.path, who, inquiry.tenant, inquiry.host or "")
-    verdict = ask(table, config, question, everything=everything)
+    question = Question(inquiry.path, inquiry.method.upper(), inquiry.host or "", inquiry.tenant, who)
+    verdict = ask(table, question, prefix=public_prefix(config), everything=everything).verdict
     route, rule = verdict.route, verdict.rule
     return {
         "agent": None if route is None else route.agent,

@@ -15,8 +15,8 @@ def reach(config: Config) -> Mapping[str, Reach]:
 
     A tenant T reaches an agent A if `tenants.T.agents` lists A or `*`, or is not written while `A.allow` lists T or
     `*`; and if `A.allow` is not written, or lists T or `*`. So `allow: ["*"]` is for every tenant that is admitted and
-    whose own list does not say otherwise. Without `auth:` the anonymous tenant reaches every agent that does not keep it out, and may
-    name any tenant, unless `tenants.anonymous` says less.
+    whose own list does not say otherwise. Without `auth:` the anonymous tenant reaches every agent that does not keep
+    it out, and may name any tenant, unless `tenants.anonymous` says less.
     """
     named = _Named(config)
     found = {name: Reach(named.agents(name), frozenset(tenant.act_for)) for name, tenant in config.tenants.items()}

@@ -1,69 +1,20 @@
-"""Asking the routing table: the tests that travel with a file, and the same question from operators."""
+"""The routing tests that travel with a file, and the callers that they and operators speak of."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from gateway.a2a.fault import REASONS, BadRequest, MethodNotAllowed, NoEndpoint
-from gateway.a2a.operation import Operation
-from gateway.a2a.path import read_rest, segments
+from gateway.a2a.fault import REASONS
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.tenancy import Names
 from gateway.config.wording import nearest
 from gateway.principal import ANONYMOUS_TENANT, Principal
-from gateway.routing.route import Knock, Verdict
+from gateway.routing.question import Question, ask
+from gateway.routing.route import Verdict
 from gateway.routing.table import Table, path_segments
 
 _METHODS = ("GET", "HEAD", "POST", "DELETE")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A request as far as routing looks at it.
-
-    Attributes:
-        path: As a client sends it, with the path of `public_url` unless something in front removes it.
-        tenant: The A2A `tenant` field, where the body or the query has one.
-    """
-
-    method: str
-    path: str
-    principal: Principal | None
-    tenant: str | None = None
-    host: str = ""
-
-
-def ask(table: Table, config: Config, question: Question, *, everything: bool = False) -> Verdict:
-    """Whose agent answers, and why: what traffic would get.
-
-    Args:
-        everything: Explain every rule of every agent, not only those of the endpoint.
-    """
-    try:
-        path = segments(question.path.split("?", 1)[0].encode("ascii", "replace"))
-        prefix = public_prefix(config)
-        if path[: len(prefix)] != prefix:
-            return Verdict(None, NoEndpoint)
-        path = path[len(prefix) :]
-        endpoint = table.locate(question.host.lower(), path)
-        knock = Knock(path, question.host.lower(), question.tenant, question.principal)
-        if endpoint is None:
-            return table.explain(knock, everything=everything)[1]
-        call = read_rest(question.method, path[len(endpoint.path) :], tenanted=endpoint.tenanted)
-    except BadRequest:
-        return Verdict(None, BadRequest)
-    if call is None:
-        return Verdict(None, NoEndpoint)
-    if call.allowed:
-        return Verdict(None, MethodNotAllowed)
-    named = {tenant for tenant in (call.tenant, question.tenant) if tenant is not None}
-    if len(named) > 1:
-        # Two places that disagree are refused (design §6.5).
-        return Verdict(None, BadRequest)
-    knock = Knock(path, knock.host, call.tenant or question.tenant, question.principal)
-    return table.explain(knock, everything=everything, card=call.operation is Operation.GET_CARD)[1]
 
 
 def public_prefix(config: Config) -> tuple[str, ...]:
@@ -132,8 +83,9 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
     """
     for number, test in enumerate(config.tests):
         who = caller(config, tenant=test.tenant, key=test.key, claims=test.claim)
-        question = Question(test.request.method, test.request.path, who, test.request.tenant, test.request.host or "")
-        verdict = ask(table, config, question)
+        request = test.request
+        question = Question(request.path, request.method, request.host or "", request.tenant, who)
+        verdict = ask(table, question, prefix=public_prefix(config)).verdict
         if not _as_expected(test, verdict):
             at: KeyPath = ("tests", number, "expect")
             fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"

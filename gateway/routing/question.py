@@ -5,9 +5,11 @@ The question takes the very steps that traffic takes: the path is read by the sa
 
 from dataclasses import dataclass
 
-from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotAllowed, NoEndpoint
+from gateway.a2a.fault import BadParams, BadRequest, MethodNotAllowed
 from gateway.a2a.operation import Operation
+from gateway.a2a.parameter import agreed
 from gateway.a2a.path import NAME, PathCall, read_rest, segments
+from gateway.a2a.query import split_query
 from gateway.principal import Principal
 from gateway.routing.route import Knock, Verdict
 from gateway.routing.table import Endpoint, Table
@@ -18,7 +20,7 @@ class Question:
     """A request as far as routing looks at it.
 
     Attributes:
-        path: As in a request, behind the public prefix.
+        path: As in a request, the public prefix in front; its query may name the tenant too.
         tenant: The A2A `tenant` field in the body or the query, or None.
         principal: Who asks, or None for a stranger.
     """
@@ -44,30 +46,39 @@ class Answer:
     tenant: str | None = None
 
 
-def ask(table: Table, question: Question, *, everything: bool = False) -> Answer:
+def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), everything: bool = False) -> Answer:
     """Resolve a question, every candidate explained.
 
     Args:
+        prefix: Segments of the public path, which a request carries in front of everything.
         everything: Explain every rule of every agent, not only those at the endpoint.
     """
+    raw, _, query = question.path.encode("utf-8", "surrogatepass").partition(b"?")
     try:
-        path = segments(question.path.partition("?")[0].encode("utf-8"))
+        path = segments(raw)
+        queried, _ = split_query(query)
     except BadRequest:
         return Answer(Verdict(None, BadRequest))
     host = question.host.lower()
-    endpoint = table.locate(host, path)
+    inside = path[: len(prefix)] == prefix
+    path = path[len(prefix) :] if inside else path
+    endpoint = table.locate(host, path) if inside else None
     try:
         rest = None if endpoint is None else _rest(question.method, path, endpoint)
     except BadRequest:
         return Answer(Verdict(None, BadRequest), endpoint)
-    named, refused = _tenant(question.tenant, None if rest is None else rest.tenant)
-    if refused is not None:
-        return Answer(Verdict(None, refused), endpoint)
     card = rest is not None and rest.card is not None
-    _, verdict = table.explain(Knock(path, host, named, question.principal), everything=everything, card=card)
-    if endpoint is not None and rest is None and verdict.route is not None:
-        # The agent is here, but this path names nothing of it.
-        verdict = Verdict(None, NoEndpoint, None, verdict.candidates)
+    try:
+        # The query of a card names nothing.
+        named = _tenant(question.tenant or None, None if card else queried, None if rest is None else rest.tenant)
+    except BadParams:
+        return Answer(Verdict(None, BadParams), endpoint)
+    knock = Knock(path, host, named, question.principal)
+    verdict = table.explain(endpoint, knock, everything=everything, card=card)
+    if endpoint is not None and rest is None:
+        # The endpoint is here, but this path names nothing of it: to every caller as if there were none.
+        nowhere = table.resolve(None, knock)
+        verdict = Verdict(None, nowhere.fault, None, verdict.candidates)
     if rest is not None and rest.allowed and verdict.route is not None:
         verdict = Verdict(None, MethodNotAllowed, verdict.rule, verdict.candidates)
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
@@ -77,11 +88,13 @@ def _rest(method: str, path: tuple[str, ...], endpoint: Endpoint) -> PathCall | 
     return read_rest(method, path[len(endpoint.path) :], tenanted=endpoint.tenanted)
 
 
-def _tenant(field: str | None, segment: str | None) -> tuple[str | None, type[Fault] | None]:
-    """The tenant that both places agree on, or why there is none to go by."""
-    field = field or None
-    if field is not None and NAME.fullmatch(field) is None:
-        return None, BadParams
-    if field is not None and segment is not None and field != segment:
-        return None, BadParams
-    return (segment if field is None else field), None
+def _tenant(*places: str | None) -> str | None:
+    """The tenant that all places agree on.
+
+    Raises:
+        BadParams: two of them say two things, or one is no tenant.
+    """
+    tenant = agreed("tenant", *places)
+    if tenant is not None and NAME.fullmatch(tenant) is None:
+        raise BadParams("no tenant")
+    return tenant

@@ -168,21 +168,22 @@ class Table:
             return Verdict(next(iter(agent.routes.values())), None, winner)
         return Verdict(None, NoEndpoint, winner) if named.route is None else named
 
-    def explain(self, knock: Knock, *, everything: bool = False, card: bool = False) -> tuple[Endpoint | None, Verdict]:
-        """As `locate` and `resolve`, with why each rule was or was not taken.
+    def explain(
+        self, endpoint: Endpoint | None, knock: Knock, *, everything: bool = False, card: bool = False
+    ) -> Verdict:
+        """As `resolve`, with why each rule was or was not taken.
 
         Args:
             everything: Every rule of every agent, not only those of the endpoint.
             card: The request reads a card.
         """
-        endpoint = self.locate(knock.host, knock.path)
         verdict = self.resolve_card(endpoint, knock) if card else self.resolve(endpoint, knock)
         if everything:
             rules = [rule for agent in self.agents.values() for rule in agent.rules]
         else:
             rules = [] if endpoint is None else list(endpoint.rules)
         candidates = tuple(self._explained(rule, endpoint, knock, verdict) for rule in rules)
-        return endpoint, Verdict(verdict.route, verdict.fault, verdict.rule, candidates)
+        return Verdict(verdict.route, verdict.fault, verdict.rule, candidates)
 
     def _refusal(
         self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]

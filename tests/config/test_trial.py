@@ -4,8 +4,9 @@ from gateway.config.model import Config
 from gateway.config.reach import reach
 from gateway.config.routes import rules
 from gateway.config.source import Marks
-from gateway.config.trial import Question, ask, caller, public_prefix
+from gateway.config.trial import caller, public_prefix
 from gateway.principal import Principal
+from gateway.routing.question import Question, ask
 from gateway.routing.table import Table
 from tests.config.reading import HASH, errors, examined, good
 
@@ -26,7 +27,8 @@ agents:
 
 def answer(text: str, question: Question) -> str | None:
     config = good(text)
-    verdict = ask(Table.build(rules(config, Marks()), reach(config)), config, question)
+    table = Table.build(rules(config, Marks()), reach(config))
+    verdict = ask(table, question, prefix=public_prefix(config)).verdict
     return verdict.reason if verdict.route is None else verdict.route.backend
 
 
@@ -40,25 +42,25 @@ ACME = Principal("acme", method="jwt")
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (Question("POST", "/a", ACME), "a"),
-        (Question("POST", "/a/", ACME), "a"),
-        (Question("GET", "/a/v1/tasks/1?x=1", ACME), "a"),
-        (Question("PUT", "/a/v1/tasks/1", ACME), "method_not_allowed"),
-        (Question("POST", "/a/nothing/such", ACME), "no_route"),
-        (Question("POST", "/a%2fb", ACME), "bad_request"),
-        (Question("POST", "/ä", ACME), "bad_request"),
-        (Question("POST", "a", ACME), "bad_request"),
-        (Question("POST", "/s", ACME, tenant="x"), "x"),
-        (Question("POST", "/s/x/message:send", ACME), "x"),
-        (Question("POST", "/s/x/message:send", ACME, tenant="x"), "x"),
-        (Question("POST", "/s/x/message:send", ACME, tenant="z"), "bad_request"),
-        (Question("POST", "/s", ACME), "no_route"),
-        (Question("POST", "/", ACME, host="H.example"), "h"),
-        (Question("POST", "/", ACME), "no_route"),
-        (Question("POST", "/crm", ACME), "crm/acme"),
-        (Question("POST", "/crm", Principal("globex", method="jwt"), tenant="acme"), "no_route"),
-        (Question("POST", "/a", None), "auth_missing"),
-        (Question("GET", "/a/.well-known/agent-card.json", None), "a"),
+        (Question("/a", "POST", principal=ACME), "a"),
+        (Question("/a/", "POST", principal=ACME), "a"),
+        (Question("/a/v1/tasks/1?x=1", "GET", principal=ACME), "a"),
+        (Question("/a/v1/tasks/1", "PUT", principal=ACME), "method_not_allowed"),
+        (Question("/a/nothing/such", "POST", principal=ACME), "no_route"),
+        (Question("/a%2fb", "POST", principal=ACME), "bad_request"),
+        (Question("/ä", "POST", principal=ACME), "bad_request"),
+        (Question("a", "POST", principal=ACME), "bad_request"),
+        (Question("/s", "POST", principal=ACME, tenant="x"), "x"),
+        (Question("/s/x/message:send", "POST", principal=ACME), "x"),
+        (Question("/s/x/message:send", "POST", principal=ACME, tenant="x"), "x"),
+        (Question("/s/x/message:send", "POST", principal=ACME, tenant="z"), "bad_request"),
+        (Question("/s", "POST", principal=ACME), "no_route"),
+        (Question("/", "POST", principal=ACME, host="H.example"), "h"),
+        (Question("/", "POST", principal=ACME), "no_route"),
+        (Question("/crm", "POST", principal=ACME), "crm/acme"),
+        (Question("/crm", "POST", principal=Principal("globex", method="jwt"), tenant="acme"), "no_route"),
+        (Question("/a", "POST", principal=None), "auth_missing"),
+        (Question("/a/.well-known/agent-card.json", "GET", principal=None), "a"),
     ],
 )
 def test_a_question_is_answered_as_traffic_is(question: Question, expected: str) -> None:
@@ -68,10 +70,10 @@ def test_a_question_is_answered_as_traffic_is(question: Question, expected: str)
 def test_the_path_of_the_public_url_is_part_of_a_request_unless_it_was_removed() -> None:
     text = TEXT + "gateway: { public_url: 'https://gw.example/base/' }\n"
     assert public_prefix(config(text)) == ("base",)
-    assert answer(text, Question("POST", "/base/a", ACME)) == "a"
-    assert answer(text, Question("POST", "/a", ACME)) == "no_route"
+    assert answer(text, Question("/base/a", "POST", principal=ACME)) == "a"
+    assert answer(text, Question("/a", "POST", principal=ACME)) == "no_route"
     removed = text.replace("/base/'", "/base/', prefix_stripped: true")
-    assert answer(removed, Question("POST", "/a", ACME)) == "a"
+    assert answer(removed, Question("/a", "POST", principal=ACME)) == "a"
 
 
 def test_a_caller_is_known_by_a_key_a_tenant_or_not_at_all() -> None:

@@ -289,12 +289,12 @@ def test_a_public_card_is_anyones_and_a_private_one_for_those_who_may_call() -> 
 def test_every_candidate_is_explained_with_its_line() -> None:
     found = table(agent("it", rule("it", ("path", "key"), 7)), agent("other", rule("other", ("path", "tenant"), 9)))
     asked = knock(("path", "tenant"))
-    _, verdict = found.explain(asked)
+    verdict = found.explain(found.locate(asked.host, asked.path), asked)
     by_line = {candidate.rule.place.line: candidate for candidate in verdict.candidates}
     assert by_line[9].taken
     assert not by_line[7].taken
     assert "API key 'batch'" in by_line[7].why
-    _, verdict = found.explain(knock(()), everything=True)
+    verdict = found.explain(None, knock(()), everything=True)
     assert {candidate.rule.agent for candidate in verdict.candidates} == {"it", "other"}
     assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
 
@@ -304,7 +304,7 @@ def test_the_explained_verdict_is_the_one_that_traffic_gets() -> None:
         found = table(agent("it", rule("it", one)), agent("other", rule("other", other)))
         for shown in COMBINATIONS:
             asked = knock(shown)
-            _, explained = found.explain(asked)
+            explained = found.explain(found.locate(asked.host, asked.path), asked)
             assert (explained.route, explained.fault) == (resolve(found, asked).route, resolve(found, asked).fault)
 
 
