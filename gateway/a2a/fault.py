@@ -70,7 +70,7 @@ class MethodNotFound(BadRequest):
 
     rpc_code = -32601
     http_status = 404
-    grpc_status = "UNIMPLEMENTED"
+    grpc_status = "NOT_FOUND"
     a2a_reason = "METHOD_NOT_FOUND"
 
 
@@ -284,10 +284,13 @@ class UpstreamConnect(Fault):
     grpc_status = "UNAVAILABLE"
 
 
-class UpstreamReset(UpstreamConnect):
-    """The agent closed the connection before its answer was complete."""
+class UpstreamReset(Fault):
+    """The agent closed the connection before its answer was complete; what was sent may have been executed."""
 
     reason = "upstream_reset"
+    outcome = "upstream_error"
+    http_status = 502
+    grpc_status = "UNAVAILABLE"
 
 
 class UpstreamTimeout(Fault):

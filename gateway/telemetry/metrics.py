@@ -195,9 +195,7 @@ class AgentMeter:
         self._answers: dict[tuple[str, str], Counter] = {}
         self._in_flight = metrics.in_flight.labels(agent)
         self._streams_open = metrics.streams_open.labels(agent)
-        self._durations = {kind: metrics.duration.labels(agent, kind.value) for kind in Kind}
-        self._first_bytes = {kind: metrics.first_byte.labels(agent, kind.value) for kind in Kind}
-        self._overheads = {kind: metrics.overhead.labels(kind.value) for kind in Kind}
+        self._times: dict[Kind, tuple[Histogram, Histogram, Histogram]] = {}
 
     def request(self, operation: str, binding: str, outcome: str, tenant: str) -> None:
         """Count one request that is over."""
@@ -219,11 +217,20 @@ class AgentMeter:
 
     def timed(self, kind: Kind, duration: float, first_byte: float | None, overhead: float | None) -> None:
         """Observe the times of one request, in seconds."""
-        self._durations[kind].observe(duration)
+        times = self._times.get(kind)
+        if times is None:
+            # Made when they are needed: a thousand idle agents have no histograms to build, render or scrape.
+            metrics = self._metrics
+            times = self._times[kind] = (
+                metrics.duration.labels(self._agent, kind.value),
+                metrics.first_byte.labels(self._agent, kind.value),
+                metrics.overhead.labels(kind.value),
+            )
+        times[0].observe(duration)
         if first_byte is not None:
-            self._first_bytes[kind].observe(first_byte)
+            times[1].observe(first_byte)
         if overhead is not None:
-            self._overheads[kind].observe(overhead)
+            times[2].observe(overhead)
 
     def forwarding(self, change: int) -> None:
         """One request more (1) or fewer (-1) is being forwarded."""

@@ -258,6 +258,9 @@ class ConnectionPool:
         finally:
             if not connected:
                 connection.drop()
+                # uvloop 0.23 does not call `connection_lost` where `create_connection` is cancelled after
+                # `connection_made`; can go when test_a_call_can_be_cancelled_at_any_turn_of_the_loop passes without.
+                self.gone(connection)
                 self._pass_on(None)
         return connection
 

@@ -43,6 +43,9 @@ def request_head(
         lowered = name.lower()
         if lowered in _OURS:
             raise ValueError("a header of the hop itself cannot be set")
+        if b":" in name:
+            # The line would be well-formed, but of another name.
+            raise ValueError("a header name is no HTTP")
         if lowered == b"accept-encoding":
             encoding = True
         lines.append(name + b": " + value)

@@ -120,6 +120,14 @@ class Response:
         reader = self.reader
         deadline = 0.0
         alarm: asyncio.TimerHandle | None = None
+        paused = False
+
+        def ring() -> None:
+            # A flag, for uvloop rings up to a millisecond before its own clock says so.
+            nonlocal paused
+            paused = True
+            self.arrived()
+
         try:
             while True:
                 if reader.held:
@@ -128,12 +136,12 @@ class Response:
                     raise self._fault
                 if reader.ended:
                     return b""
-                if alarm is not None and alarm.when() <= self._now():
+                if paused:
                     return None
                 if not deadline:
                     deadline = self._now() + timeout
                     if pause is not None and self._connection is not None:
-                        alarm = self._connection.loop.call_later(pause, self.arrived)
+                        alarm = self._connection.loop.call_later(pause, ring)
                 await self._more(deadline, silent)
         finally:
             if alarm is not None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from gateway.upstream.connections import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
 from gateway.upstream.request import request_head
 from gateway.upstream.response import Response
-from tests.doubles.scripted import Script, ScriptedBackend, answers, head, whole
+from tests.doubles.scripted import WAIT, Script, ScriptedBackend, answers, head, whole
 
 CHUNKS = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 """The head of a stream."""
@@ -33,7 +33,8 @@ async def pooled(
         try:
             yield backend, pool
         finally:
-            await pool.aclose()
+            async with asyncio.timeout(WAIT):
+                await pool.aclose()
 
 
 async def send(

@@ -6,6 +6,7 @@ connection its own. The scripts below are the faults of safety.md, R1 to R8 and 
 
 import asyncio
 import contextlib
+import random
 import socket
 import ssl
 import struct
@@ -356,6 +357,20 @@ def events(frames: Iterable[bytes]) -> Script:
         await wire.hang()
 
     return script
+
+
+async def echoes(wire: Wire) -> None:
+    """Answers each request with its own body; one in three after a pause, one in three in chunks."""
+    while True:
+        received = await wire.request()
+        match random.randrange(3):
+            case 0:
+                await asyncio.sleep(random.random() * 0.01)
+                await wire.send(whole(received.body))
+            case 1:
+                await wire.send(chunked([received.body[:3], received.body[3:]]))
+            case _:
+                await wire.send(whole(received.body))
 
 
 def in_turn(*scripts: Script) -> Script:

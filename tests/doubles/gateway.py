@@ -1,0 +1,375 @@
+"""A whole gateway in the test's own loop, in front of scripted agents, and clients on raw sockets.
+
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        answer = await gateway.post("/echo")
+
+Ports are picked by the system. Access log lines are collected, and can be waited for.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, BinaryIO, cast
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.app import Gateway
+from gateway.config.check import examine
+from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
+
+Pairs = Iterable[tuple[bytes, bytes]]
+
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]}}}'  # noqa: E501 - as it goes over the wire
+STREAM = CALL.replace(b"SendMessage", b"SendStreamingMessage")
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m2","role":"ROLE_AGENT","parts":[{"text":"ho"}]}}}'
+JSON = (b"content-type", b"application/json")
+
+
+# ---- Agents --------------------------------------------------------------------------------------------------------
+
+
+def agent(script: Script, card: bytes | None = None) -> Script:
+    """An agent that plays `script` for calls, and answers who asks for its card; with 404 where it has none."""
+    answer = whole(b"nothing", status=b"404 Not Found") if card is None else whole(card)
+    asks = b"GET /.well-known/"
+
+    async def played(wire: Wire) -> None:
+        await wire.received(len(asks))
+        if not wire.buffer.startswith(asks):
+            await script(wire)
+            return
+        await wire.request()
+        wire.backend.requests.pop()
+        await wire.send(answer)
+
+    return played
+
+
+def card_of(url: str, *dialects: str, tenant: str | None = None, **members: object) -> bytes:
+    """A card that offers dialects such as `JSONRPC 1.0` at `url`."""
+    interfaces = []
+    for dialect in dialects:
+        binding, version = dialect.split(" ")
+        interface = {"url": url, "protocolBinding": binding, "protocolVersion": version}
+        interfaces.append(interface if tenant is None else {**interface, "tenant": tenant})
+    card = {
+        "name": "Scripted",
+        "description": "Does what it is told.",
+        "version": "1.0.0",
+        "supportedInterfaces": interfaces,
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}],
+        **members,
+    }
+    return json.dumps(card).encode()
+
+
+# ---- The client's side ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer; `headers` with names in lower case, without the date."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        found = [value for known, value in self.headers if known == name]
+        assert len(found) < 2, found
+        return found[0] if found else None
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def id(self) -> str:
+        found = self.header("x-request-id")
+        assert found is not None
+        return found
+
+    @property
+    def anonymous(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
+        """All of it but for the request id."""
+        headers = tuple((name, "ID" if name == "x-request-id" else value) for name, value in self.headers)
+        return self.status, headers, self.body.replace(self.id.encode(), b"ID")
+
+
+class Client:
+    """One connection to a gateway."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._chunked = False
+        self._left: int | None = 0
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        async with asyncio.timeout(WAIT):
+            await self.writer.drain()
+
+    async def ask(self, method: str, target: str, body: bytes | None = None, headers: Pairs = ()) -> None:
+        """Send a request; it has a Content-Length if it has a body."""
+        await self.send(request(method, target, body, headers))
+
+    async def head(self) -> tuple[int, tuple[tuple[str, str], ...]]:
+        """The head of the next answer, interim ones skipped."""
+        async with asyncio.timeout(WAIT):
+            raw = await self.reader.readuntil(b"\r\n\r\n")
+        first, *lines = raw[:-4].decode("latin-1").split("\r\n")
+        status = int(first.split(" ")[1])
+        if status == 100:
+            return await self.head()
+        fields = tuple((name.lower(), value) for name, _, value in (line.partition(": ") for line in lines))
+        headers = tuple((name, value) for name, value in fields if name != "date")
+        names = dict(headers)
+        self._chunked = names.get("transfer-encoding") == "chunked"
+        self._left = 0 if status in (204, 304) else int(names["content-length"]) if "content-length" in names else None
+        return status, headers
+
+    async def piece(self) -> bytes:
+        """The next chunk of a chunked body; b"" for its clean end.
+
+        Raises:
+            asyncio.IncompleteReadError: the connection ended without one.
+        """
+        assert self._chunked
+        async with asyncio.timeout(WAIT):
+            size = int((await self.reader.readuntil(b"\r\n"))[:-2], 16)
+            return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def rest(self) -> bytes:
+        """The body to its clean end."""
+        if not self._chunked:
+            async with asyncio.timeout(WAIT):
+                return await self.reader.readexactly(self._left) if self._left is not None else await self.reader.read()
+        parts = []
+        while part := await self.piece():
+            parts.append(part)
+        return b"".join(parts)
+
+    async def answer(self, *, bodiless: bool = False) -> Answer:
+        """The next answer, whole; `bodiless` where the request was HEAD."""
+        status, headers = await self.head()
+        return Answer(status, headers, b"" if bodiless else await self.rest())
+
+    async def ended(self) -> bytes:
+        """What comes until the gateway closes."""
+        async with asyncio.timeout(WAIT):
+            try:
+                return await self.reader.read()
+            except ConnectionResetError:
+                return b""
+
+    def leave(self) -> None:
+        """Close at once, as a client that is killed."""
+        self.writer.transport.abort()
+
+
+def request(method: str, target: str, body: bytes | None = None, headers: Pairs = ()) -> bytes:
+    """A request as bytes, with Host and, if it has a body, Content-Length."""
+    lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: gateway.test"]
+    lines += [name + b": " + value for name, value in headers]
+    if body is not None:
+        lines.append(b"Content-Length: %d" % len(body))
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (body or b"")
+
+
+# ---- The gateway ---------------------------------------------------------------------------------------------------
+
+
+class _Lines(RawIOBase):
+    """Where the access log writes, from its own thread."""
+
+    def __init__(self, arrived: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._arrived = arrived
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._arrived, raw)
+        return len(raw)
+
+
+class Running:
+    """A gateway that runs, and what it said."""
+
+    def __init__(self, gateway: Gateway, lines: list[dict[str, Any]]) -> None:
+        self.gateway = gateway
+        self.lines = lines
+        self.news = asyncio.Event()
+        self.port = 0
+        self.admin_port = 0
+        self._clients: list[Client] = []
+
+    async def client(self, *, admin: bool = False) -> Client:
+        """A new connection."""
+        port = self.admin_port if admin else self.port
+        client = Client(*await asyncio.open_connection("127.0.0.1", port))
+        self._clients.append(client)
+        return client
+
+    async def ask(
+        self, method: str, target: str, body: bytes | None = None, headers: Pairs = (), *, admin: bool = False
+    ) -> Answer:
+        """One request on a connection of its own."""
+        client = await self.client(admin=admin)
+        try:
+            await client.ask(method, target, body, headers)
+            return await client.answer(bodiless=method == "HEAD")
+        finally:
+            client.writer.close()
+
+    async def post(self, target: str, body: bytes = CALL, headers: Pairs = ()) -> Answer:
+        """One POST of JSON on a connection of its own."""
+        return await self.ask("POST", target, body, (JSON, *headers))
+
+    async def get(self, target: str, headers: Pairs = (), *, admin: bool = False) -> Answer:
+        """One GET on a connection of its own."""
+        return await self.ask("GET", target, None, headers, admin=admin)
+
+    async def line(self, number: int = -1, *, of: int = 1) -> dict[str, Any]:
+        """A line of the access log, once there are `of` of them."""
+        await self.until(lambda: len(self.lines) >= of)
+        assert len(self.lines) == of, self.lines
+        return self.lines[number]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait until something holds; asked again after every line of the access log and a few times a second."""
+        async with asyncio.timeout(WAIT):
+            while not true():
+                self.news.clear()
+                try:
+                    async with asyncio.timeout(0.02):
+                        await self.news.wait()
+                except TimeoutError:
+                    continue
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's series that have these labels; the prefix is added."""
+        return sum(value for found, value in self.series(name) if labels.items() <= found.items())
+
+    def series(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """Every series of a metric."""
+        text = self.gateway.metrics.render().decode()
+        return [
+            (dict(sample.labels), sample.value)
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "a2a_gateway_" + name
+        ]
+
+    @property
+    def serving(self) -> int:
+        """Requests that are being served, by the tasks of the server."""
+        return sum(len(server._server.server_state.tasks) for server in self.gateway._servers)
+
+    async def rested(self) -> None:
+        """Wait until nothing is being served, and no connection to an agent is in use."""
+        pools = [backing.upstream.pool for backing in self.gateway.snapshot.backings.values()]
+        await self.until(lambda: self.serving == 0 and all(pool.active == 0 == pool.waiting for pool in pools))
+        assert self.metric("requests_in_flight") == 0
+        assert self.metric("streams_open") == 0
+
+
+@asynccontextmanager
+async def running(
+    text: str, *, environ: dict[str, str] | None = None, path: Path = Path("gateway.yaml"), settled: bool = True
+) -> AsyncIterator[Running]:
+    """Start a gateway from what a file says, its version and addresses aside, and stop it in the end.
+
+    Args:
+        text: YAML from `agents:` on; a `gateway:` of its own must name the addresses itself.
+        settled: Wait until each agent was asked for its card once.
+    """
+    written = dedent(text)
+    if "\ngateway:" not in "\n" + written:
+        written = f"{LISTENS}\n{written}"
+    examined = examine(path, environ or {}, text=f"version: 1\n{written}")
+    assert examined.errors == (), examined.errors
+    lines: list[dict[str, Any]] = []
+    found: list[Running] = []
+
+    def arrived(raw: bytes) -> None:
+        lines.extend(json.loads(line) for line in raw.splitlines())
+        found[0].news.set()
+
+    gateway = Gateway(examined, access_stream=cast("BinaryIO", _Lines(arrived)))  # written to, and nothing else
+    running = Running(gateway, lines)
+    found.append(running)
+    try:
+        await gateway.start()
+        running.port, running.admin_port = map(_port, gateway._servers)
+        if settled:
+            async with asyncio.timeout(WAIT):
+                for backing in gateway.snapshot.backings.values():
+                    await backing.source.settled.wait()
+        yield running
+    finally:
+        for client in running._clients:
+            client.leave()
+        if not gateway.draining:
+            hurry = asyncio.Event()
+            hurry.set()
+            await gateway.stop(hurry, delay=0.0)
+
+
+LISTENS = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }'
+"""Addresses for a `gateway:` that a test writes itself."""
+
+
+@asynccontextmanager
+async def fronted(
+    script: Script, more: str = "", *, card: bytes | None = None
+) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
+    """A gateway in front of one agent that anybody may call at /echo.
+
+    Args:
+        more: What else the file says of the agent, as lines of YAML.
+    """
+    async with ScriptedBackend(agent(script, card)) as backend:
+        lines = "".join(f"\n    {line}" for line in dedent(more).strip().splitlines())
+        async with running(f"agents:\n  echo:\n    backend: {backend.url}{lines}\n") as gateway:
+            yield gateway, backend
+
+
+def _port(server: Any) -> int:
+    return int(server._listener.getsockname()[1])
+
+
+# ---- Credentials ---------------------------------------------------------------------------------------------------
+
+
+def secret(name: str) -> bytes:
+    """The API key called `name`."""
+    return f"{name}-0123456789abcdef0123456789abcdef".encode()
+
+
+def keys(**tenants: str) -> str:
+    """`auth:` with one API key for each name, of the tenant it is given."""
+    entries = "\n".join(
+        f"    {name}: {{ sha256: {hashlib.sha256(secret(name)).hexdigest()}, tenant: {tenant} }}"
+        for name, tenant in tenants.items()
+    )
+    return f"auth:\n  api_keys:\n{entries}\n"
+
+
+def bearer(name: str) -> tuple[bytes, bytes]:
+    """The header that shows a key."""
+    return b"Authorization", b"Bearer " + secret(name)

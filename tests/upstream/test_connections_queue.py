@@ -1,0 +1,175 @@
+"""The pool when there are more calls than connections: bounds, order, deadlines, and who leaves early."""
+
+import asyncio
+
+import pytest
+
+from gateway.a2a.fault import Overloaded, UpstreamReset
+from gateway.upstream.connections import ConnectionPool, PoolLimits
+from gateway.upstream.response import Response
+from tests.doubles.pooled import ask, now, pooled, send
+from tests.doubles.scripted import (
+    answers,
+    answers_and_closes,
+    answers_and_hangs,
+    chunk,
+    chunked,
+    echoes,
+    head,
+    in_turn,
+    resets_at_once,
+    whole,
+)
+
+pytestmark = pytest.mark.anyio
+
+OK = whole(b"ok")
+STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
+
+
+def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]":
+    return asyncio.get_running_loop().create_task(send(pool, body))
+
+
+async def test_there_are_never_more_connections_than_the_limit() -> None:
+    async with pooled(echoes, PoolLimits(connections=3, queue=100, queue_timeout=5.0)) as (backend, pool):
+        bodies = [b"%d" % number for number in range(60)]
+        assert await asyncio.gather(*(ask(pool, body) for body in bodies)) == bodies
+        assert len(backend.wires) == 3
+        assert (pool.active, pool.idle) == (0, 3)
+
+
+async def test_who_queues_first_is_served_first() -> None:
+    async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=5.0)) as (backend, pool):
+        await asyncio.gather(*(ask(pool, b"%d" % number) for number in range(20)))
+        assert [received.body for received in backend.requests] == [b"%d" % number for number in range(20)]
+
+
+async def test_a_newcomer_does_not_overtake_the_queue() -> None:
+    async with pooled(in_turn(answers_and_hangs(STREAM), answers(OK)), PoolLimits(connections=1)) as (backend, pool):
+        response = await send(pool)
+        queued = start(pool, b"queued")
+        await asyncio.sleep(0)
+        response.close()
+        late = start(pool, b"late")
+        await asyncio.gather(queued, late)
+        assert [received.body for received in backend.requests] == [b"{}", b"queued", b"late"]
+
+
+async def test_a_full_queue_refuses_at_once() -> None:
+    async with pooled(answers_and_hangs(), PoolLimits(connections=1, queue=2)) as (backend, pool):
+        tasks = [start(pool) for _ in range(3)]
+        await backend.until(lambda: len(backend.requests) == 1)
+        assert (pool.active, pool.waiting) == (1, 2)
+        began = now()
+        with pytest.raises(Overloaded) as refused:
+            await send(pool)
+        assert now() - began < 0.1
+        assert refused.value.retry_after == 1.0
+        assert "127.0.0.1" not in refused.value.message
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (pool.active, pool.waiting) == (0, 0)
+
+
+async def test_nobody_queues_longer_than_the_deadline() -> None:
+    async with pooled(answers_and_hangs(STREAM), PoolLimits(connections=1, queue_timeout=0.2)) as (backend, pool):
+        stream = await send(pool)
+        began = now()
+        with pytest.raises(Overloaded):
+            await send(pool)
+        assert 0.19 <= now() - began <= 0.5
+        assert (pool.active, pool.waiting) == (1, 0)
+        assert len(backend.wires) == 1
+        stream.close()
+
+
+async def test_a_slot_that_fails_goes_to_the_next_in_the_queue() -> None:
+    limits = PoolLimits(connections=1, queue_timeout=5.0)
+    async with pooled(in_turn(resets_at_once, answers_and_closes(), answers(OK)), limits) as (backend, pool):
+        ends = await asyncio.gather(*(ask(pool) for _ in range(4)), return_exceptions=True)
+        assert [type(end) for end in ends] == [UpstreamReset, UpstreamReset, bytes, bytes]
+        assert (pool.active, pool.idle) == (0, 1)
+        assert len(backend.wires) == 3
+
+
+async def test_leaving_the_queue_leaves_nothing_behind() -> None:
+    async with pooled(answers_and_hangs(STREAM), PoolLimits(connections=1)) as (_, pool):
+        stream = await send(pool)
+        queued = start(pool)
+        await asyncio.sleep(0)
+        assert pool.waiting == 1
+        queued.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await queued
+        assert pool.waiting == 0
+        stream.close()
+        assert pool.active == 0
+
+
+async def test_a_slot_given_to_a_call_that_is_cancelled_goes_on() -> None:
+    script = in_turn(answers_and_hangs(STREAM), answers(OK))
+    async with pooled(script, PoolLimits(connections=1, queue_timeout=5.0)) as (_, pool):
+        stream = await send(pool)
+        first, second = start(pool), start(pool)
+        await asyncio.sleep(0)
+        stream.close()  # the slot is the first one's now, who has not woken yet
+        first.cancel()
+        assert await (await second).read(10, 1.0) == b"ok"
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (pool.active, pool.idle) == (0, 1)
+
+
+async def test_a_connection_that_dies_while_it_is_handed_over_is_replaced() -> None:
+    async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=5.0)) as (backend, pool):
+        stream = await send(pool)
+        await stream.read(10, 1.0)
+        connection = pool._newest()
+        assert connection is not None
+        queued = start(pool)
+        await asyncio.sleep(0)
+        pool.settled(connection, reusable=True)  # handed to who waits
+        connection.data_received(b"an answer nobody asked for")
+        assert await (await queued).read(10, 1.0) == b"ok"
+        assert len(backend.wires) == 2
+        assert (pool.active, pool.idle) == (0, 1)
+
+
+async def test_200_cancelled_calls_leave_no_socket_and_no_slot() -> None:
+    limits = PoolLimits(connections=100, queue=200, queue_timeout=5.0)
+    async with pooled(answers_and_hangs(STREAM), limits) as (backend, pool):
+
+        async def call(number: int) -> None:
+            response = await send(pool)
+            if number % 2:
+                await response.read(10_000, 60.0)
+            else:
+                while await response.chunk(60.0):
+                    pass
+
+        tasks = [asyncio.get_running_loop().create_task(call(number)) for number in range(200)]
+        await backend.until(lambda: len(backend.requests) == 100)
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        assert (pool.active, pool.idle, pool.waiting) == (0, 0, 0)
+        began = now()
+        await backend.all_gone()
+        assert now() - began < 2.0
+        assert not pool._open
+
+
+async def test_a_call_can_be_cancelled_at_any_turn_of_the_loop() -> None:
+    for turns in range(30):
+        async with pooled(answers(chunked([b"o", b"k"]))) as (backend, pool):
+            task = asyncio.get_running_loop().create_task(ask(pool))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert (pool.active, pool.waiting) == (0, 0)
+            await pool.aclose()
+            await backend.all_gone()
