@@ -1,0 +1,134 @@
+"""A client on the last a2a-sdk 0.3: run by the interpreter that has it, never imported.
+
+    python client.py
+
+Reads lines of JSON, `{"do": WHAT, ...}`, one method of `Session` each, and answers each with a line: `{"done": ...}`,
+or `{"failed": {"type": ..., "code": ..., "text": ...}}`.
+"""
+
+import asyncio
+import json
+import sys
+import uuid
+from typing import Any
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory, minimal_agent_card
+from a2a.types import (
+    GetTaskPushNotificationConfigParams,
+    Message,
+    Part,
+    PushNotificationConfig,
+    Role,
+    Task,
+    TaskIdParams,
+    TaskPushNotificationConfig,
+    TaskQueryParams,
+    TextPart,
+)
+from pydantic import BaseModel
+
+
+class Session:
+    """One connection to an agent, and what can be asked of it."""
+
+    def __init__(self) -> None:
+        self._http: httpx.AsyncClient | None = None
+        self._streaming: Client
+        self._unary: Client
+        self._polling: Client
+
+    async def connect(self, url: str, binding: str, headers: dict[str, str], *, blind: bool = False) -> Any:
+        """Find the card and make clients of it; `blind` makes them of the URL alone."""
+        await self.close()
+        self._http = httpx.AsyncClient(trust_env=False, headers=headers, timeout=20)
+        config = {"httpx_client": self._http, "supported_transports": [binding], "use_client_preference": True}
+        if blind:
+            card = minimal_agent_card(url, [binding])
+            card.capabilities.streaming = True
+        else:
+            card = await A2ACardResolver(self._http, url).get_agent_card()
+        self._streaming = ClientFactory(ClientConfig(**config)).create(card)
+        self._unary = ClientFactory(ClientConfig(**config, streaming=False)).create(card)
+        self._polling = ClientFactory(ClientConfig(**config, streaming=False, polling=True)).create(card)
+        return _dumped(card)
+
+    async def send(self, text: str, task: dict[str, str] | None = None, how: str = "unary") -> Any:
+        """Send a text; gives every event."""
+        client = {"unary": self._unary, "streaming": self._streaming, "polling": self._polling}[how]
+        message = Message(
+            role=Role.user, message_id=str(uuid.uuid4()), parts=[Part(root=TextPart(text=text))], **(task or {})
+        )
+        return [_event(event) async for event in client.send_message(message)]
+
+    async def get(self, task: str) -> Any:
+        """The task."""
+        return _dumped(await self._unary.get_task(TaskQueryParams(id=task)))
+
+    async def cancel(self, task: str) -> Any:
+        """The task, cancelled."""
+        return _dumped(await self._unary.cancel_task(TaskIdParams(id=task)))
+
+    async def resubscribe(self, task: str) -> Any:
+        """Every event of a task that waits; it is freed when the first has come."""
+        events: list[Any] = []
+        async for event in self._streaming.resubscribe(TaskIdParams(id=task)):
+            if not events:
+                await self.send(f"free {task}")
+            events.append(_event(event))
+        return events
+
+    async def set_push(self, task: str, name: str) -> Any:
+        """The push configuration as it was kept."""
+        config = PushNotificationConfig(id=name, url="https://hooks.example.com/a", token="t")
+        wanted = TaskPushNotificationConfig(task_id=task, push_notification_config=config)
+        return _dumped(await self._unary.set_task_callback(wanted))
+
+    async def get_push(self, task: str, name: str) -> Any:
+        """The push configuration."""
+        wanted = GetTaskPushNotificationConfigParams(id=task, push_notification_config_id=name)
+        return _dumped(await self._unary.get_task_callback(wanted))
+
+    async def extended(self) -> Any:
+        """The extended card."""
+        return _dumped(await self._unary.get_card())
+
+    async def close(self) -> None:
+        """Let go of what `connect` opened."""
+        if self._http is not None:
+            await self._http.aclose()
+
+
+def _event(event: Any) -> Any:
+    if not isinstance(event, tuple):
+        return _dumped(event)
+    task, update = event
+    return _dumped(task if update is None else update)
+
+
+def _dumped(model: BaseModel | Task) -> Any:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    inner = getattr(error, "error", None)
+    code = getattr(inner, "code", None) or getattr(error, "status_code", None)
+    return {"type": type(error).__name__, "code": code, "text": str(error)}
+
+
+async def main() -> None:
+    """Do what each line says, until there are no more."""
+    session = Session()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        asked = json.loads(line)
+        try:
+            answer = {"done": await getattr(session, asked.pop("do"))(**asked)}
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what the test wants to see
+            answer = {"failed": _failure(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    await session.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,124 @@
+"""Agents and clients of A2A 0.3, on the last a2a-sdk 0.3: processes of the interpreter that has it.
+
+The two generations of the SDK cannot share an environment. `tests/check` makes the other one; A2A_LEGACY_PYTHON names
+its interpreter, else it is looked for in `.venv-legacy`.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.e2e.process import ROOT, WAIT, Lines
+
+SCRIPTS = Path(__file__).parent / "legacy"
+
+
+def interpreter() -> str:
+    """The Python that has a2a-sdk 0.3.
+
+    Raises:
+        AssertionError: there is none; the tests cannot do without.
+    """
+    named = os.environ.get("A2A_LEGACY_PYTHON")
+    python = Path(named) if named else ROOT / ".venv-legacy" / "bin" / "python"
+    assert python.exists(), (
+        f"{python} does not exist, and without a2a-sdk 0.3 nothing is known of 0.3 clients and agents.\n"
+        "Run tests/check, or: deploy/venv .venv-legacy tests/legacy/requirements.lock"
+    )
+    return str(python)
+
+
+@contextmanager
+def _process(script: str, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    # Standard error is the test's own, so that a traceback is seen.
+    process = subprocess.Popen(
+        [interpreter(), str(SCRIPTS / script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.terminate()
+        process.wait(WAIT)
+
+
+class PreviousAgent:
+    """An agent of 0.3."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.url: str = msgspec.json.decode(lines.find(lambda line: '"url"' in line))["url"]
+
+    @property
+    def port(self) -> str:
+        """Its port as an address has it."""
+        return ":" + self.url.rpartition(":")[2]
+
+    def received(self, text: str) -> dict[str, Any]:
+        """The first request that holds a text, waited for."""
+        found: dict[str, Any] = msgspec.json.decode(self._lines.find(lambda line: text in line))
+        return found
+
+    def has_received(self, text: str) -> bool:
+        """Whether a request that came before the last one waited for holds a text."""
+        return text in self._lines.text
+
+
+@contextmanager
+def previous_agent(marker: str) -> Iterator[PreviousAgent]:
+    """An agent of 0.3, until the end of the block."""
+    with _process("agent.py", marker) as process:
+        assert process.stdout is not None
+        lines = Lines(process.stdout)
+        yield PreviousAgent(lines)
+    lines.close()
+
+
+class SdkFailed(Exception):  # noqa: N818 - what happened
+    """The SDK of 0.3 raised an error."""
+
+    def __init__(self, failure: dict[str, Any]) -> None:
+        super().__init__(f"{failure['type']} {failure['code']}: {failure['text']}")
+        self.kind: str = failure["type"]
+        self.code: int | None = failure["code"]
+        self.text: str = failure["text"]
+
+
+class PreviousClient:
+    """A client of 0.3; `do` calls a method of `legacy/client.py`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def do(self, what: str, **arguments: Any) -> Any:
+        """Have something done, and give its result.
+
+        Raises:
+            SdkFailed: the SDK raised.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(msgspec.json.encode({"do": what, **arguments}) + b"\n")
+        stdin.flush()
+        answer = msgspec.json.decode(stdout.readline())
+        if "failed" in answer:
+            raise SdkFailed(answer["failed"])
+        return answer["done"]
+
+
+@contextmanager
+def previous_client() -> Iterator[PreviousClient]:
+    """A client of 0.3, until the end of the block."""
+    with _process("client.py") as process:
+        try:
+            yield PreviousClient(process)
+        finally:
+            assert process.stdout is not None
+            process.stdout.close()

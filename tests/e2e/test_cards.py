@@ -1,0 +1,138 @@
+"""Cards behind the gateway: where they are, what they say, and what they never say."""
+
+import httpx
+import pytest
+from a2a.client import AuthInterceptor, ClientConfig, CredentialService, create_client
+from a2a.client.client import ClientCallContext
+from a2a.types import GetTaskRequest, TaskState
+
+from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send
+from tests.e2e.site import ACME_KEY, DESK_KEY, GLOBEX_KEY, HUB_KEY, WAYS, Site, Way, api_key, bearer, token
+from tests.e2e.wire import V1, check_request_id, error, frame, without_request_id
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+PUBLIC = ("/echo", "/housed", "/a2a/billing", "/a2a/sales", "/crm", "/bare")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+async def test_a_card_leads_back_to_the_gateway_and_nowhere_else(site: Site, way: Way) -> None:
+    async with open_http(way.headers) as http:
+        answers = [await http.get(site.gateway.url + way.path + name) for name in NAMES]
+    for answer in answers:
+        assert answer.status_code == 200
+        card = answer.json()
+        assert card["name"] == way.agent
+        interfaces = card["supportedInterfaces"]
+        assert [interface["protocolBinding"] for interface in interfaces] == list(BINDINGS)
+        assert {interface["url"] for interface in interfaces} == {site.gateway.url + way.url}
+        assert {interface.get("tenant", "") for interface in interfaces} == {way.tenant}
+        assert {interface["protocolVersion"] for interface in interfaces} == {"1.0"}
+        everything = answer.text + str(answer.headers)
+        assert not any(port in everything for port in site.ports)
+        assert "upstream.example" not in everything
+        assert "house" not in everything.replace(way.path, "").replace(f'"{way.agent}"', "").replace("agent housed", "")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+async def test_a_card_that_has_not_changed_is_not_sent_again(site: Site, way: Way) -> None:
+    url = site.gateway.url + way.path + NAMES[0]
+    async with open_http(way.headers) as http:
+        first = await http.get(url)
+        known = await http.get(url, headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
+        head = await http.head(url)
+        other = await http.get(url, headers={"If-None-Match": '"other"'})
+    assert (known.status_code, known.content) == (304, b"")
+    assert known.headers["etag"] == first.headers["etag"] == head.headers["etag"]
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(first.content))
+    assert other.content == first.content
+    for answer in (first, known, head):
+        assert answer.headers["x-request-id"]
+        # What it says depends on who asks, and a shared cache must know.
+        assert {"Authorization", "X-API-Key"} <= {part.strip() for part in answer.headers["vary"].split(",")}
+        assert "max-age" in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+async def test_a_stranger_reads_public_cards(site: Site, path: str) -> None:
+    async with open_http() as http:
+        answer = await http.get(site.gateway.url + path + NAMES[0])
+    assert answer.status_code == 200
+    assert set(answer.json()["securitySchemes"]) == {"bearer", "api_key"}
+    assert answer.json()["securityRequirements"]
+    assert not any(port in answer.text for port in site.ports)
+
+
+async def test_a_stranger_sees_the_product_and_no_customer(site: Site) -> None:
+    async with open_http() as http:
+        answer = await http.get(site.gateway.url + "/crm" + NAMES[0])
+        named = await http.get(site.gateway.url + "/crm/globex" + NAMES[0])
+        invented = await http.get(site.gateway.url + "/crm/nobody" + NAMES[0])
+    assert all("tenant" not in interface for interface in answer.json()["supportedInterfaces"])
+    assert named.status_code == 401
+    assert without_request_id(named) == without_request_id(invented)
+
+
+async def test_a_card_picked_by_a_credential_is_there_for_that_credential_only(site: Site) -> None:
+    url = site.gateway.url + "/desk" + NAMES[0]
+    async with open_http() as http:
+        seen = {
+            name: await http.get(url, headers=headers)
+            for name, headers in {
+                "stranger": {},
+                "key": api_key(DESK_KEY),
+                "claim": bearer(token()),
+                "no claim": bearer(token(agent=...)),
+                "other": api_key(GLOBEX_KEY),
+            }.items()
+        }
+    assert seen["stranger"].status_code == 401
+    assert seen["key"].json()["name"] == "alpha"
+    assert seen["claim"].json()["name"] == "beta"
+    assert seen["no claim"].status_code == 404
+    assert seen["other"].status_code == 404
+
+
+async def test_a_private_card_looks_like_a_missing_one(site: Site) -> None:
+    async with open_http() as http:
+
+        async def read(path: str, headers: dict[str, str]) -> httpx.Response:
+            return await http.get(site.gateway.url + path + NAMES[0], headers=headers)
+
+        assert (await read("/hidden", api_key(HUB_KEY))).json()["name"] == "hidden"
+        for headers in ({}, api_key(ACME_KEY), bearer(token())):
+            answer = await read("/hidden", headers)
+            assert answer.status_code == (404 if headers else 401)
+            assert without_request_id(answer) == without_request_id(await read("/nowhere", headers))
+            check_request_id(answer)
+
+
+async def test_a_card_promises_only_what_is_offered(site: Site) -> None:
+    async with open_http() as http:
+        card = (await http.get(site.gateway.url + "/bare" + NAMES[0])).json()
+        answer = await http.post(
+            site.gateway.url + "/bare", content=frame("GetExtendedAgentCard"), headers={**V1, **api_key(ACME_KEY)}
+        )
+    assert card["capabilities"].get("streaming") is False
+    assert card["capabilities"].get("pushNotifications") is False
+    assert error(answer)["code"] == -32004
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+@pytest.mark.parametrize(("scheme", "credential"), [("api_key", ACME_KEY), ("bearer", ACME_KEY), ("bearer", token())])
+async def test_a_client_finds_on_the_card_how_to_show_its_credential(
+    site: Site, binding: str, scheme: str, credential: str
+) -> None:
+    class Wallet(CredentialService):
+        async def get_credentials(self, security_scheme_name: str, context: ClientCallContext | None) -> str | None:
+            return credential if security_scheme_name == scheme else None
+
+    async with open_http() as http:
+        config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], streaming=False)
+        client = await create_client(site.gateway.url + "/echo", config, [AuthInterceptor(Wallet())])
+        task = await send(client, saying("hello"))
+        assert task.status.state == COMPLETED
+        found = await client.get_task(GetTaskRequest(id=task.id))
+        assert found.status.state == TaskState.TASK_STATE_COMPLETED

@@ -1,0 +1,264 @@
+"""A2A 0.3 with the last SDK of that generation on either side, and what each generation is told of the other."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from a2a.client import ClientConfig, create_client
+from a2a.types import CancelTaskRequest, GetTaskRequest, ListTasksRequest, TaskState
+from a2a.utils.errors import MethodNotFoundError, TaskNotFoundError, UnsupportedOperationError
+
+from tests.e2e.agents.agent import SECRET_SKILL, Agent, Shape
+from tests.e2e.agents.grounds import Grounds
+from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
+from tests.e2e.process import GatewayProcess, gateway_process
+from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send, texts, told
+from tests.e2e.site import ACME_KEY, DESK_KEY, FORGED, api_key
+from tests.e2e.wire import V1, error, frame, message, old_message, reasons
+from tests.identity.issuance import sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A gateway in front of an agent of 0.3 and one of 1.0."""
+
+    gateway: GatewayProcess
+    old: PreviousAgent
+    new: Agent
+    client: PreviousClient
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """One way to the agent of 0.3, which cannot be told a tenant but by its URL."""
+
+    path: str
+    key: str
+    url: str = ""
+
+    def __str__(self) -> str:
+        return self.path.strip("/").replace("/", "-")
+
+
+ROADS = (
+    Road("/old", ACME_KEY),
+    Road("/desk", DESK_KEY),
+    Road("/a2a/old", ACME_KEY),
+    Road("/crm", ACME_KEY, "/crm/acme"),
+)
+
+
+@pytest.fixture(scope="module")
+def past(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    new = ground.agent(Shape("new"))
+    with previous_agent("old") as old:
+        configuration = {
+            "auth": {
+                "api_keys": {
+                    "acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"},
+                    "desk-key": {"sha256": sha256(DESK_KEY.encode()), "tenant": "acme"},
+                }
+            },
+            "tenants": {"acme": ["*"]},
+            "agents": {
+                "old": old.url,
+                "new": new.url,
+                "desk": {"backend": old.url, "match": {"path": "/desk", "key": "desk-key"}},
+                "shared": {"backend": old.url, "match": {"path": "/a2a", "tenant": "old"}},
+                "crm": {"match": {"path": "/crm"}, "by_tenant": {"acme": old.url}},
+            },
+        }
+        folder = tmp_path_factory.mktemp("past")
+        with gateway_process(configuration, folder) as gateway, previous_client() as client:
+            yield Past(gateway, old, new, client)
+
+
+@pytest.fixture(params=BINDINGS)
+def binding(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=ROADS, ids=str)
+def road(request: pytest.FixtureRequest) -> Road:
+    found: Road = request.param
+    return found
+
+
+@pytest.fixture
+def client(past: Past, road: Road, binding: str) -> PreviousClient:
+    """A client of 0.3 that has found the agent of 0.3 from nothing but its URL behind the gateway."""
+    card = past.client.do(
+        "connect", url=past.gateway.url + road.path, binding=binding, headers={**FORGED, **api_key(road.key)}
+    )
+    public = past.gateway.url + (road.url or road.path)
+    assert card["name"] == "old"
+    assert card["url"] == public
+    assert {interface["url"] for interface in card["additionalInterfaces"]} == {public}
+    assert {interface["transport"] for interface in card["additionalInterfaces"]} | {card["preferredTransport"]} == set(
+        BINDINGS
+    )
+    assert past.old.port not in str(card)
+    return past.client
+
+
+def test_a_message_of_0_3_is_answered(past: Past, client: PreviousClient, binding: str) -> None:
+    text = f"hello {uuid.uuid4()}"
+    [task] = client.do("send", text=text)
+    assert task["status"]["state"] == "completed"
+    assert task["artifacts"][0]["parts"] == [{"kind": "text", "text": f"old: {text}"}]
+    call = past.old.received(text)
+    assert call["path"] == ("/rpc" if binding == "JSONRPC" else "/rest/v1/message:send")
+    assert call["headers"]["x-a2a-tenant"] == "acme"
+    assert not {"x-api-key", "authorization", "cookie", "x-anything", "a2a-version"} & set(call["headers"])
+
+
+def test_a_stream_of_0_3_ends_with_a_final_event(client: PreviousClient) -> None:
+    first, *events, last = client.do("send", text="stream 3", how="streaming")
+    assert first["kind"] == "task"
+    parts = [event["artifact"]["parts"][0]["text"] for event in events if event["kind"] == "artifact-update"]
+    assert parts == [f"old: part {number}" for number in range(3)]
+    assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
+
+
+def test_an_agent_of_0_3_may_answer_with_a_message_alone(client: PreviousClient) -> None:
+    [event] = client.do("send", text="talk to me", how="streaming")
+    assert (event["kind"], event["parts"][0]["text"]) == ("message", "old: talk to me")
+
+
+def test_a_question_of_0_3_is_answered_in_a_second_turn(client: PreviousClient) -> None:
+    [task] = client.do("send", text="ask")
+    assert task["status"]["state"] == "input-required"
+    [again] = client.do("send", text="blue", task={"task_id": task["id"], "context_id": task["contextId"]})
+    assert (again["id"], again["status"]["state"]) == (task["id"], "completed")
+    assert again["artifacts"][0]["parts"][0]["text"] == "old: told blue"
+
+
+def test_a_task_of_0_3_is_found_again(client: PreviousClient) -> None:
+    [task] = client.do("send", text="hello")
+    found = client.do("get", task=task["id"])
+    assert (found["id"], found["status"]["state"], found["artifacts"]) == (task["id"], "completed", task["artifacts"])
+
+
+def test_a_running_task_of_0_3_is_cancelled(client: PreviousClient) -> None:
+    [task] = client.do("send", text="wait", how="polling")
+    assert client.do("cancel", task=task["id"])["status"]["state"] == "canceled"
+
+
+def test_a_running_task_of_0_3_is_joined(client: PreviousClient) -> None:
+    [task] = client.do("send", text="wait", how="polling")
+    first, *_, last = client.do("resubscribe", task=task["id"])
+    assert first["kind"] in ("artifact-update", "status-update", "task")
+    assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
+
+
+def test_push_configurations_of_0_3_are_kept_and_read(client: PreviousClient) -> None:
+    [task] = client.do("send", text="hello")
+    made = client.do("set_push", task=task["id"], name="hook")
+    assert made["pushNotificationConfig"]["url"] == "https://hooks.example.com/a"
+    assert client.do("get_push", task=task["id"], name="hook") == made
+
+
+def test_the_extended_card_of_0_3_is_rebuilt_like_any_other(past: Past, client: PreviousClient, road: Road) -> None:
+    card = client.do("extended")
+    assert SECRET_SKILL in {skill["id"] for skill in card["skills"]}
+    assert card["url"] == past.gateway.url + (road.url or road.path)
+    assert past.old.port not in str(card)
+
+
+def test_what_an_agent_of_0_3_refuses_reaches_the_client(client: PreviousClient, binding: str) -> None:
+    with pytest.raises(SdkFailed) as refused:
+        client.do("get", task="no-such-task")
+    assert refused.value.code == (-32001 if binding == "JSONRPC" else 404)
+    with pytest.raises(SdkFailed):
+        client.do("cancel", task="no-such-task")
+
+
+# ---- One generation meets the other --------------------------------------------------------------------------------
+
+
+def test_a_client_of_0_3_is_told_that_an_agent_speaks_only_1_0(past: Past, binding: str) -> None:
+    calls = len(past.new.calls)
+    past.client.do("connect", url=past.gateway.url + "/new", binding=binding, headers=api_key(ACME_KEY), blind=True)
+    for how in ("unary", "streaming"):
+        with pytest.raises(SdkFailed) as refused:
+            past.client.do("send", text="hello", how=how)
+        # 0.3 has no code for it, so the text must say it; over HTTP+JSON the SDK shows its user only the status.
+        if how == "unary" and binding == "JSONRPC":
+            assert refused.value.code == -32603
+            assert "speaks A2A 1.0" in refused.value.text
+        elif how == "unary":
+            assert refused.value.code == httpx.codes.BAD_REQUEST
+    assert len(past.new.calls) == calls
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("SendMessage", "/message:send", message("never seen")),
+        ("SendStreamingMessage", "/message:stream", message("never seen")),
+        ("GetTask", "/tasks/never%20seen", None),
+        ("ListTasks", "/tasks?contextId=never%20seen", None),
+    ],
+)
+async def test_a_call_of_1_0_to_an_agent_of_0_3_is_told_what_the_agent_speaks(
+    past: Past, method: str, path: str, body: dict[str, object] | None
+) -> None:
+    url, after = past.gateway.url + "/old", f"after {uuid.uuid4()}"
+    async with open_http(api_key(ACME_KEY)) as http:
+        rpc = await http.post(url, content=frame(method, body or {"id": "never seen"}), headers=V1)
+        rest = await http.request("GET" if body is None else "POST", url + path, json=body, headers=V1)
+        await http.post(url, content=frame("message/send", old_message(after)))
+    assert (rpc.status_code, error(rpc)["code"]) == (200, -32009)
+    assert (rest.status_code, error(rest)["status"]) == (400, "FAILED_PRECONDITION")
+    for answer in (rpc, rest):
+        assert "0.3" in error(answer)["message"]
+        assert {"VERSION_NOT_SUPPORTED", "VERSION_UNSUPPORTED"} <= reasons(answer)
+    past.old.received(after)
+    assert not past.old.has_received("never seen")
+    assert not past.old.has_received("never%20seen")
+
+
+@pytest.mark.anyio
+async def test_the_client_of_1_0_speaks_0_3_where_the_card_says_so(past: Past, binding: str) -> None:
+    async with open_http(api_key(ACME_KEY)) as http:
+        config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding])
+        client = await create_client(past.gateway.url + "/old", config)
+        unary = await create_client(
+            past.gateway.url + "/old",
+            ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], streaming=False),
+        )
+        task = await send(unary, saying("hello"))
+        assert (task.status.state, texts(task)) == (COMPLETED, ["old: hello"])
+        events = [event async for event in client.send_message(saying("stream 2"))]
+        assert told(events) == ["old: part 0", "old: part 1"]
+        assert (await unary.get_task(GetTaskRequest(id=task.id))).status.state == TaskState.TASK_STATE_COMPLETED
+        # The two SDKs do not agree on an error's body over HTTP+JSON: a 404 is all that is left of it.
+        with pytest.raises(TaskNotFoundError if binding == "JSONRPC" else MethodNotFoundError):
+            await unary.cancel_task(CancelTaskRequest(id="no-such-task"))
+        with pytest.raises((UnsupportedOperationError, NotImplementedError)):
+            await unary.list_tasks(ListTasksRequest())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("message/send", old_message("hello")), ("message/stream", old_message("stream 1"))],
+)
+async def test_a_0_3_client_may_say_0_3_or_nothing(past: Past, method: str, params: dict[str, object]) -> None:
+    async with open_http(api_key(ACME_KEY)) as http:
+        for headers in ({}, {"A2A-Version": "0.3"}, {"A2A-Version": "0.3.0"}, {"A2A-Version": "0.2.6"}):
+            answer = await http.post(past.gateway.url + "/old", content=frame(method, params), headers=headers)
+            assert "old: " in answer.text
+
+
+@pytest.mark.anyio
+async def test_the_extended_card_of_0_2_is_rebuilt_too(past: Past) -> None:
+    async with open_http(api_key(ACME_KEY)) as http:
+        answer = await http.get(past.gateway.url + "/old/agent/authenticatedExtendedCard")
+    assert answer.status_code == 200
+    assert SECRET_SKILL in {skill["id"] for skill in answer.json()["skills"]}
+    assert answer.json()["url"] == past.gateway.url + "/old"
+    assert past.old.port not in answer.text
