@@ -5,6 +5,7 @@ It collects what each step learns, and turns it once, at the end, into metrics a
 
 from typing import Any
 
+from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
@@ -147,5 +148,5 @@ class Exchange:
 
     def _rpc_code(self) -> int | None:
         if self.fault is not None and self.binding is Binding.JSONRPC:
-            return self.fault.rpc_code
+            return jsonrpc.code_of(self.fault, self.version, midway=self.stream)
         return self.progress.error

@@ -1,10 +1,11 @@
 """Values with units, as operators write them: durations and sizes."""
 
+import math
 import re
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _DURATION_FACTOR = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE = re.compile(r"(\d+)(B|KB|MB|GB|KiB|MiB|GiB)?")
+_SIZE = re.compile(r"([0-9]{1,18})(B|KB|MB|GB|KiB|MiB|GiB)?")
 _SIZE_FACTOR = {
     None: 1,
     "B": 1,
@@ -30,7 +31,7 @@ def parse_duration(text: str) -> float:
             break
         seconds += float(found[1]) * _DURATION_FACTOR[found[2]]
         end = found.end()
-    if end == 0 or end != len(text):
+    if end == 0 or end != len(text) or seconds == math.inf:
         raise ValueError("a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
     return seconds
 

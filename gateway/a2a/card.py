@@ -53,6 +53,9 @@ _HTTP_URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/.*)?",
     re.IGNORECASE | re.ASCII,
 )
+_AUTHORITY_OF_ANY = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*:)?//(?P<url>[^/?#\\\s]+)|(?P<bare>[^/?#\\\s]+:[0-9]{1,5})", re.IGNORECASE
+)
 _PATH_OF_ANY = re.compile(r"[a-z]+://[^/?#]*(?P<path>[^?#]*)", re.IGNORECASE)
 # safety.md T10: what a path may hold, and escapes but of `%`, `.`, `/`, `;` and the backslash.
 _CLEAN_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?!2[5EeFf]|3[Bb]|5[Cc])[0-9A-Fa-f]{2})+)*/?")
@@ -178,6 +181,19 @@ def merge(modern: Tree, legacy: Tree) -> Tree:
     if modern.get("url") or not legacy.get("url"):
         return modern
     return {**modern, **{member: legacy[member] for member in _LEGACY_ONLY if member in legacy}}
+
+
+def authorities(card: Tree) -> tuple[str, ...]:
+    """Where a card says that its agent is: host and port of every interface, of whatever binding, in lower case."""
+    places = ({"url": card.get("url")}, *_entries(card, "additionalInterfaces"), *_entries(card, "supportedInterfaces"))
+    found: dict[str, None] = {}
+    for place in places:
+        url = place.get("url")
+        # A gRPC interface may be a bare `host:port`.
+        written = _AUTHORITY_OF_ANY.match(url[:_MAX_URL]) if isinstance(url, str) else None
+        if written is not None:
+            found[(written["url"] or written["bare"]).rpartition("@")[2].lower()] = None
+    return tuple(found)
 
 
 def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> str:

@@ -35,6 +35,7 @@ _TELLING = {
         "taskPushNotificationConfig", "task_push_notification_config", "role", "scope",
     )
 }  # fmt: skip
+_EXACT = frozenset(_TELLING.values())
 
 
 def open_body(body: bytes) -> Members:
@@ -128,19 +129,19 @@ def _refuse_excess(body: bytes) -> None:
 
 
 def _refuse_twins(raw: bytes, members: Members) -> None:
-    for key in members:
+    spent = 1
+    for key, value in members.items():
+        spent += len(key.encode()) + len(value) + 4
         # Case as Go folds it: the long s and the Kelvin sign are letters of `params` and `taskId` to its parser.
-        exact = _TELLING.get(key.casefold())
-        if exact is not None and exact != key:
+        if key not in _EXACT and (exact := _TELLING.get(key.casefold())) is not None:
             raise DuplicateKey(f"a member is named like {exact!r} in another case")
     # Compact documents prove themselves: two braces, a comma between members, a colon and two quotes each, and no
     # byte left over for a member that was dropped. Others (with space, or escapes in names) are walked through.
-    spent = 1 + sum(len(key.encode()) + len(value) + 4 for key, value in members.items())
     if members and spent != len(raw) and not _is_all(raw, members):
         raise DuplicateKey("a member stands twice in one object")
 
 
-_NAME = re.compile(rb'[ \t\r\n]*[{,][ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*')
+_NAME = re.compile(rb'[ \t\r\n]*[{,][ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*')
 _END = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 
 
@@ -153,7 +154,12 @@ def _is_all(raw: bytes, members: Members) -> bool:
     position = 0
     for key, value in members.items():
         name = _NAME.match(raw, position)
-        if name is None or _string.decode(name[1]) != key or not raw.startswith(value, name.end()):
+        if name is None:
             return False
-        position = name.end() + len(value)
+        written, position = name[1], name.end()
+        if written[1:-1] != key.encode() and _string.decode(written) != key:
+            return False
+        if not raw.startswith(value, position):
+            return False
+        position += len(value)
     return _END.fullmatch(raw, position) is not None

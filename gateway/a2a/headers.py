@@ -20,7 +20,7 @@ TO_AGENT = frozenset(
 TO_CLIENT = frozenset(
     {
         b"content-type", b"content-language", b"cache-control", b"a2a-version", b"a2a-extensions", b"x-a2a-extensions",
-        b"retry-after", b"x-accel-buffering", b"vary", b"warning", b"deprecation", b"sunset",
+        b"retry-after", b"x-accel-buffering", b"vary", b"deprecation", b"sunset",
     }
 )  # fmt: skip
 """Agent headers that go to the client."""

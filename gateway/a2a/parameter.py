@@ -1,4 +1,4 @@
-"""What the parameters of an operation say, whichever envelope they came in: `params` of JSON-RPC, the body of HTTP+JSON.
+"""What the parameters of an operation say, in whichever envelope: `params` of JSON-RPC or the body of HTTP+JSON.
 
 A sender may put the tenant in two places of them: beside the message, and into the push configuration that it sends
 along (protocol §2.1). Names are read in both spellings of ProtoJSON, for a parser takes either.
@@ -39,7 +39,7 @@ class Parameters:
         return agreed("tenant", *self.tenants)
 
     def says(self, tenant: str | None) -> bool:
-        """Whether every place for a tenant holds this one (for none: there is no place), so that nothing has to change."""
+        """Whether every place for a tenant holds this one; for None, whether there is no place at all."""
         return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
 
 
@@ -62,18 +62,21 @@ def read(operation: Operation, members: Members) -> Parameters:
     return Parameters(members, message, tuple(tenants))
 
 
-def with_tenant(members: Members, tenant: str | None) -> bytes:
-    """Parameters that name another tenant, or none, in every place that had one; other values keep their bytes."""
+def with_tenant(operation: Operation, members: Members, tenant: str | None) -> bytes:
+    """Parameters with another tenant, or none, in every place that had one; other values keep their bytes.
+
+    The outer place is made where there was none. What is not read for an operation is not changed either.
+
+    Raises:
+        BadParams, DuplicateKey: as `read`.
+    """
     changed = _changed(members, tenant)
-    configuration = members.get("configuration")
-    if configuration is not None and bytes(configuration)[:1] == b"{":
-        inner = document.open_object(configuration, "configuration")
-        name = next((name for name in _PUSH if name in inner), None)
-        if name is not None and bytes(inner[name])[:1] == b"{":
-            push = document.open_object(inner[name], name)
-            if "tenant" in push:
-                written = document.write(_changed(push, tenant))
-                changed["configuration"] = msgspec.Raw(document.write({**inner, name: msgspec.Raw(written)}))
+    configuration = (_opened(members, "configuration") or {}) if operation.sends else {}
+    push = _opened(configuration, *_PUSH)
+    if push is not None and "tenant" in push:
+        name = next(name for name in _PUSH if name in configuration)
+        inner = {**configuration, name: msgspec.Raw(document.write(_changed(push, tenant)))}
+        changed["configuration"] = msgspec.Raw(document.write(inner))
     return document.write(changed)
 
 
@@ -83,9 +86,10 @@ def text(members: Members, *names: str) -> str | None:
     Raises:
         BadParams: it is no string, or two of the names say two things.
     """
-    if len(names) == 1:
-        return document.text(members, names[0])
-    return agreed(names[0], *(document.text(members, name) for name in names))
+    there = [name for name in names if name in members]
+    if len(there) <= 1:
+        return document.text(members, there[0]) if there else None
+    return agreed(names[0], *[document.text(members, name) for name in there])
 
 
 def ids(message: Members) -> tuple[str | None, str | None]:
@@ -99,10 +103,14 @@ def agreed(name: str, *places: str | None) -> str | None:
     Raises:
         BadParams: two of them say two things.
     """
-    found = {place for place in places if place is not None}
-    if len(found) > 1:
-        raise BadParams(f"two places of the request name a different {name}")
-    return found.pop() if found else None
+    found: str | None = None
+    for place in places:
+        if place is None or place == found:
+            continue
+        if found is not None:
+            raise BadParams(f"two places of the request name a different {name}")
+        found = place
+    return found
 
 
 _PUSH = ("taskPushNotificationConfig", "task_push_notification_config")

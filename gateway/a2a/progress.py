@@ -4,6 +4,7 @@ Any generation and both bindings: 1.0 wraps (`task`, `message`, `statusUpdate`, 
 objects, JSON-RPC puts either under `result`. A frame that cannot be read tells nothing; it is still relayed.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Optional
 
@@ -116,9 +117,19 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
         answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
+    if isinstance(answered, bool):
+        return False
     if isinstance(answered, int | float) and isinstance(called, int):
-        return float(answered) == float(called) if abs(called) < 2**1000 else True
+        return _double(answered) == _double(called)
     return bool(answered == called)
+
+
+def _double(number: float) -> float:
+    """The number as most parsers read it; an integer beyond all doubles is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _read(found: _Object, identity: bytes) -> Progress:

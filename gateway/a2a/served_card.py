@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
+from gateway.a2a.card import MAX_CARD, CardInvalid, authorities, parse_card
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.redaction import Redaction
 from gateway.a2a.tree import Tree
@@ -83,7 +83,7 @@ def rebuild(card: Tree, served: Served, *, generation: Version | None = None) ->
         CardInvalid: the result is longer than `MAX_CARD`, or holds what JSON cannot.
     """
     shape = _Shape.of(served, generation)
-    redaction = Redaction(served.secrets)
+    redaction = Redaction((*served.secrets, *_addresses(card, served)))
     said = _said(card, served.overrides)
     provider = _provider(said.get("provider"), redaction)
     extended = _extended(said) if served.extended else None
@@ -138,6 +138,20 @@ def encode_card(card: Tree) -> bytes:
 def etag(encoded: bytes) -> str:
     """A weak entity tag for a card's bytes, which must be unsigned: signatures differ each time they are made."""
     return f'W/"sha256-{hashlib.sha256(encoded).hexdigest()}"'
+
+
+def _addresses(card: Tree, served: Served) -> list[str]:
+    """Hosts, with and without port, that the card's own interfaces name: no less the agent's than the file's are."""
+    # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.
+    public = _with_names(authorities({"supportedInterfaces": [{"url": each.url} for each in served.interfaces]}))
+    return [host for host in _with_names(authorities(card)) if host not in public]
+
+
+def _with_names(hosts: tuple[str, ...]) -> list[str]:
+    return [each for host in hosts for each in (host, _PORT.sub("", host))]
+
+
+_PORT = re.compile(r":[0-9]*\Z")
 
 
 # ---- Which members, which interfaces -------------------------------------------------------------------------------
@@ -246,7 +260,7 @@ def _said(card: Tree, overrides: Mapping[str, object]) -> Tree:
     # Two spellings of one flag: the operator's word, in either, must silence the agent's in the other.
     if "supportsAuthenticatedExtendedCard" in own and "capabilities" not in own:
         said["capabilities"] = _without(card.get("capabilities"), "extendedAgentCard")
-    elif isinstance(own.get("capabilities"), dict) and "supportsAuthenticatedExtendedCard" not in own:
+    elif "capabilities" in own and "supportsAuthenticatedExtendedCard" not in own:
         said.pop("supportsAuthenticatedExtendedCard", None)
     return said
 

@@ -146,9 +146,9 @@ class HttpUpstream:
             found = spoken.get(dialect)
             if found is not None:
                 return found
-        if not spoken:
-            # The card is unread: the client's own dialect is assumed at the backend's URL.
-            return Interface(call.dialect, self._path)
+            if not spoken and not self._overruled(dialect):
+                # The card is unread: the client's own dialect is assumed at the backend's URL.
+                return Interface(call.dialect, self._path)
         raise self._unspoken(call.dialect, spoken)
 
     async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
@@ -188,10 +188,12 @@ class HttpUpstream:
             written = self._binding is not None
             path = self._path if written else dial_path(spoken.url, self.url, self._public_url)
             before = found.get(dialect)
+            # A tenant becomes a path segment, so one that climbs is none.
+            tenants = () if spoken.tenant in (None, ".", "..") else (spoken.tenant,)
             if before is None:
-                found[dialect] = Interface(dialect, path, () if spoken.tenant is None else (spoken.tenant,))
-            elif before.path == path and spoken.tenant is not None:
-                found[dialect] = Interface(dialect, path, (*before.tenants, spoken.tenant))
+                found[dialect] = Interface(dialect, path, tenants)
+            elif before.path == path:
+                found[dialect] = Interface(dialect, path, (*before.tenants, *tenants))
         if self._binding is not None and self._version is not None:
             dialect = Dialect(self._binding, self._version)
             found.setdefault(dialect, Interface(dialect, self._path))
@@ -203,9 +205,10 @@ class HttpUpstream:
         )
 
     def _unspoken(self, wanted: Dialect, spoken: dict[Dialect, Interface]) -> Fault:
-        words = ", ".join(f"A2A {dialect.version} over {dialect.binding}" for dialect in spoken)
+        words = ", ".join(f"A2A {dialect.version} over {dialect.binding}" for dialect in spoken) or "another dialect"
         message = f"this agent speaks {words}, not A2A {wanted.version} over {wanted.binding}"
-        if any(dialect.binding is wanted.binding for dialect in spoken):
+        bindings = {dialect.binding for dialect in spoken} or {self._binding or wanted.binding}
+        if wanted.binding in bindings:
             return VersionUnsupported(message)
         return MethodNotAllowed(message)
 

@@ -423,3 +423,27 @@ def test_the_entity_tag_is_weak_and_follows_the_bytes() -> None:
     assert first == etag(encode_card(rebuild(VECTORS[DUAL] | {"signatures": [{"protected": "x"}]}, WHOLE)))
     assert first != etag(encode_card(rebuild(VECTORS[DUAL], MODERN)))
     assert msgspec.json.decode(encode_card(rebuild(VECTORS[DUAL], WHOLE))) == rebuild(VECTORS[DUAL], WHOLE)
+
+
+def test_the_hosts_of_the_cards_own_interfaces_are_upstream_hosts_too() -> None:
+    card = {
+        "name": "Orders",
+        "description": "See http://orders.internal.example:7001/docs and orders.internal.example.",
+        "documentationUrl": "https://orders.internal.example/manual",
+        "url": "http://orders.internal.example:7001/rpc",
+        "additionalInterfaces": [{"url": "grpc-orders.internal.example:50051", "transport": "GRPC"}],
+        "skills": [{"id": "a", "name": "a", "description": "at grpc-orders.internal.example:50051", "tags": []}],
+    }
+    written = encode_card(rebuild(card, Served((), ()))).decode()
+    assert "internal.example" not in written
+
+
+def test_the_gateways_own_host_stays_on_a_card_and_an_agent_at_another_port_of_it_goes() -> None:
+    card = {
+        "name": "Orders",
+        "description": "At http://127.0.0.1:7001/rpc, behind http://127.0.0.1:8080/orders.",
+        "url": "http://127.0.0.1:7001/rpc",
+    }
+    interface = ServedInterface("http://127.0.0.1:8080/orders", Dialect(Binding.JSONRPC, Version.V0_3))
+    rebuilt = rebuild(card, Served((interface,), ()))
+    assert rebuilt["description"] == "At [removed] behind http://127.0.0.1:8080/orders."

@@ -9,47 +9,53 @@ import msgspec
 from gateway.a2a import document
 from gateway.a2a.dialect import Binding
 from gateway.a2a.document import Members
-from gateway.a2a.fault import BadRequest
+from gateway.a2a.fault import ParseFailed
 
 
 def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
     """An answer with one configuration or a list of them, each with the client's tenant or with none.
 
     An answer of another shape is given back as it came.
+
+    Raises:
+        BadRequest: it is no JSON, or could be read in two ways, so that the agent's tenant might slip through.
     """
-    try:
-        members = document.open_body(body)
-        if binding is Binding.JSONRPC:
-            result = members.get("result")
-            if result is None:
-                return body
-            return document.write({**members, "result": msgspec.Raw(_restored(bytes(result), tenant))})
+    if binding is not Binding.JSONRPC:
         return _restored(body, tenant)
-    except BadRequest:
+    members = document.open_body(body)
+    result = members.get("result")
+    if result is None:
         return body
+    restored = _restored(bytes(result), tenant)
+    return body if restored == bytes(result) else document.write({**members, "result": msgspec.Raw(restored)})
 
 
 def _restored(raw: bytes, tenant: str | None) -> bytes:
     start = raw.lstrip()[:1]
     if start == b"[":
-        return b"[" + b",".join(_one(item, tenant) for item in _list.decode(raw)) + b"]"
+        try:
+            items = [bytes(item) for item in _list.decode(raw)]
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ParseFailed("the body is not valid JSON") from error
+        restored = [_one(item, tenant) for item in items]
+        return raw if restored == items else b"[" + b",".join(restored) + b"]"
     if start != b"{":
         return raw
     members = document.open_body(raw)
     configs = members.get("configs")
     if configs is not None and bytes(configs)[:1] == b"[":
-        return document.write({**members, "configs": msgspec.Raw(_restored(bytes(configs), tenant))})
-    return _write(members, tenant)
+        changed = _restored(bytes(configs), tenant)
+        return raw if changed == bytes(configs) else document.write({**members, "configs": msgspec.Raw(changed)})
+    return _written(raw, members, tenant)
 
 
-def _one(raw: msgspec.Raw, tenant: str | None) -> bytes:
-    plain = bytes(raw)
-    return _write(document.open_body(plain), tenant) if plain[:1] == b"{" else plain
+def _one(raw: bytes, tenant: str | None) -> bytes:
+    return _written(raw, document.open_body(raw), tenant) if raw[:1] == b"{" else raw
 
 
-def _write(members: Members, tenant: str | None) -> bytes:
+def _written(raw: bytes, members: Members, tenant: str | None) -> bytes:
     if "tenant" not in members:
-        return document.write(members)
+        return raw
     kept = {name: value for name, value in members.items() if name != "tenant"}
     return document.write(kept if tenant is None else {"tenant": tenant, **kept})
 

@@ -125,27 +125,46 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     )
 
 
-def with_tenant(body: bytes, tenant: str | None) -> bytes:
+def with_tenant(operation: Operation, body: bytes, tenant: str | None) -> bytes:
     """The request with another `params.tenant`, or none; every other value keeps its bytes."""
     members = document.open_body(body)
     raw = members.get("params")
     if raw is None or _is_unset(raw):
+        params: Members = {}
         if tenant is None:
             return body
-        params: Members = {}
     else:
         params = document.open_object(raw, "params")
-    return document.write({**members, "params": msgspec.Raw(parameter.with_tenant(params, tenant))})
+    return document.write({**members, "params": msgspec.Raw(parameter.with_tenant(operation, params, tenant))})
 
 
-def render(fault: Fault, *, id: bytes, version: Version, details: list[dict[str, Any]]) -> bytes:  # noqa: A002 - JSON-RPC's word
-    """The error envelope of a fault, under the id that the client gave."""
-    code = fault.rpc_code
-    if version is not Version.V1_0 and code in (-32008, -32009):
-        # These two codes came with 1.0; to older clients they mean nothing, or something else.
-        code = -32603
+def render(
+    fault: Fault,
+    *,
+    id: bytes,  # noqa: A002 - JSON-RPC's word
+    version: Version,
+    details: list[dict[str, Any]],
+    midway: bool = False,
+) -> bytes:
+    """The error envelope of a fault, under the id that the client gave.
+
+    Args:
+        midway: Whether it is the last event of a stream.
+    """
+    code = code_of(fault, version, midway=midway)
     error = msgspec.json.encode({"code": code, "message": fault.message, "data": details})
     return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + error + b"}"
+
+
+def code_of(fault: Fault, version: Version, *, midway: bool) -> int:
+    """The code that a client of this version is told."""
+    if midway:
+        # Whatever breaks a stream is an internal error to its reader (safety R5); the details say which.
+        return -32603
+    if version is not Version.V1_0 and fault.rpc_code in (-32008, -32009):
+        # These two codes came with 1.0; to older clients they mean nothing, or something else.
+        return -32603
+    return fault.rpc_code
 
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:

@@ -12,7 +12,7 @@ from gateway.a2a.document import Members
 from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
-from gateway.a2a.query import split_query
+from gateway.a2a.query import query_value, split_query
 
 _WITH_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _MAY_HAVE_BODY = _WITH_BODY | {Operation.CANCEL_TASK}
@@ -39,6 +39,9 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version) -> Ca
     task_id, context_id = path.task_id, None
     if operation.sends:
         task_id, context_id = parameter.ids(params.message)
+    elif operation is Operation.LIST_TASKS:
+        named = (query_value(passed, name) or None for name in ("contextId", "context_id"))
+        context_id = parameter.agreed("contextId", *named)
     elif operation is Operation.CANCEL_TASK and version is Version.V1_0:
         parameter.agreed("id", path.task_id, parameter.text(members, "id"))
     elif operation is Operation.CREATE_PUSH_CONFIG and version is Version.V1_0:
@@ -59,9 +62,9 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version) -> Ca
     )
 
 
-def with_tenant(body: bytes, tenant: str | None) -> bytes:
+def with_tenant(operation: Operation, body: bytes, tenant: str | None) -> bytes:
     """The body with another `tenant`, or none; every other value keeps its bytes."""
-    return parameter.with_tenant(document.open_body(body), tenant)
+    return parameter.with_tenant(operation, document.open_body(body), tenant)
 
 
 def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> bytes:

@@ -59,12 +59,15 @@ class SseDecoder:
         Raises:
             UpstreamProtocol: an event is longer than the cap.
         """
-        if self._after_cr and chunk:
-            # The CR that ended the last event was the first half of a CRLF.
-            chunk = chunk.removeprefix(b"\n")
-            self._after_cr = False
-        self._buffer += chunk
         events: list[Event] = []
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                # The CR that ended the last event was the first half of a CRLF. The other half is passed on by itself,
+                # for a client that does not know bare CRs would see no end of the event.
+                events.append(Event(b"\n"))
+                chunk = chunk[1:]
+        self._buffer += chunk
         start = 0
         while (found := _END.search(self._buffer, max(start, self._searched))) is not None:
             raw = bytes(self._buffer[start : found.end()])

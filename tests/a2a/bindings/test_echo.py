@@ -1,0 +1,102 @@
+"""What an agent echoes of the tenant."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings.echo import restore_tenant
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import BadRequest
+from tests.a2a.sample import vector
+
+BINDINGS = (Binding.JSONRPC, Binding.REST)
+CONFIG = {"id": "c", "tenant": "inside", "taskId": "t"}
+
+
+def restored(tree: object, binding: Binding, tenant: str | None) -> object:
+    return json.loads(restore_tenant(json.dumps(tree).encode(), binding, tenant))
+
+
+def mine(tenant: str | None) -> dict[str, str]:
+    config = {name: value for name, value in CONFIG.items() if name != "tenant"}
+    return config if tenant is None else {**config, "tenant": tenant}
+
+
+@pytest.mark.parametrize("tenant", ["acme", None])
+def test_the_client_sees_its_own_tenant_or_none(tenant: str | None) -> None:
+    for echoed, shown in [
+        (CONFIG, mine(tenant)),
+        ([CONFIG, CONFIG], [mine(tenant)] * 2),
+        ({"configs": [CONFIG], "nextPageToken": ""}, {"configs": [mine(tenant)], "nextPageToken": ""}),
+    ]:
+        assert restored(echoed, Binding.REST, tenant) == shown
+        answer = {"jsonrpc": "2.0", "id": 1, "result": echoed}
+        assert restored(answer, Binding.JSONRPC, tenant) == {**answer, "result": shown}
+
+
+@pytest.mark.parametrize("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])
+def test_the_answers_of_the_vectors_are_restored(name: str) -> None:
+    responses = vector(name)["response"]
+    for dialect, binding in (("v1.0-jsonrpc", Binding.JSONRPC), ("v1.0-rest", Binding.REST)):
+        body = json.dumps(responses[dialect]["http"]["body"])
+        assert '"tenant": "acme"' in body
+        changed = restore_tenant(body.encode(), binding, "shown")
+        assert json.loads(changed) == json.loads(body.replace('"tenant": "acme"', '"tenant": "shown"'))
+
+
+def test_a_tenant_that_was_not_echoed_is_not_made_up() -> None:
+    assert restored({"id": "c"}, Binding.REST, "acme") == {"id": "c"}
+    assert restored({"configs": [{"id": "c"}, None, 1]}, Binding.REST, "acme") == {"configs": [{"id": "c"}, None, 1]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}", b'{"configs":{"tenant":1}}', b'{"result":null}', b'{"result":[]}', b'{"result":"tenant"}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"x"}}', b'{"result":[null, 1,"tenant"]}',
+        b'{"result":{"configs":null}}', b'{ "result": {"configs":[ ] } }', b'{"id":1, "result": {"id": "c"}}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_an_answer_of_another_shape_is_given_back_as_it_came(body: bytes, binding: Binding) -> None:
+    assert restore_tenant(body, binding, "acme") == body
+
+
+@pytest.mark.parametrize(
+    "result",
+    [b'{"tenant":"a","tenant":"b"}', b'{"tenant":"a","Tenant":"b"}', b'[{"tenant":"a","\\u0074enant":"b"}]',
+     b'{"configs":[{"tenant":"a","tenant":"b"}]}', b"[" * 300 + b"]" * 300],
+)  # fmt: skip
+def test_an_answer_that_could_be_read_in_two_ways_is_refused(result: bytes) -> None:
+    with pytest.raises(BadRequest):
+        restore_tenant(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}", Binding.JSONRPC, "acme")
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='[]{}",: ', max_size=12).map(str.encode), st.sampled_from(BINDINGS))
+def test_no_answer_does_more_than_be_refused(body: bytes, binding: Binding) -> None:
+    with contextlib.suppress(BadRequest):
+        assert isinstance(restore_tenant(body, binding, "acme"), bytes)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "tenant", "configs", "result"]), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "tenant", "configs", "result"]), json_values), st.sampled_from(BINDINGS))
+def test_nothing_but_tenants_changes(tree: object, binding: Binding) -> None:
+    assert _without(restored(tree, binding, "acme")) == _without(tree)
+
+
+def _without(tree: object) -> object:
+    if isinstance(tree, dict):
+        return {name: _without(value) for name, value in tree.items() if name != "tenant"}
+    return [_without(value) for value in tree] if isinstance(tree, list) else tree

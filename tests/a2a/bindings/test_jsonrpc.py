@@ -1,0 +1,369 @@
+"""The JSON-RPC envelope."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.fault import BadParams, BadRequest, Fault, details
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.path import PathCall
+from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+
+[CASES] = (cases for name, cases in vector("errors").items() if name.startswith("jsonrpc_envelope"))
+
+
+def read(body: bytes, *, path: PathCall | None = None, query: bytes = b"", hint: Version | None = None) -> Call:
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), path or PathCall(), query, hint)
+
+
+def request(method: str, params: object = None, identity: object = 1) -> bytes:
+    tree: dict[str, object] = {"jsonrpc": "2.0", "id": identity, "method": method}
+    return json.dumps(tree if params is None else {**tree, "params": params}).encode()
+
+
+def changed(body: bytes, tenant: str | None) -> bytes:
+    return jsonrpc.with_tenant(read(body).operation, body, tenant)
+
+
+# ---- Every dialect ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", samples("jsonrpc"))
+def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
+    call = read(sample.body, hint=None if sample.header is None else parse_version(sample.header))
+    shared = call.method in jsonrpc.SHARED_WITH_0_1
+    assert call.operation == Operation(sample.operation)
+    assert call.dialect.binding is Binding.JSONRPC
+    assert call.dialect.version is (Version.V0_3 if shared else sample.version)
+    assert call.tenant == (TENANT if sample.version is Version.V1_0 else None)
+    assert call.id == b'"req-1"'
+    assert call.method == sample.tree["method"]
+    assert call.body == sample.body
+    in_message = call.operation.sends and sample.version is not Version.V0_1
+    named = sample.tree.get("params", {}).get("message", {}) if in_message else {"taskId": TASK}
+    no_task = call.operation in (Operation.LIST_TASKS, Operation.GET_EXTENDED_CARD)
+    assert call.task_id == (None if no_task else named.get("taskId"))
+    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
+    assert call.context_id == (CONTEXT if has_context else None)
+
+
+def test_every_operation_has_a_name_in_1_0_and_every_name_an_operation() -> None:
+    assert {jsonrpc.METHODS[operation.value] for operation in CALLABLE} == {
+        (operation, Version.V1_0) for operation in CALLABLE
+    }
+    # Grammars are disjoint (protocol §1.3): a slash is of 0.3 or earlier.
+    assert all(("/" in name) == (version is not Version.V1_0) for name, (_, version) in jsonrpc.METHODS.items())
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "tasks/subscribe", "tasks/list", "tasks/pushNotification/set", "tasks/pushNotification/get",
+        "agent/authenticatedExtendedCard", "ListTaskPushNotificationConfig",
+    ],
+)  # fmt: skip
+def test_aliases_seen_in_the_wild_are_read(alias: str) -> None:
+    assert read(request(alias, {"id": "t", "taskId": "t"})).method == alias
+
+
+@pytest.mark.parametrize(
+    ("method", "role", "hint", "version"),
+    [
+        ("message/send", "ROLE_USER", "1.0", "1.0"),
+        ("message/send", "user", "1.0", "0.3"),
+        ("message/send", None, "1.0", "0.3"),
+        ("message/send", "ROLE_USER", None, "0.3"),
+        ("SendMessage", "user", "0.3", "0.3"),
+        ("SendMessage", "ROLE_USER", "0.3", "1.0"),
+        ("SendMessage", "ROLE_USER", None, "1.0"),
+    ],
+)
+def test_objects_decide_where_the_methods_name_and_the_header_contradict(
+    method: str, role: str | None, hint: str | None, version: str
+) -> None:
+    message = {"messageId": "m"} if role is None else {"messageId": "m", "role": role}
+    call = read(request(method, {"message": message}), hint=None if hint is None else Version(hint))
+    assert call.dialect.version == Version(version)
+
+
+# ---- The envelope ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["case"]) for case in CASES])
+def test_envelopes_are_refused_as_the_sdk_refuses_them(case: dict[str, Any]) -> None:
+    body, expected = case["body_raw"].encode(), case["expect"]
+    with pytest.raises(Fault) as caught:
+        read(body)
+    identity = b"null" if expected["id"] is None else jsonrpc.open_envelope(body).id
+    rendered = json.loads(jsonrpc.render(caught.value, id=identity, version=Version.V1_0, details=[]))
+    assert rendered["error"]["code"] == expected["error"]["code"]
+    assert json.dumps(rendered["id"]) == json.dumps(expected["id"])
+    assert caught.value.rpc_status == 200
+
+
+IDS = [
+    b"0", b"-0", b'""', b"null", b"1", b"-7", b"9007199254740993", b"9" * 512, b'"a"', b'"\\u0061\\n"', b'"\xc3\xa4"',
+    b'"' + b"x" * 510 + b'"', b'"\\u0000"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("identity", IDS)
+def test_an_id_is_kept_and_answered_byte_for_byte(identity: bytes) -> None:
+    body = b'{ "jsonrpc":"2.0", "id": ' + identity + b' ,"method":"GetTask","params":{"id":"t"}}'
+    assert read(body).id == identity
+    answer = jsonrpc.render(BadRequest("no"), id=identity, version=Version.V1_0, details=[])
+    assert answer.startswith(b'{"jsonrpc":"2.0","id":' + identity + b',"error":{"code":-32600,')
+    assert json.loads(answer)["id"] == json.loads(identity)
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [b"1.0", b"1e3", b"1E3", b"-1.5", b"true", b"false", b"{}", b"[]", b"[1]", b'{"a":1}', b"9" * 513,
+     b'"' + b"x" * 511 + b'"', b"1" * 1_000_000],
+)  # fmt: skip
+def test_an_id_is_a_string_an_integer_or_null_of_bounded_length(identity: bytes) -> None:
+    with pytest.raises(BadRequest, match="id must be"):
+        read(b'{"jsonrpc":"2.0","id":' + identity + b',"method":"GetTask","params":{"id":"t"}}')
+
+
+def test_a_notification_never_runs_unseen() -> None:
+    with pytest.raises(BadRequest, match="no id"):
+        read(b'{"jsonrpc":"2.0","method":"SendMessage","params":{"message":{}}}')
+
+
+@pytest.mark.parametrize("marker", [b'"1.0"', b"2.0", b"2", b"null", b'"2.00"', b'"\\u0032.0"', b'["2.0"]'])
+def test_the_marker_is_one_string(marker: bytes) -> None:
+    with pytest.raises(BadRequest, match="jsonrpc"):
+        read(b'{"jsonrpc":' + marker + b',"id":1,"method":"GetTask","params":{"id":"t"}}')
+
+
+@pytest.mark.parametrize("method", [b"1", b"null", b"[]", b'["GetTask"]', b"{}"])
+def test_a_method_is_a_string(method: bytes) -> None:
+    with pytest.raises(BadRequest, match="method must be a string"):
+        read(b'{"jsonrpc":"2.0","id":1,"method":' + method + b',"params":{"id":"t"}}')
+
+
+@pytest.mark.parametrize(
+    "method", ["", "getTask", "GetTask ", "GetTask\0", "GETTASK", "tasks/GET", "GetAgentCard", "rpc.x"]
+)
+def test_a_method_is_known_exactly(method: str) -> None:
+    with pytest.raises(faults.MethodNotFound):
+        read(request(method, {"id": "t"}))
+
+
+def test_a_method_may_be_written_with_escapes() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"\\u0047etTask","params":{"id":"t"}}'
+    assert read(body).operation is Operation.GET_TASK
+
+
+@pytest.mark.parametrize("params", ["null", "[]", '["t"]', "1", '"t"', "true"])
+def test_parameters_are_an_object(params: str) -> None:
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{params}}}'.encode()
+    with pytest.raises(BadParams):
+        read(body)
+
+
+@pytest.mark.parametrize("params", ["", ',"params":null', ',"params":{}'])
+def test_only_the_extended_card_needs_none(params: str) -> None:
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"{params}}}'.encode()
+    assert read(body).tenant is None
+    assert json.loads(changed(body, "acme"))["params"] == {"tenant": "acme"}
+    assert json.loads(changed(body, None)).get("params") in (None, {})
+    with pytest.raises(BadParams):
+        read(body.replace(b"GetExtendedAgentCard", b"ListTasks").replace(b":{}", b":null"))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"id": 1}, {"id": ["t"]}, {"id": {}}, {"id": True}, {"id": "t", "tenant": 1}, {"id": "t", "tenant": ["acme"]},
+        {"id": "t", "tenant": {"a": 1}}, {"id": "t", "tenant": True},
+    ],
+)  # fmt: skip
+def test_ids_and_tenants_are_strings(params: object) -> None:
+    with pytest.raises(BadParams):
+        read(request("GetTask", params))
+
+
+def test_a_message_that_is_null_is_unset() -> None:
+    call = read(request("SendMessage", {"message": None, "configuration": None}))
+    assert (call.task_id, call.context_id, call.tenant) == (None, None, None)
+
+
+def test_ids_are_read_in_both_spellings_and_must_agree() -> None:
+    assert read(request("SendMessage", {"message": {"task_id": "t", "context_id": "c"}})).task_id == "t"
+    assert read(request("CreateTaskPushNotificationConfig", {"task_id": "t"})).task_id == "t"
+    assert read(request("ListTasks", {"context_id": "c"})).context_id == "c"
+    for method, params in [
+        ("SendMessage", {"message": {"task_id": "t", "taskId": "u"}}),
+        ("DeleteTaskPushNotificationConfig", {"taskId": "t", "task_id": "u", "id": "c"}),
+        ("ListTasks", {"contextId": "c", "context_id": "d"}),
+    ]:
+        with pytest.raises(BadParams):
+            read(request(method, params))
+
+
+# ---- The tenant ------------------------------------------------------------------------------------------------------
+
+places = st.sampled_from([None, "", "acme", "globex"])
+
+
+@given(path=st.sampled_from([None, "acme", "globex"]), inner=places, push=places, queried=places)
+def test_all_places_of_the_tenant_agree_or_nothing_is_read(
+    *, path: str | None, inner: str | None, push: str | None, queried: str | None
+) -> None:
+    params: dict[str, Any] = {"message": {}, "configuration": {"taskPushNotificationConfig": {"url": "u"}}}
+    if inner is not None:
+        params["tenant"] = inner
+    if push is not None:
+        params["configuration"]["taskPushNotificationConfig"]["tenant"] = push
+    query = b"x=1" if queried is None else f"tenant={queried}&x=1".encode()
+    body = request("SendMessage", params)
+    named = {place for place in (path, inner, push, queried) if place}
+    try:
+        call = read(body, path=PathCall(tenant=path), query=query)
+    except BadParams:
+        assert len(named) > 1
+        return
+    assert {call.tenant} - {None} == named
+    assert call.query == b"x=1"
+    assert call.in_body == (inner is not None or push is not None)
+    # The frame may stay as it is only if every reader finds the tenant in it, and no other.
+    assert call.told == ((inner or None) == call.tenant and push in (None, call.tenant) and inner != "")
+    for wanted in (None, "acme", "initech"):
+        written = json.loads(changed(body, wanted))["params"]
+        assert written.get("tenant") == wanted
+        nested = written["configuration"]["taskPushNotificationConfig"]
+        assert nested.get("tenant") == (None if push is None else wanted)
+
+
+def test_a_new_tenant_leaves_every_other_byte_alone() -> None:
+    body = (
+        b'{"jsonrpc":"2.0","id": -0,"method":"GetTask","params": {"tenant":"a","n": [1e5, 1.0 ],"t":"\\u0041"},"z":{ }}'
+    )
+    assert changed(body, "b") == (
+        b'{"jsonrpc":"2.0","id":-0,"method":"GetTask","params":{"tenant":"b","n":[1e5, 1.0 ],"t":"\\u0041"},"z":{ }}'
+    )
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_a_tenant_of_any_text_is_written_as_one_string(tenant: str) -> None:
+    written = json.loads(changed(request("GetTask", {"id": "t"}), tenant))
+    assert written["params"] == {"tenant": tenant, "id": "t"}
+
+
+# ---- Whatever is accepted, everybody reads alike (safety §6.4) -------------------------------------------------------
+
+space = st.sampled_from(["", "", "", " ", "\n", "\t ", "\u00a0"])
+atom = st.sampled_from(
+    ['"2.0"', '"2.0"', '"GetTask"', '"SendMessage"', '"acme"', '"globex"', '"\\u0061cme"', '""', "null", "0", "-0", "1",
+     "1.0", "1e400", "true", '"a\\"b"', '"\\ud83d\\ude00"', '"\\ud800"', '"}"', '",\\"id\\":2"', "[]", "[[],{}]", "NaN"]
+)  # fmt: skip
+name = st.sampled_from(
+    ['"jsonrpc"', '"id"', '"method"', '"params"', '"tenant"', '"message"', '"configuration"', '"taskId"', '"a"',
+     '"task_id"', '"\\u0069d"', '"\\u0074enant"', '"m\\u0065thod"', '"Id"', '"Tenant"', '"METHOD"',
+     '"param\u017f"', '"tas\u212aId"',
+     '"taskPushNotificationConfig"', '"\\u0000"']
+)  # fmt: skip
+
+
+def objects(value: st.SearchStrategy[str], first: str = "") -> st.SearchStrategy[str]:
+    pair = st.tuples(space, name, space, space, value, space).map(lambda part: "{}{}{}:{}{}{}".format(*part))
+    pairs = st.lists(pair, max_size=4).map(lambda found: ",".join(([first] if first else []) + found))
+    return pairs.map(lambda inside: "{" + inside + "}")
+
+
+inner = objects(atom | objects(atom))
+params = objects(atom | inner, '"tenant":"acme"') | objects(atom | inner)
+whole = st.tuples(params, st.sampled_from(["GetTask", "SendMessage", "GetExtendedAgentCard"])).flatmap(
+    lambda made: objects(
+        atom | st.just(made[0]),
+        f'"jsonrpc":"2.0" ,"id":{{}},"method":"{made[1]}","params":{made[0]}'.replace("{}", "7", 1),
+    )
+)
+texts = st.tuples(
+    st.sampled_from(["", "", "", " ", "\ufeff"]), whole, st.sampled_from(["", "", "", "\n", " x", "{}"])
+).map("".join)
+
+
+def first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(reversed(pairs))
+
+
+def as_go_reads(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key.casefold(): value for key, value in pairs}
+
+
+def nothing(tree: Any, *names: str) -> Any:
+    for key in names:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree or None
+
+
+@given(texts)
+def test_every_parser_reads_the_same_tenant_method_and_id(text: str) -> None:
+    body = text.encode("utf-8", "surrogatepass")
+    try:
+        call = read(body)
+    except BadRequest:
+        return
+    for frame, tenant in (
+        (body, call.tenant),
+        (changed(body, "x"), "x"),
+        (changed(body, None), None),
+    ):
+        for tree in (
+            json.loads(frame),
+            json.loads(frame, object_pairs_hook=first_wins),
+            json.loads(frame, object_pairs_hook=as_go_reads),
+            msgspec.json.decode(frame) if b"1e400" not in frame else json.loads(frame),
+        ):
+            assert nothing(tree, "params", "tenant") == tenant
+            assert tree["method"] == call.method
+            assert json.dumps(tree["id"]) == json.dumps(json.loads(call.id))
+            task = ("params", "message") if call.operation.sends else ("params",)
+            twin = "taskid" if "taskid" in (nothing(tree, *task) or {}) else "taskId"
+            names = (twin, "task_id") if call.operation.sends else ("id",)
+            if call.operation is not Operation.GET_EXTENDED_CARD:
+                assert {nothing(tree, *task, key) for key in names} - {None} == {call.task_id} - {None}
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        read(body)
+
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_is_an_error_object_with_its_details() -> None:
+    fault = faults.TaskNotFound("Task not found")
+    told = details(fault, "r1")
+    assert json.loads(jsonrpc.render(fault, id=b'"a"', version=Version.V1_0, details=told)) == {
+        "jsonrpc": "2.0",
+        "id": "a",
+        "error": {"code": -32001, "message": "Task not found", "data": told},
+    }
+
+
+def test_codes_that_came_with_1_0_are_internal_errors_before() -> None:
+    fault = faults.VersionUnsupported("no")
+    codes = {
+        version: json.loads(jsonrpc.render(fault, id=b"1", version=version, details=[]))["error"]["code"]
+        for version in Version
+    }
+    assert codes == {Version.V0_1: -32603, Version.V0_3: -32603, Version.V1_0: -32009}
+
+
+def test_whatever_breaks_a_stream_is_an_internal_error_to_its_reader() -> None:
+    answer = jsonrpc.render(faults.Draining("going"), id=b"1", version=Version.V1_0, details=[], midway=True)
+    assert json.loads(answer)["error"]["code"] == -32603

@@ -1,0 +1,195 @@
+"""HTTP+JSON calls: path, query and body together."""
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import rest
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, BadRequest, details
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall, read_rest, segments
+from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+
+SEND = PathCall(Operation.SEND_MESSAGE)
+
+
+def read(path: PathCall, body: object = None, *, query: bytes = b"", version: Version = Version.V1_0) -> Call:
+    return rest.read_call(path, b"" if body is None else json.dumps(body).encode(), query, version)
+
+
+@pytest.mark.parametrize("sample", samples("rest"))
+def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
+    scoped = sample.version is Version.V1_0
+    path = read_rest(sample.method, segments(sample.path)[0 if scoped else 2 :], tenanted=scoped)
+    assert path is not None
+    call = rest.read_call(path, sample.body, sample.query, sample.version)
+    assert call.operation == Operation(sample.operation)
+    assert call.dialect == Dialect(Binding.REST, sample.version)
+    assert call.tenant == (TENANT if scoped else None)
+    assert call.id == b"null"
+    assert call.task_id == (TASK if b"/tasks/" in sample.path else None)
+    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
+    assert call.context_id == (CONTEXT if has_context else None)
+    assert call.query == sample.query
+    assert call.body == sample.body
+    assert call.in_body == ("tenant" in (sample.tree or {}))
+    assert call.told
+
+
+def test_a_path_without_an_operation_is_no_call() -> None:
+    with pytest.raises(BadRequest):
+        read(PathCall(), {})
+
+
+@pytest.mark.parametrize(
+    "operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG]
+)
+def test_what_must_have_a_body_has_one(operation: Operation) -> None:
+    with pytest.raises(BadRequest, match="no body"):
+        read(PathCall(operation, task_id="t"))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [Operation.GET_TASK, Operation.SUBSCRIBE_TO_TASK, Operation.LIST_TASKS, Operation.DELETE_PUSH_CONFIG],
+)
+def test_a_body_that_nobody_reads_goes_nowhere(operation: Operation) -> None:
+    call = rest.read_call(PathCall(operation, task_id="t"), b'{"tenant":"globex"} or nonsense', b"", Version.V1_0)
+    assert (call.body, call.in_body, call.tenant) == (b"", False, None)
+
+
+def test_a_cancel_may_have_a_body_or_none() -> None:
+    path = PathCall(Operation.CANCEL_TASK, task_id="t")
+    assert read(path).body == b""
+    assert read(path, {"id": "t", "metadata": {}}).task_id == "t"
+    with pytest.raises(BadParams, match="id"):
+        read(path, {"id": "u"})
+
+
+def test_the_task_of_a_push_configuration_is_that_of_the_path() -> None:
+    path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
+    assert read(path, {"url": "https://x", "taskId": "t", "id": "c"}).task_id == "t"
+    for other in ({"taskId": "u"}, {"task_id": "u"}):
+        with pytest.raises(BadParams, match="taskId"):
+            read(path, other)
+
+
+@pytest.mark.parametrize("shape", ["message", "request"])
+def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
+    call = read(SEND, {shape: {"task_id": "t", "contextId": "c"}}, version=Version.V0_3)
+    assert (call.task_id, call.context_id) == ("t", "c")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": None, "request": {"taskId": "other"}},
+        {"message": {"taskId": "t"}, "request": {"taskId": "t"}},
+        {"message": {"taskId": "t", "task_id": "u"}},
+        {"message": []},
+        {"message": {"taskId": 1}},
+        {"configuration": 1},
+        {"tenant": 1},
+    ],
+)
+def test_messages_that_could_be_read_in_two_ways_are_refused(body: object) -> None:
+    with pytest.raises(BadParams):
+        read(SEND, body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}{}", b"\xef\xbb\xbf{}", b'{"message":{},"message":{}}', b"x", b'{"Tenant":""}']
+)
+def test_bodies_are_one_strict_object(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        rest.read_call(SEND, body, b"", Version.V1_0)
+
+
+def test_the_context_of_a_list_is_read_from_its_query() -> None:
+    path = PathCall(Operation.LIST_TASKS)
+    assert read(path, query=b"contextId=c%2B1&pageSize=1").context_id == "c+1"
+    assert read(path, query=b"contextId=").context_id is None
+    with pytest.raises(BadParams, match="contextId"):
+        read(path, query=b"contextId=c&context_id=d")
+
+
+# ---- The tenant ------------------------------------------------------------------------------------------------------
+
+places = st.sampled_from([None, "", "acme", "globex"])
+
+
+@given(path=st.sampled_from([None, "acme", "globex"]), inner=places, push=places, queried=places)
+def test_all_places_of_the_tenant_agree_or_nothing_is_read(
+    *, path: str | None, inner: str | None, push: str | None, queried: str | None
+) -> None:
+    body: dict[str, Any] = {"message": {}, "configuration": {"taskPushNotificationConfig": {"url": "u"}}}
+    if inner is not None:
+        body["tenant"] = inner
+    if push is not None:
+        body["configuration"]["taskPushNotificationConfig"]["tenant"] = push
+    query = b"" if queried is None else f"x=1&tenant={queried}".encode()
+    named = {place for place in (path, inner, push, queried) if place}
+    try:
+        call = read(PathCall(Operation.SEND_MESSAGE, path), body, query=query)
+    except BadParams:
+        assert len(named) > 1
+        return
+    assert {call.tenant} - {None} == named
+    assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
+    assert call.told == ({inner, push} <= {None, call.tenant})
+    for wanted in (None, "initech"):
+        written = json.loads(rest.with_tenant(call.operation, call.body, wanted))
+        assert written.get("tenant") == wanted
+        nested = written["configuration"]["taskPushNotificationConfig"]
+        assert nested.get("tenant") == (None if push is None else wanted)
+
+
+def test_another_tenant_leaves_every_other_byte_alone() -> None:
+    body = b'{"message": {"n": 1e5} , "tenant":"a","x":"\\u0041"}'
+    assert rest.with_tenant(SEND.operation or Operation.SEND_MESSAGE, body, "b") == (
+        b'{"tenant":"b","message":{"n": 1e5},"x":"\\u0041"}'
+    )
+
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
+
+ERRORS = {error["reason"]: error for error in vector("errors")["a2a"]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [faults.TaskNotFound, faults.VersionUnsupported, faults.MethodNotAllowed, faults.BadParams, faults.BadRequest],
+)
+def test_errors_of_the_protocol_look_as_the_sdk_writes_them(kind: type[faults.Fault]) -> None:
+    assert kind.a2a_reason is not None
+    expected = ERRORS[kind.a2a_reason]["v1.0-rest"]["http"]["body"]["error"]
+    fault = kind(expected["message"])
+    [error] = json.loads(rest.render(fault, version=Version.V1_0, details=details(fault, "r1"))).values()
+    [first, *_] = error.pop("details")
+    [specified, *_] = expected["details"]
+    assert error == {name: value for name, value in expected.items() if name != "details"}
+    assert {**first, "metadata": {}} == {**specified, "metadata": {}}
+
+
+def test_an_error_of_0_3_is_found_by_whatever_its_clients_look_for() -> None:
+    error = json.loads(rest.render(faults.TaskNotFound("Task not found"), version=Version.V0_3, details=[]))
+    seen = ERRORS["TASK_NOT_FOUND"]["v0.3-rest"]
+    assert seen["http"]["body"].items() <= error.items()
+    for shape in seen["also_seen"][:2]:
+        assert shape.items() <= error.items()
+    assert error["error"] == {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(faults.AuthMissing, "UnauthorizedError"), (faults.UpstreamTimeout, "GatewayTimeoutError")],
+)
+def test_the_gateways_own_faults_have_a_type_in_0_3_too(kind: type[faults.Fault], name: str) -> None:
+    assert json.loads(rest.render(kind("no"), version=Version.V0_3, details=[]))["type"] == name

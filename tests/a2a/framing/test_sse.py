@@ -1,0 +1,177 @@
+"""Server-sent events: bytes in, events out."""
+
+import itertools
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder, encode
+from tests.a2a.sample import vector
+
+CAP = 4096
+Read = tuple[str, bytes]
+
+
+def cut(stream: bytes, cuts: list[int]) -> list[bytes]:
+    borders = sorted({0, len(stream), *(place % (len(stream) + 1) for place in cuts)})
+    return [stream[start:end] for start, end in itertools.pairwise(borders)]
+
+
+def feed(chunks: list[bytes], cap: int = CAP) -> tuple[list[Event], bytes]:
+    decoder = SseDecoder(cap)
+    return [event for chunk in chunks for event in decoder.feed(chunk)], decoder.rest
+
+
+def reads(events: list[Event]) -> list[Read]:
+    return [read for event in events if (read := event.read()) is not None]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["case"]) for case in vector("sse")["cases"]])
+def test_streams_are_read_as_the_standard_reads_them(case: dict[str, object]) -> None:
+    raw = str(case["raw"]).encode()
+    expected = [(name, data.encode()) for name, data in case["events_whatwg"]]  # type: ignore[attr-defined] # JSON
+    for chunks in ([raw], [raw[at : at + 1] for at in range(len(raw))]):
+        events, rest = feed(chunks)
+        assert reads(events) == expected
+        assert b"".join(event.raw for event in events) + rest == raw
+
+
+# ---- Chunk borders and line ends do not matter (safety §6.5) ---------------------------------------------------------
+
+line_ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
+fields = st.sampled_from(
+    [b"data: x", b"data:x", b"data", b"data:  y", b"event: error", b"event:", b"id: 7", b": ping", b"z:"]
+)
+blocks = st.tuples(st.lists(fields, max_size=4), line_ends)
+cuts = st.lists(st.integers(0, 500), max_size=12)
+
+
+def written(block: tuple[list[bytes], bytes]) -> bytes:
+    lines, end = block
+    return b"".join(line + end for line in lines) + end
+
+
+def as_the_standard_reads(stream: bytes) -> list[Read]:
+    """WHATWG HTML §9.2.6, line by line."""
+    found: list[Read] = []
+    name = "message"
+    data: list[bytes] = []
+    lines = re.split(rb"\r\n|\n|\r", stream.removeprefix(b"\xef\xbb\xbf"))
+    for line in lines[:-1]:
+        if not line:
+            if data:
+                found.append((name, b"\n".join(data)))
+            name, data = "message", []
+            continue
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value.decode("utf-8", "replace") or "message"
+    return found
+
+
+@given(st.lists(blocks, max_size=6), cuts)
+def test_chunk_borders_do_not_matter(found: list[tuple[list[bytes], bytes]], places: list[int]) -> None:
+    stream = b"".join(map(written, found))
+    events, rest = feed(cut(stream, places))
+    assert reads(events) == as_the_standard_reads(stream)
+    # A relay passes on what the agent wrote, to the byte.
+    assert b"".join(event.raw for event in events) + rest == stream
+
+
+soup = st.lists(
+    st.sampled_from([b"\r", b"\n", b"\r\n", b"data", b":", b" ", b"x", b"event", b"\xff", b"\0", b"\xc3\xa4"]),
+    max_size=30,
+).map(b"".join)
+
+
+@given(soup, cuts)
+def test_any_bytes_are_read_as_the_standard_reads_them(stream: bytes, places: list[int]) -> None:
+    events, rest = feed(cut(stream, places))
+    assert reads(events) == as_the_standard_reads(stream)
+    assert b"".join(event.raw for event in events) + rest == stream
+
+
+@given(st.lists(blocks, min_size=1, max_size=4), st.integers(0, 3))
+def test_line_ends_do_not_matter(found: list[tuple[list[bytes], bytes]], shift: int) -> None:
+    ends = [b"\n", b"\r\n", b"\r"]
+    other = [(lines, ends[(ends.index(end) + shift) % 3]) for lines, end in found]
+    [one, two] = [reads(feed([b"".join(map(written, these))])[0]) for these in (found, other)]
+    assert one == two
+
+
+def test_an_event_is_there_with_the_byte_that_ends_it() -> None:
+    decoder = SseDecoder(CAP)
+    assert reads(decoder.feed(b"data: 1\r\n\r")) == [("message", b"1")]
+    assert [event.raw for event in decoder.feed(b"\ndata: 2\n\n")] == [b"\n", b"data: 2\n\n"]
+
+
+def test_an_event_that_nobody_ended_is_left_over() -> None:
+    events, rest = feed([b"data: 1\n\ndata: ", b"2\n"])
+    assert (reads(events), rest) == ([("message", b"1")], b"data: 2\n")
+
+
+# ---- Bounds ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event", [b"data: " + b"x" * CAP, b"data: x\n" * CAP, b": comment " + b"x" * CAP, b"\0" * CAP + b"x"]
+)
+@pytest.mark.parametrize("end", [b"\n\n", b""])
+@pytest.mark.parametrize("size", [1, 1000, 10**6])
+def test_an_event_over_the_cap_is_refused_and_never_shortened(event: bytes, end: bytes, size: int) -> None:
+    stream = b"data: ok\n\n" + event + end
+    decoder, seen = SseDecoder(CAP), []
+    with pytest.raises(UpstreamProtocol, match="too long"):
+        seen = [found for at in range(0, len(stream), size) for found in decoder.feed(stream[at : at + size])]
+    assert seen == []
+
+
+def test_an_event_of_the_cap_passes() -> None:
+    event = b"data: " + b"x" * (CAP - 8) + b"\n\n"
+    assert len(event) == CAP
+    for chunks in ([event], [event[:100], event[100:]], [event * 3]):
+        assert feed(chunks)[0][0].raw == event
+
+
+@given(st.lists(soup | st.binary(max_size=80), max_size=20))
+def test_what_is_kept_is_bounded(chunks: list[bytes]) -> None:
+    decoder = SseDecoder(64)
+    for chunk in chunks:
+        try:
+            decoder.feed(chunk)
+        except UpstreamProtocol:
+            return
+        assert len(decoder.rest) <= 64
+
+
+def test_reading_byte_by_byte_takes_time_in_proportion() -> None:
+    def seconds(size: int) -> float:
+        decoder, start = SseDecoder(10**7), time.perf_counter()
+        for _ in range(size):
+            decoder.feed(b"\r\nx")
+        return time.perf_counter() - start
+
+    seconds(1000)
+    # Quadratic reading would take a hundred times as long; twenty leaves room for a busy machine.
+    assert seconds(40_000) < 20 * max(seconds(4_000), 0.002)
+
+
+# ---- Writing ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=50).filter(lambda data: not set(data) & set(b"\r\n")), st.sampled_from([None, "error"]))
+def test_what_is_written_is_read(data: bytes, name: str | None) -> None:
+    events, rest = feed([encode(data, name)])
+    assert (reads(events), rest) == ([(name or "message", data)], b"")
+
+
+def test_a_heartbeat_says_nothing() -> None:
+    events, rest = feed([HEARTBEAT])
+    assert (reads(events), rest) == ([], b"")

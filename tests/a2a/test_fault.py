@@ -1,0 +1,113 @@
+"""The faults: what each says on every wire, and what it never says."""
+
+from typing import Any
+
+import pytest
+
+from gateway.a2a import fault as faults
+from gateway.a2a.fault import A2A_DOMAIN, GATEWAY_DOMAIN, OUTCOMES, REASONS, Fault, details
+from tests.a2a.sample import vector
+
+
+def classes(root: type[Fault] = Fault) -> list[type[Fault]]:
+    return [root, *(found for child in root.__subclasses__() for found in classes(child))]
+
+
+def made(kind: type[Fault]) -> Fault:
+    return faults.WrongHttpMethod("no", allowed=("GET",)) if kind is faults.WrongHttpMethod else kind("no")
+
+
+@pytest.mark.parametrize("kind", classes())
+def test_reasons_and_outcomes_come_from_the_closed_lists(kind: type[Fault]) -> None:
+    assert kind.reason in REASONS
+    assert kind.outcome in OUTCOMES
+    assert kind.shown is None or kind.shown in REASONS
+
+
+OURS = {kind.a2a_reason: kind for kind in classes() if kind.a2a_reason is not None}
+SPECIFIED = {error["reason"]: error for error in vector("errors")["a2a"]}
+
+
+@pytest.mark.parametrize("reason", sorted(OURS.keys() - {"PARSE_ERROR"}))
+def test_errors_of_the_protocol_have_its_codes_and_statuses(reason: str) -> None:
+    ours, specified = OURS[reason], SPECIFIED[reason]
+    rest = specified["v1.0-rest"]["http"]
+    assert ours.rpc_code == specified["jsonrpc_code"]
+    assert ours.grpc_status == rest["body"]["error"]["status"] == specified["v1.0-grpc"]["grpc"]["status"]
+    # An agent that answers nonsense is a bad gateway's 502 here (design §12), as in the text of 1.0.0.
+    assert ours.http_status == (502 if ours is faults.UpstreamProtocol else rest["status"])
+
+
+def test_the_parse_error_is_that_of_json_rpc() -> None:
+    assert (faults.ParseFailed.rpc_code, faults.ParseFailed.http_status) == (-32700, 400)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire"),
+    [
+        (faults.NoEndpoint, (404, -31404, 404, "NOT_FOUND")),
+        (faults.NoRoute, (200, -32602, 404, "NOT_FOUND")),
+        (faults.TenantDenied, (200, -32602, 404, "NOT_FOUND")),
+        (faults.HiddenConflict, (200, -32602, 404, "NOT_FOUND")),
+        (faults.RouteConflict, (403, -31403, 403, "PERMISSION_DENIED")),
+        (faults.NotAdmitted, (403, -31403, 403, "PERMISSION_DENIED")),
+        (faults.AuthMissing, (401, -31401, 401, "UNAUTHENTICATED")),
+        (faults.AuthInvalid, (401, -31401, 401, "UNAUTHENTICATED")),
+        (faults.AuthExpired, (401, -31401, 401, "UNAUTHENTICATED")),
+        (faults.BodyTooLarge, (413, -31413, 413, "RESOURCE_EXHAUSTED")),
+        (faults.Draining, (503, -31503, 503, "UNAVAILABLE")),
+        (faults.Overloaded, (503, -31503, 503, "UNAVAILABLE")),
+        (faults.NoHealthyBackend, (503, -31503, 503, "UNAVAILABLE")),
+        (faults.AuthUnavailable, (503, -31503, 503, "UNAVAILABLE")),
+        (faults.UpstreamConnect, (200, -32603, 502, "UNAVAILABLE")),
+        (faults.UpstreamReset, (200, -32603, 502, "UNAVAILABLE")),
+        (faults.UpstreamTimeout, (200, -32603, 504, "DEADLINE_EXCEEDED")),
+        (faults.UpstreamIdle, (200, -32603, 504, "DEADLINE_EXCEEDED")),
+        (faults.UpstreamProtocol, (200, -32006, 502, "INTERNAL")),
+        (faults.VersionUnsupported, (200, -32009, 400, "FAILED_PRECONDITION")),
+        (faults.MethodNotAllowed, (200, -32004, 400, "FAILED_PRECONDITION")),
+        (faults.DuplicateKey, (200, -32600, 400, "INVALID_ARGUMENT")),
+        (faults.Internal, (500, -32603, 500, "INTERNAL")),
+    ],
+)
+def test_the_gateways_own_answers_stand_in_one_table(kind: type[Fault], wire: tuple[int, int, int, str]) -> None:
+    assert (kind.rpc_status, kind.rpc_code, kind.http_status, kind.grpc_status) == wire
+
+
+@pytest.mark.parametrize(
+    ("hidden", "seen"),
+    [
+        (faults.TenantDenied, faults.NoRoute),
+        (faults.HiddenConflict, faults.NoRoute),
+        (faults.TenantDeniedEndpoint, faults.NoEndpoint),
+    ],
+)
+def test_what_a_caller_may_not_know_looks_like_what_does_not_exist(hidden: type[Fault], seen: type[Fault]) -> None:
+    def shown(kind: type[Fault]) -> tuple[Any, ...]:
+        entries = details(kind("nothing here"), "r1")
+        return entries, kind.rpc_code, kind.rpc_status, kind.http_status, kind.grpc_status
+
+    assert shown(hidden) == shown(seen)
+    assert hidden.reason != seen.reason
+
+
+@pytest.mark.parametrize("kind", classes())
+def test_details_name_the_request_and_the_protocols_own_reason_first(kind: type[Fault]) -> None:
+    entries = details(made(kind), "r1")
+    assert entries
+    assert all(entry["metadata"] == {"requestId": "r1"} for entry in entries)
+    domains = [entry["domain"] for entry in entries]
+    assert domains in ([A2A_DOMAIN], [GATEWAY_DOMAIN], [A2A_DOMAIN, GATEWAY_DOMAIN])
+    assert (A2A_DOMAIN in domains) == (kind.a2a_reason is not None)
+    assert all(str(entry["reason"]).isupper() for entry in entries)
+
+
+def test_a_task_that_is_not_there_is_told_in_the_protocols_words_alone() -> None:
+    [entry] = details(faults.TaskNotFound("Task not found"), "r1")
+    assert (entry["reason"], entry["domain"]) == ("TASK_NOT_FOUND", A2A_DOMAIN)
+
+
+def test_what_is_for_the_log_is_in_no_detail() -> None:
+    fault = faults.UpstreamConnect("the agent could not be reached", detail="10.1.2.3 refused", retry_after=2.0)
+    assert "10.1.2.3" not in f"{fault}{details(fault, 'r1')}"
+    assert (fault.detail, fault.retry_after) == ("10.1.2.3 refused", 2.0)

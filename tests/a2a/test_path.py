@@ -1,0 +1,221 @@
+"""Paths: one reading decides and is forwarded, and nobody behind us reads it otherwise."""
+
+import re
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import NAME, PathCall, decode_id, encode_id, read_rest, rest_path, segments
+from tests.a2a.sample import TASK, TENANT, Sample, samples
+
+
+@pytest.mark.parametrize(
+    ("raw", "parts"),
+    [
+        (b"/", ()),
+        (b"", ()),
+        (b"/acme/rpc", ("acme", "rpc")),
+        (b"/acme/rpc/", ("acme", "rpc")),
+        (b"/tasks/a:b:cancel", ("tasks", "a:b:cancel")),
+        (b"/tasks/%C3%A4%20", ("tasks", "%C3%A4%20")),
+        (b"/...", ("...",)),
+        (b"/~!$&'()*+,=:@-._", ("~!$&'()*+,=:@-._",)),
+    ],
+)
+def test_segments_are_what_stands_between_slashes(raw: bytes, parts: tuple[str, ...]) -> None:
+    assert segments(raw) == parts
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"/..", b"/a/../b", b"/./a", b"/a/.", b"/%2e%2e/a", b"/%2E/a", b"/a%2fb", b"/a%2Fb", b"/a%5cb", b"/a\\b",
+        b"//", b"//a", b"/a//b", b"/a//", b"/a;x=1", b"/a%00", b"/a%0d%0ax", b"/a%1f", b"/a%7f", b"/a%252fb", b"/a%25",
+        b"/a%", b"/a%2", b"/a%zz", b"/a b", b"/a\tb", b"/\xc3\xa4", b"/a\x00", b"/a\r\n", b"/a?b", b"/a#b", b'/a"b',
+        b"/a<b", b"/a|b", b"/a^b", b"/a`b", b"/{a}", b"/[a]", b"a", b"*", b"http://h/a", b"h:80", b"/a\n", b"/\n",
+    ],
+)  # fmt: skip
+def test_a_path_that_two_servers_could_read_in_two_ways_is_refused(raw: bytes) -> None:
+    with pytest.raises(BadRequest):
+        segments(raw)
+
+
+@pytest.mark.parametrize("name", ["acme", "a.b-c_d", "A", "0", "...", "x" * 64, "v2", "Tasks", "--"])
+def test_names_that_a_tenant_may_have(name: str) -> None:
+    assert NAME.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", ".", "..", "-", "v1", "tasks", "card", "skills", "extendedAgentCard", ".well-known", "message:send",
+        "x" * 65, "a/b", "a b", "ä", "a%20b", "a\n", "acme\n", "..\n", "a\0", "\uff41", "a\\u200db",
+    ],
+)  # fmt: skip
+def test_names_that_no_tenant_has(name: str) -> None:
+    assert NAME.fullmatch(name) is None
+
+
+# ---- What stands behind an endpoint --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", samples("rest"))
+def test_the_paths_of_every_dialect_are_read(sample: Sample) -> None:
+    scoped = sample.version is Version.V1_0
+    # 1.0 writes the tenant behind the endpoint's path; for 0.3 it is part of the endpoint.
+    rest = segments(sample.path) if scoped else segments(sample.path)[2:]
+    call = read_rest(sample.method, rest, tenanted=True)
+    assert call is not None
+    assert call.operation == Operation(sample.operation)
+    assert call.tenant == (TENANT if scoped else None)
+    assert call.prefixed is not scoped
+    assert call.task_id == (TASK if "tasks/" in sample.path.decode() else None)
+    assert call.config_id == ("cfg-1" if sample.path.endswith(b"cfg-1") else None)
+    assert call.allowed == ()
+    # What is forwarded is what came, for a client that writes it canonically.
+    behind = sample.path.removeprefix(b"/acme") if scoped else sample.path.removeprefix(b"/acme/rest")
+    assert rest_path(call, sample.version).encode() == behind
+
+
+def read(method: str, path: str, *, tenanted: bool = False) -> PathCall | None:
+    return read_rest(method, segments(path.encode()), tenanted=tenanted)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "call"),
+    [
+        ("POST", "/", PathCall()),
+        ("GET", "/", PathCall(allowed=("POST",))),
+        ("POST", "/acme", PathCall(tenant="acme")),
+        ("POST", "/acme/v1/message:send", PathCall(Operation.SEND_MESSAGE, "acme", prefixed=True)),
+        ("GET", "/tasks/a:b:c", PathCall(Operation.GET_TASK, task_id="a:b:c")),
+        ("POST", "/tasks/a:b:cancel", PathCall(Operation.CANCEL_TASK, task_id="a:b")),
+        ("POST", "/tasks/a%3Acancel:cancel", PathCall(Operation.CANCEL_TASK, task_id="a:cancel")),
+        ("GET", "/tasks/a:subscribe", PathCall(Operation.SUBSCRIBE_TO_TASK, task_id="a")),
+        ("POST", "/tasks/a/subscribe", PathCall(Operation.SUBSCRIBE_TO_TASK, task_id="a")),
+        ("GET", "/tasks/%C3%A4%3F", PathCall(Operation.GET_TASK, task_id="ä?")),
+        ("GET", "/tasks/tasks", PathCall(Operation.GET_TASK, task_id="tasks")),
+        ("DELETE", "/tasks/a", PathCall(Operation.GET_TASK, task_id="a", allowed=("GET",))),
+        ("GET", "/message:send", PathCall(Operation.SEND_MESSAGE, allowed=("POST",))),
+        ("PUT", "/tasks/a/pushNotificationConfigs/b",
+         PathCall(Operation.GET_PUSH_CONFIG, task_id="a", config_id="b", allowed=("GET", "DELETE"))),
+        ("GET", "/tasks/a/pushNotificationConfigs/", PathCall(Operation.LIST_PUSH_CONFIGS, task_id="a")),
+        ("GET", "/v1/card", PathCall(Operation.GET_EXTENDED_CARD, prefixed=True)),
+        ("GET", "/agent/authenticatedExtendedCard", PathCall(Operation.GET_EXTENDED_CARD, legacy_card=True)),
+        ("GET", "/acme/agent/authenticatedExtendedCard",
+         PathCall(Operation.GET_EXTENDED_CARD, "acme", legacy_card=True)),
+        ("HEAD", "/.well-known/agent-card.json", PathCall(Operation.GET_CARD, card="agent-card.json")),
+        ("GET", "/acme/.well-known/agent.json", PathCall(Operation.GET_CARD, "acme", card="agent.json")),
+        ("POST", "/.well-known/agent.json", PathCall(Operation.GET_CARD, card="agent.json", allowed=("GET", "HEAD"))),
+    ],
+)  # fmt: skip
+def test_paths_mean_what_every_client_means_by_them(method: str, path: str, call: PathCall) -> None:
+    assert read(method, path, tenanted=True) == call
+
+
+@pytest.mark.parametrize(
+    ("path", "tenanted"),
+    [
+        ("/acme", False),
+        ("/acme/message:send", False),
+        ("/acme/beta/message:send", True),
+        ("/a%20b/message:send", True),
+        ("/x%3A/message:send", True),
+        ("/v1", True),
+        ("/v1/v1/message:send", True),
+        ("/v1/acme/message:send", True),
+        ("/card", False),
+        ("/.well-known", True),
+        ("/.well-known/jwks.json", True),
+        ("/.well-known/agent.json/x", True),
+        ("/messag%65:send", False),
+        ("/%74asks/a", False),
+        ("/Tasks/a", False),
+        ("/tasks/a/b", True),
+        ("/tasks/a/pushNotificationConfigs/b/c", True),
+    ],
+)
+def test_other_paths_mean_nothing(path: str, *, tenanted: bool) -> None:
+    assert read("GET", path, tenanted=tenanted) is None
+
+
+@pytest.mark.parametrize(
+    "last", ["x%3Asubscribe", "x%3acancel", "x:%73ubscribe", "x%3ASubscribe", "x:CANCEL", ":cancel"]
+)
+def test_an_id_never_turns_into_a_verb_behind_us(last: str) -> None:
+    with pytest.raises(BadRequest):
+        read("GET", f"/tasks/{last}")
+
+
+@pytest.mark.parametrize("escaped", ["%ff", "%c0%af", "%ed%a0%80", "%c2%85", "%e2%80%8d", "a" * 513])
+def test_ids_are_printable_utf8_of_bounded_length(escaped: str) -> None:
+    for path in (f"/tasks/{escaped}", f"/tasks/{escaped}:cancel", f"/tasks/x/pushNotificationConfigs/{escaped}"):
+        with pytest.raises(BadRequest):
+            read("POST", path)
+
+
+ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(str.isprintable)
+
+
+@given(ids)
+def test_an_id_survives_its_spelling(value: str) -> None:
+    assert decode_id(encode_id(value)) == value
+    assert encode_id(decode_id(encode_id(value))) == encode_id(value)
+    assert re.fullmatch(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+", encode_id(value))
+
+
+# ---- A path is forwarded only if it equals its canonical form --------------------------------------------------------
+
+chunks = st.sampled_from(
+    ["/", "tasks", "v1", "message:send", ":cancel", ":subscribe", "pushNotificationConfigs", "subscribe", "a", "B", ":",
+     ".", "%3A", "%3a", "%61", "%20", "%C3%A4", "%2E", "%2F", "%25", "%00", "%ff", ";", "card", "extendedAgentCard"]
+)  # fmt: skip
+paths = st.lists(chunks, max_size=9).map(lambda parts: ("/" + "".join(parts)).encode()) | st.binary(max_size=20)
+
+# How the SDKs' servers route: some on the raw path, some (Starlette) after unescaping all of it; some without case.
+_ROUTES = {
+    "SendMessage": r"/message:send",
+    "SendStreamingMessage": r"/message:stream",
+    "CancelTask": r"/tasks/(?P<id>[^/]+):cancel",
+    "SubscribeToTask": r"/tasks/(?P<id>[^/]+):subscribe",
+    "GetTask": r"/tasks/(?P<id>[^/]+)",
+    "ListTasks": r"/tasks",
+    "PushConfigs": r"/tasks/(?P<id>[^/]+)/pushNotificationConfigs(?:/(?P<config>[^/]+))?",
+    "GetExtendedAgentCard": r"/extendedAgentCard|/card",
+}
+
+
+def routed(path: str) -> tuple[str, str | None, str | None]:
+    for operation, route in _ROUTES.items():
+        found = re.fullmatch(route, path, re.IGNORECASE)
+        if found is not None:
+            groups = found.groupdict()
+            return operation, groups.get("id"), groups.get("config")
+    raise AssertionError(path)
+
+
+@given(raw=paths, method=st.sampled_from(["GET", "POST", "DELETE"]), tenanted=st.booleans())
+def test_a_path_is_forwarded_as_it_was_read_or_not_at_all(*, raw: bytes, method: str, tenanted: bool) -> None:
+    try:
+        call = read_rest(method, segments(raw), tenanted=tenanted)
+    except BadRequest:
+        return
+    assume(call is not None and call.operation is not None and call.card is None and not call.legacy_card)
+    assert call is not None
+    assert call.operation is not None
+    for version in (Version.V0_3, Version.V1_0):
+        path = rest_path(call, version)
+        again = read_rest(method, segments(path.encode()), tenanted=False)
+        assert again is not None
+        assert rest_path(again, version) == path
+        told = (again.operation, again.task_id, again.config_id)
+        assert told == (call.operation, call.task_id, call.config_id)
+        behind = path.removeprefix("/v1")
+        kind = "PushConfigs" if call.operation.kind == "push" else call.operation.value
+        assert routed(unquote(behind)) == (kind, call.task_id, call.config_id)
+        assert routed(behind)[0] == kind

@@ -1,0 +1,50 @@
+import msgspec
+import pytest
+
+from gateway.config.inquiry import Inquiry, reply
+from gateway.config.reach import reach
+from gateway.config.routes import rules
+from gateway.config.source import Marks
+from gateway.routing.table import Table
+from tests.config.reading import HASH, good
+
+CONFIG = good(f"""\
+version: 1
+auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}
+tenants: {{ acme: [a, b] }}
+agents:
+  a: http://127.0.0.1:1
+  b: {{ backend: http://127.0.0.1:2, match: {{ path: /s, tenant: b }} }}
+""")
+TABLE = Table.build(rules(CONFIG, Marks()), reach(CONFIG))
+
+
+def test_the_answer_names_agent_backend_and_line() -> None:
+    said = reply(CONFIG, TABLE, Inquiry("/s", tenant="b", key="bot"))
+    assert (said["agent"], said["backend"], said["reason"]) == ("b", "http://127.0.0.1:2", None)
+    assert said["match_line"]
+    assert said["caller"] == {"tenant": "acme", "method": "api_key", "key": "bot"}
+
+
+def test_a_refusal_names_its_reason_and_every_candidate() -> None:
+    said = reply(CONFIG, TABLE, Inquiry("/s", as_="acme"), everything=True)
+    assert (said["agent"], said["reason"]) == (None, "no_route")
+    assert {each["agent"] for each in said["candidates"]} == {"a", "b"}
+    assert all(each["why"] and not each["taken"] for each in said["candidates"])
+
+
+def test_nobody_in_particular_is_a_stranger() -> None:
+    said = reply(CONFIG, TABLE, Inquiry("/a"))
+    assert (said["caller"], said["reason"]) == (None, "auth_missing")
+
+
+def test_a_key_that_the_file_has_not_is_said_to_the_operator() -> None:
+    with pytest.raises(LookupError, match="no API key 'bat'"):
+        reply(CONFIG, TABLE, Inquiry("/a", key="bat"))
+
+
+def test_a_question_is_read_by_its_own_names_and_no_others() -> None:
+    asked = msgspec.json.decode(b'{"path":"/a","as":"acme","claim":{"x":1}}', type=Inquiry)
+    assert (asked.as_, asked.method, asked.claim) == ("acme", "POST", {"x": 1})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"path":"/a","tennant":"x"}', type=Inquiry)

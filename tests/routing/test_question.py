@@ -1,0 +1,147 @@
+"""Questions about routing, asked without a request."""
+
+import pytest
+
+from gateway.a2a.fault import (
+    AuthMissing,
+    BadParams,
+    BadRequest,
+    Fault,
+    MethodNotAllowed,
+    NoEndpoint,
+    NoRoute,
+    NotAdmitted,
+    TenantDeniedEndpoint,
+)
+from gateway.a2a.operation import Operation
+from gateway.principal import Principal
+from gateway.routing.question import Answer, Question, ask
+from gateway.routing.route import AgentRules, Place, Reach, Route, Rule
+from gateway.routing.table import Table
+
+HERE = Place("gateway.yaml", 1)
+ACME, GLOBEX, NOBODY = Principal("acme"), Principal("globex"), Principal("initech", method="jwt")
+
+
+def agent(name: str, path: tuple[str, ...], *, tenant: str | None = None, **more: bool) -> AgentRules:
+    conditions = frozenset({("tenant", tenant)} if tenant else ())
+    rule = Rule(name, None, path, conditions, HERE)
+    return AgentRules(name, (rule,), {None: Route(name, name, f"http://{name}:8000")}, HERE, **more)
+
+
+TABLE = Table.build(
+    [
+        agent("billing", ("billing",)),
+        agent("support", ("desk",), tenant="support"),
+        agent("hidden", ("hidden",), public=False),
+    ],
+    {"acme": Reach(frozenset({"billing", "support"})), "globex": Reach(frozenset({"support"}))},
+)
+
+
+def asked(path: str, **more: object) -> Answer:
+    return ask(TABLE, Question(path, **{"principal": ACME, **more}))  # type: ignore[arg-type] # of the test's own making
+
+
+def fault(path: str, **more: object) -> type[Fault] | None:
+    return asked(path, **more).verdict.fault
+
+
+def test_a_question_takes_the_steps_of_a_request() -> None:
+    answer = asked("/billing")
+    assert answer.verdict.route == Route("billing", "billing", "http://billing:8000")
+    assert (answer.operation, answer.tenant) == (None, None)
+    assert answer.endpoint is not None
+    assert answer.endpoint.path == ("billing",)
+    assert [candidate.taken for candidate in answer.verdict.candidates] == [True]
+    assert asked("/billing/tasks/t", method="GET").operation is Operation.GET_TASK
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/desk", "support"),
+        ("/desk/support", None),
+        ("/desk/support", "support"),
+        ("/desk/support?tenant=support", "support"),
+        ("/desk?tenant=support", ""),
+        ("/desk/support/message:send", None),
+        ("/desk/support/v1/message:send", None),
+    ],
+)
+def test_the_tenant_is_found_wherever_a_client_can_put_it(path: str, field: str | None) -> None:
+    answer = asked(path, tenant=field)
+    assert answer.verdict.route is not None
+    assert answer.tenant == "support"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/desk/support", "billing"),
+        ("/desk/support?tenant=billing", None),
+        ("/desk?tenant=support", "billing"),
+        ("/desk", "a/b"),
+        ("/desk", ".."),
+        ("/desk", "tasks"),
+        ("/desk", "ä"),
+        ("/desk", "support "),
+    ],
+)
+def test_tenants_that_differ_or_are_none_are_refused(path: str, field: str | None) -> None:
+    assert fault(path, tenant=field) is BadParams
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/..", "/billing/tasks/%ff", "/billing/tasks/x%3acancel", "//", "billing", "/ä", "/\ud800", "/billing?a=1&a=2"],
+)
+def test_a_path_that_no_request_may_have_is_refused(path: str) -> None:
+    assert fault(path) is BadRequest
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
+def test_what_names_nothing_looks_the_same_everywhere(path: str) -> None:
+    assert fault(path) is NoEndpoint
+    assert fault(path, principal=GLOBEX) is NoEndpoint
+    assert fault(path, principal=None) is AuthMissing
+    assert fault(path, principal=NOBODY) is NotAdmitted
+
+
+def test_who_may_not_call_an_agent_learns_nothing_of_it() -> None:
+    assert fault("/billing", principal=GLOBEX) is TenantDeniedEndpoint
+    assert fault("/billing", method="GET", principal=GLOBEX) is TenantDeniedEndpoint
+    assert fault("/desk", principal=GLOBEX) is NoRoute
+
+
+def test_a_path_is_for_its_own_methods() -> None:
+    assert fault("/billing", method="GET") is MethodNotAllowed
+    assert fault("/billing/tasks/t", method="DELETE") is MethodNotAllowed
+
+
+def test_a_card_is_anybodys_unless_it_is_private() -> None:
+    answer = asked("/billing/.well-known/agent-card.json", method="GET", principal=None)
+    assert answer.verdict.route is not None
+    assert answer.operation is Operation.GET_CARD
+    assert fault("/hidden/.well-known/agent-card.json", method="GET", principal=None) is TenantDeniedEndpoint
+
+
+def test_the_query_of_a_card_names_no_tenant() -> None:
+    card = "/desk/support/.well-known/agent-card.json"
+    assert asked(card + "?tenant=other", method="GET").tenant == "support"
+
+
+def test_a_host_is_read_without_case() -> None:
+    rule = Rule("it", "agents.example.com", (), frozenset(), HERE)
+    table = Table.build(
+        [AgentRules("it", (rule,), {None: Route("it", "it", "http://it:8000")}, HERE)],
+        {"acme": Reach(frozenset({"it"}))},
+    )
+    assert ask(table, Question("/", host="Agents.Example.COM", principal=ACME)).verdict.route is not None
+    assert ask(table, Question("/", host="example.com", principal=ACME)).verdict.fault is NoEndpoint
+
+
+def test_everything_is_explained_on_demand() -> None:
+    question = Question("/billing", principal=ACME)
+    assert len(ask(TABLE, question).verdict.candidates) == 1
+    assert len(ask(TABLE, question, everything=True).verdict.candidates) == 3

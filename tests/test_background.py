@@ -1,0 +1,95 @@
+"""Tasks that outlive a request."""
+
+import asyncio
+import logging
+
+import pytest
+
+from gateway import background
+from gateway.background import Background
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_PAUSE", 0.0)
+
+
+async def test_work_that_returns_is_over() -> None:
+    keeper, ran = Background(), 0
+
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+
+    await keeper.start("once", work)
+    assert ran == 1
+    await keeper.aclose()
+
+
+async def test_work_that_raises_is_logged_by_name_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    keeper, ran = Background(), 0
+
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+        if ran < 3:
+            raise OSError("gone")
+
+    with caplog.at_level(logging.ERROR, "gateway.background"):
+        await keeper.start("fetch", work)
+    assert ran == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "background task fetch failed; starting it again in 0.0 s"
+    ] * 2
+
+
+async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Background()
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def work() -> None:
+        if len(pauses) < 9:
+            raise OSError("gone")
+
+    monkeypatch.setattr(background, "_FIRST_PAUSE", 0.5)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await keeper.start("fetch", work)
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+async def test_closing_cancels_every_task_and_waits_for_its_end() -> None:
+    keeper = Background()
+    started, ended = asyncio.Event(), []
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("clean")
+
+    first, second = keeper.start("a", work), keeper.start("b", work)
+    await started.wait()
+    await keeper.aclose()
+    assert (ended, first.cancelled(), second.cancelled()) == (["clean"] * 2, True, True)
+
+
+async def test_a_task_can_be_ended_by_itself_and_bears_its_name() -> None:
+    keeper = Background()
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    task = keeper.start("watch", work)
+    assert task.get_name() == "watch"
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await keeper.aclose()

@@ -1,0 +1,166 @@
+"""The record of one request."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.call import Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import OUTCOMES, Fault
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.path import PathCall
+from gateway.a2a.progress import Progress
+from gateway.exchange import Exchange
+from gateway.principal import Principal
+from gateway.routing.route import Place, Rule
+from gateway.telemetry.metrics import NO_AGENT, AgentMeter
+
+
+class Meter:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values: self.told.append((name, *values))
+
+
+def exchange(path: bytes = b"/billing", query: bytes = b"") -> tuple[Exchange, Meter]:
+    meter = Meter()
+    head = Head("POST", path, query, peer="203.0.113.9")
+    return Exchange(head, "r1", 100.0, cast("AgentMeter", meter)), meter  # an AgentMeter for all that is called
+
+
+def served() -> tuple[Exchange, Meter]:
+    """A message that was sent, one second each way, and answered."""
+    found, meter = exchange()
+    params = {"tenant": "eu", "message": {"taskId": "t", "contextId": "c"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}).encode()
+    found.call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+    found.operation = found.call.operation
+    found.principal = Principal("acme", "alice", "jwt")
+    found.rule = Rule("billing", None, ("billing",), frozenset(), Place("gateway.yaml", 7))
+    found.agent = found.backend = "billing"
+    found.status, found.bytes_in, found.bytes_out = 200, len(body), 5
+    found.sent, found.received, found.first_byte, found.upstream = 101.0, 102.0, 103.0, 1.5
+    return found, meter
+
+
+def test_a_line_of_the_access_log_has_every_field() -> None:
+    found, _ = served()
+    found.saw(Progress(b"1", "t", "c", "completed", "task"))
+    line = found.close(104.0)
+    assert line == {
+        "request_id": "r1", "trace_id": None, "agent": "billing", "backend": "billing",
+        "match_line": "gateway.yaml:7", "tenant": "acme", "principal": "alice", "auth_method": "jwt",
+        "binding": "jsonrpc", "operation": "SendMessage", "a2a_version": "1.0", "a2a_tenant": "eu", "task_id": "t",
+        "context_id": "c", "task_state": "completed", "status": 200, "rpc_code": None, "outcome": "ok", "reason": None,
+        "detail": None, "duration_s": 4.0, "first_byte_s": 3.0, "upstream_s": 1.5, "overhead_s": 2.0, "attempts": 1,
+        "bytes_in": found.bytes_in, "bytes_out": 5, "stream": False, "events": 0, "closed_by": None,
+        "client_ip": "203.0.113.9", "method": "POST", "path": "/billing",
+    }  # fmt: skip
+
+
+def test_what_is_counted_is_what_is_logged() -> None:
+    found, meter = served()
+    found.saw(Progress(state="failed", event="task"))
+    line = found.close(104.0)
+    assert line["outcome"] == "task_failed"
+    assert meter.told == [
+        ("request", "SendMessage", "jsonrpc", "task_failed", "acme"),
+        ("timed", Kind.SEND, 4.0, 3.0, 2.0),
+        ("task", "failed"),
+    ]
+
+
+def test_a_stranger_at_no_agent_is_counted_without_either() -> None:
+    found, meter = exchange(b"/nothing", b"access_token=secret")
+    found.fault = faults.AuthMissing("show a credential", detail="none")
+    found.status = 401
+    line = found.close(100.5)
+    assert "secret" not in str(line)
+    assert (found.agent, line["agent"], line["tenant"], line["match_line"]) == (NO_AGENT, None, None, None)
+    assert (line["reason"], line["detail"], line["rpc_code"]) == ("auth_missing", "none", -31401)
+    assert (line["attempts"], line["upstream_s"], line["overhead_s"]) == (0, None, None)
+    assert meter.told == [
+        ("request", "other", "jsonrpc", "denied", ""),
+        ("rejected", "auth_missing"),
+        ("timed", Kind.TASK, 0.5, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "progress", "outcome"),
+    [
+        (None, 200, Progress(), "ok"),
+        (None, 200, Progress(state="working"), "ok"),
+        (None, 200, Progress(state="failed"), "task_failed"),
+        (None, 200, Progress(state="rejected"), "task_failed"),
+        (None, 200, Progress(error=-32001), "client_error"),
+        (None, 200, Progress(error=-32602), "client_error"),
+        (None, 200, Progress(error=-32009), "client_error"),
+        (None, 200, Progress(error=-32006), "upstream_error"),
+        (None, 200, Progress(error=-32603), "upstream_error"),
+        (None, 200, Progress(error=0), "upstream_error"),
+        (None, 200, Progress(error=1), "upstream_error"),
+        (None, 404, Progress(), "client_error"),
+        (None, 429, Progress(error=-32000), "limited"),
+        (None, 500, Progress(), "upstream_error"),
+        (faults.TenantDenied("no"), 404, Progress(), "denied"),
+        (faults.Overloaded("no"), 503, Progress(), "limited"),
+        (faults.ClientGone("no"), 200, Progress(state="failed"), "client_gone"),
+        (faults.Internal("no"), 500, Progress(), "gateway_error"),
+    ],
+)
+def test_an_outcome_is_one_of_the_closed_set(
+    fault: Fault | None, status: int, progress: Progress, outcome: str
+) -> None:
+    found, _ = exchange()
+    found.fault, found.status, found.progress = fault, status, progress
+    assert found.outcome == outcome
+    assert outcome in OUTCOMES
+
+
+def test_what_one_frame_told_stays_true_until_another_says_more() -> None:
+    found, _ = exchange()
+    found.saw(Progress(b"1", "t", "c", "working", "task"))
+    found.saw(Progress(b"1", event="artifact"))
+    assert found.progress == Progress(b"1", "t", "c", "working", "artifact")
+    found.saw(Progress(b"1", "t", "c", "completed", "status"))
+    assert found.progress.state == "completed"
+
+
+def test_ids_of_the_call_are_logged_where_the_agent_told_none() -> None:
+    line = served()[0].close(104.0)
+    assert (line["task_id"], line["context_id"], line["task_state"]) == ("t", "c", None)
+
+
+def test_the_code_is_one_of_json_rpc_only_there() -> None:
+    found, _ = exchange()
+    found.fault, found.binding = faults.AuthMissing("no"), Binding.REST
+    assert found.close(101.0)["rpc_code"] is None
+    other, _ = exchange()
+    other.saw(Progress(error=-32001, event="error"))
+    assert other.close(101.0)["rpc_code"] == -32001
+
+
+def test_a_clock_that_ran_ahead_of_the_answer_makes_no_negative_overhead() -> None:
+    found, _ = served()
+    found.received, found.first_byte = 109.0, 103.0
+    assert found.close(110.0)["overhead_s"] == 0.0
+
+
+def test_only_sends_are_counted_by_the_state_of_their_task() -> None:
+    found, meter = exchange()
+    found.operation, found.version = Operation.GET_TASK, Version.V0_3
+    found.saw(Progress(state="completed", event="task"))
+    assert found.close(101.0)["a2a_version"] == "0.3"
+    assert [told[0] for told in meter.told] == ["request", "timed"]
+
+
+def test_a_path_of_any_bytes_is_logged_as_text() -> None:
+    assert exchange(b"/\xff\xfe")[0].close(101.0)["path"] == "/��"

@@ -1,0 +1,365 @@
+"""Which interface a call goes to, and the request that the agent gets."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call, Head
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall, read_rest, segments
+from gateway.principal import Principal
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.http import Caller, HttpUpstream, Interface, Timeouts, Treatment, spellings
+
+pytestmark = pytest.mark.anyio
+
+RPC = Dialect(Binding.JSONRPC, Version.V1_0)
+REST = Dialect(Binding.REST, Version.V1_0)
+RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
+REST_0_3 = Dialect(Binding.REST, Version.V0_3)
+RPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
+GRPC = Dialect(Binding.GRPC, Version.V1_0)
+CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
+TIMES = Timeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)
+
+
+@dataclass
+class Pool:
+    """Keeps what it is asked to send."""
+
+    head: bytes = b""
+    body: bytes = b""
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    async def request(self, head: bytes, body: bytes, **asked: Any) -> None:
+        self.head, self.body, self.asked = head, body, asked
+
+    @property
+    def line(self) -> str:
+        return self.head.decode("latin-1").partition(" HTTP/1.1\r\n")[0]
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        pairs = self.head.decode("latin-1").split("\r\n")[1:-2]
+        return [(name, value) for name, _, value in (pair.partition(": ") for pair in pairs)]
+
+
+@dataclass
+class Cards:
+    version: int = 0
+    spoken: tuple[CardInterface, ...] = ()
+
+
+def offers(*interfaces: tuple[Dialect, str] | tuple[Dialect, str, str]) -> Cards:
+    return Cards(1, tuple(CardInterface(*interface) for interface in interfaces))
+
+
+def upstream(cards: Cards | None = None, *, url: str = "http://agent:8000/base", **more: Any) -> HttpUpstream:
+    treatment = more.pop("treatment", Treatment())
+    return HttpUpstream(
+        backend="billing",
+        url=url,
+        pool=cast("ConnectionPool", more.pop("pool", Pool())),  # only `request` is called
+        cards=cards or Cards(),
+        timeouts=TIMES,
+        treatment=treatment,
+        **more,
+    )
+
+
+def rpc(method: str, params: object, *, tenant: str | None = None, query: bytes = b"") -> Call:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(tenant=tenant), query, None)
+
+
+def restful(
+    method: str, path: str, body: object = None, *, query: bytes = b"", version: Version = Version.V1_0
+) -> tuple[Call, Head]:
+    found = read_rest(method, segments(path.encode()), tenanted=True)
+    assert found is not None
+    call = rest.read_call(found, b"" if body is None else json.dumps(body).encode(), query, version)
+    return call, Head(method, path.encode(), query)
+
+
+async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER, **more: Any) -> Pool:
+    pool = Pool()
+    agent = upstream(pool=pool, **more)
+    await agent.send(call, agent.interface(call), head or Head("POST", b"/"), caller)
+    return pool
+
+
+# ---- Interfaces ------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_where_the_file_says() -> None:
+    agent = upstream()
+    assert agent.interfaces() == {}
+    assert agent.interface(rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
+    assert upstream(url="http://agent:8000").interface(rpc("GetTask", {"id": "t"})).path == "/"
+
+
+def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
+    agent = upstream(binding=Binding.JSONRPC)
+    assert agent.interface(rpc("GetTask", {"id": "t"})).dialect == RPC
+    with pytest.raises(MethodNotAllowed):
+        agent.interface(restful("GET", "/tasks/t")[0])
+    old = upstream(version=Version.V0_3)
+    assert old.interface(rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
+    with pytest.raises(VersionUnsupported):
+        old.interface(rpc("GetTask", {"id": "t"}))
+
+
+def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_changes() -> None:
+    cards = offers((REST, "http://agent:8000/rest"), (RPC, "http://agent:8000/rpc/"), (GRPC, "agent:9000"))
+    agent = upstream(cards)
+    assert list(agent.interfaces().values()) == [Interface(REST, "/rest"), Interface(RPC, "/rpc/")]
+    assert agent.interfaces() is agent.interfaces()
+    cards.version, cards.spoken = 2, offers((RPC_0_3, "http://agent:8000/old")).spoken
+    assert list(agent.interfaces()) == [RPC_0_3]
+
+
+def test_only_the_backends_own_origin_and_path_are_ever_dialled() -> None:
+    elsewhere = upstream(offers((RPC, "http://169.254.169.254/latest")))
+    assert elsewhere.interface(rpc("GetTask", {"id": "t"})).path == "/base"
+
+
+def test_the_file_overrules_the_card() -> None:
+    cards = offers((RPC, "http://agent:8000/rpc"), (RPC_0_3, "http://agent:8000/old"), (REST, "http://agent:8000/rest"))
+    assert list(upstream(cards, version=Version.V1_0).interfaces()) == [RPC, REST]
+    assert upstream(cards, binding=Binding.JSONRPC).interfaces() == {
+        RPC: Interface(RPC, "/base"),
+        RPC_0_3: Interface(RPC_0_3, "/base"),
+    }
+    written = upstream(binding=Binding.REST, version=Version.V0_3)
+    assert written.interfaces() == {REST_0_3: Interface(REST_0_3, "/base")}
+
+
+def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() -> None:
+    url = "http://agent:8000/rpc"
+    cards = offers((RPC, url, "a"), (RPC, url, "b"), (RPC, url + "2", "c"), (REST, url, ".."), (REST, url, "."))
+    found = upstream(cards).interfaces()
+    assert found[RPC] == Interface(RPC, "/rpc", ("a", "b"))
+    assert found[REST].tenants == ()
+
+
+@pytest.mark.parametrize(
+    ("spoken", "fault"), [(RPC_0_3, VersionUnsupported), (RPC_0_1, VersionUnsupported), (REST, MethodNotAllowed)]
+)
+def test_a_dialect_that_the_agent_does_not_speak_is_refused_without_its_address(
+    spoken: Dialect, fault: type[Fault]
+) -> None:
+    with pytest.raises(fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
+        upstream(offers((spoken, "http://secret:8000/x"))).interface(rpc("GetTask", {"id": "t"}))
+    assert caught.type is fault
+    assert "secret" not in caught.value.message
+
+
+def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
+    call = rpc("tasks/get", {"id": "t"})
+    assert spellings(call) == (RPC_0_3, RPC_0_1)
+    assert upstream(offers((RPC_0_1, "http://agent:8000/"))).interface(call).dialect == RPC_0_1
+    later = rpc("tasks/pushNotification/get", {"id": "t"})
+    assert spellings(later) == (RPC_0_3, RPC_0_1, RPC)
+    assert upstream(offers((RPC, "http://agent:8000/"))).interface(later).dialect == RPC
+    assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
+
+
+# ---- The request -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_json_rpc_call_goes_to_the_interface_byte_for_byte() -> None:
+    call = rpc("SendMessage", {"message": {}}, query=b"assistant_id=7")
+    pool = await sent(call, cards=offers((RPC, "http://agent:8000/rpc/")))
+    assert pool.line == "POST /rpc/?assistant_id=7"
+    assert pool.body is call.body
+    assert ("host", "agent:8000") in pool.headers
+    assert ("content-length", str(len(call.body))) in pool.headers
+    assert pool.asked == {"connect": 1, "first_byte": 3, "repeatable": False}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "line"),
+    [
+        ("GET", "/tasks/a%2D%C3%A4:x", b"historyLength=2", "GET /base/tasks/a-%C3%A4:x?historyLength=2"),
+        ("POST", "/tasks/t:subscribe", b"", "POST /base/tasks/t:subscribe"),
+        ("GET", "/tasks/t/subscribe", b"", "GET /base/tasks/t:subscribe"),
+        ("GET", "/acme/tasks", b"tenant=acme&pageToken=tok%3D%3D", "GET /base/tasks?pageToken=tok%3D%3D"),
+        ("DELETE", "/tasks/t/pushNotificationConfigs/c/", b"", "DELETE /base/tasks/t/pushNotificationConfigs/c"),
+        ("GET", "/v1/tasks/t", b"", "GET /base/tasks/t"),
+        ("GET", "/v1/card", b"", "GET /base/extendedAgentCard"),
+    ],
+)
+async def test_an_http_json_call_is_written_in_canonical_form(method: str, path: str, query: bytes, line: str) -> None:
+    pool = await sent(*restful(method, path, query=query))
+    assert pool.line == line
+    assert pool.body == b""
+    assert ("content-length" in dict(pool.headers)) == (method == "POST")
+
+
+async def test_0_3_has_its_prefix() -> None:
+    call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
+    pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
+    assert pool.line == "GET /base/v1/tasks/t"
+    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": True}
+
+
+@pytest.mark.parametrize(("url", "path"), [("/rpc", "/"), ("/base/rpc/", "/base/"), ("/", "/")])
+async def test_the_extended_card_of_0_2_is_found_beside_the_interface(url: str, path: str) -> None:
+    call, head = restful("GET", "/agent/authenticatedExtendedCard", version=Version.V0_3)
+    pool = await sent(call, head, cards=offers((RPC_0_3, f"http://agent:8000{url}")))
+    assert pool.line == f"GET {path}agent/authenticatedExtendedCard"
+
+
+async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others() -> None:
+    came = (
+        (b"host", b"gateway"),
+        (b"authorization", b"Bearer client"),
+        (b"x-api-key", b"client"),
+        (b"a2a-version", b"1.0"),
+        (b"x-a2a-tenant", b"globex"),
+        (b"x-a2a-subject", b"root"),
+        (b"x_a2a_tenant", b"globex"),
+        (b"x-forwarded-for", b"127.0.0.1"),
+        (b"x-region", b"eu"),
+        (b"accept-encoding", b"gzip"),
+        (b"connection", b"x-a2a-tenant, x-request-id, x-region"),
+        (b"transfer-encoding", b"chunked"),
+    )
+    head = Head("POST", b"/", headers=came)
+    treatment = Treatment(credentials=((b"authorization", b"Bearer ours"),), forwarded=frozenset({b"x-region"}))
+    pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=treatment)
+    assert pool.headers == [
+        ("host", "agent:8000"),
+        ("a2a-version", "1.0"),
+        ("authorization", "Bearer ours"),
+        ("accept-encoding", "identity"),
+        ("x-request-id", "r1"),
+        ("x-forwarded-for", "203.0.113.9"),
+        ("x-a2a-tenant", "acme"),
+        ("x-a2a-subject", "alice"),
+        ("content-length", str(len(pool.body))),
+    ]
+
+
+async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -> None:
+    head = Head("POST", b"/", headers=((b"authorization", b"Bearer client"), (b"x-api-key", b"k"), (b"cookie", b"c")))
+    names = [name for name, _ in (await sent(rpc("GetTask", {"id": "t"}), head)).headers]
+    assert not {"authorization", "x-api-key", "cookie"} & set(names)
+    pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=Treatment(forward_caller=True))
+    assert ("authorization", "Bearer client") in pool.headers
+    assert ("x-api-key", "k") in pool.headers
+    assert "cookie" not in dict(pool.headers)
+
+
+async def test_a_caller_without_a_subject_has_no_header_for_it() -> None:
+    caller = replace(CALLER, principal=Principal("acme"))
+    assert "x-a2a-subject" not in dict((await sent(rpc("GetTask", {"id": "t"}), caller=caller)).headers)
+
+
+@pytest.mark.parametrize("address", ["", "fe80::1%eth0", "ä"])
+async def test_any_address_can_be_told(address: str) -> None:
+    pool = await sent(rpc("GetTask", {"id": "t"}), caller=replace(CALLER, forwarded_for=address))
+    assert len([name for name, _ in pool.headers if name == "x-forwarded-for"]) == 1
+
+
+subjects = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10) | st.sampled_from([" a", "a ", "%20a", "\ta"])
+
+
+@given(subjects, subjects)
+async def test_two_subjects_never_look_alike_to_an_agent(one: str, two: str) -> None:
+    def shown(subject: str) -> Caller:
+        return replace(CALLER, principal=Principal("acme", subject))
+
+    call = rpc("GetTask", {"id": "t"})
+    [first, second] = [dict((await sent(call, caller=shown(subject))).headers) for subject in (one, two)]
+    # As an agent reads them: space around a value is no part of it.
+    assert (first["x-a2a-subject"].strip() == second["x-a2a-subject"].strip()) == (one == two)
+
+
+# ---- The tenant ------------------------------------------------------------------------------------------------------
+
+ASKS = offers((RPC, "http://agent:8000/rpc", "inside"), (REST, "http://agent:8000/rest", "inside"))
+
+
+@pytest.mark.parametrize(
+    ("treatment", "cards", "told", "gets"),
+    [
+        (None, None, "acme", None),
+        (None, None, None, None),
+        (None, ASKS, "acme", "inside"),
+        (None, ASKS, None, "inside"),
+        (None, ASKS, "inside", "inside"),
+        ("strip", ASKS, "acme", None),
+        ("keep", ASKS, "acme", "acme"),
+        ("keep", None, "acme", "acme"),
+        ("keep", None, None, None),
+        ("other", None, "acme", "other"),
+        ("other", None, None, "other"),
+        ("other", ASKS, "other", "other"),
+    ],
+)
+async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
+    treatment: str | None, cards: Cards | None, told: str | None, gets: str | None
+) -> None:
+    more: dict[str, Any] = {"cards": cards, "treatment": Treatment(treatment)}
+    params: dict[str, Any] = {"message": {}} if told is None else {"tenant": told, "message": {}}
+    by_body = rpc("SendMessage", params)
+    in_path = rpc("SendMessage", {"message": {}}, tenant=told)
+    empty = rpc("SendMessage", {"message": {}, "tenant": ""}, tenant=told)
+    for call in (by_body, in_path, empty):
+        pool = await sent(call, **more)
+        assert json.loads(pool.body)["params"].get("tenant") == gets
+        agent = upstream(cards, treatment=Treatment(treatment))
+        assert agent.restores_tenant(call, agent.interface(call)) == (told != gets)
+    base = "/base" if cards is None else "/rest"
+    segment = "" if gets is None else f"/{gets}"
+    for path, body, query in (
+        ("/message:send", params, b""),
+        (f"/{told}/message:send" if told else "/message:send", {"message": {}}, b""),
+        (f"/{told}/message:send" if told else "/message:send", params, b""),
+        ("/message:send", {"message": {}}, b"" if told is None else f"tenant={told}".encode()),
+    ):
+        pool = await sent(*restful("POST", path, body, query=query), **more)
+        assert pool.line == f"POST {base}{segment}/message:send"
+        assert json.loads(pool.body).get("tenant", gets) == gets
+
+
+async def test_a_body_stays_as_it_came_where_it_already_says_what_the_agent_shall_get() -> None:
+    kept = Treatment("keep")
+    call = rpc("GetTask", {"tenant": "acme", "id": "t"})
+    assert (await sent(call, treatment=kept)).body is call.body
+    told, head = restful("POST", "/acme/message:send", {"tenant": "acme", "message": {}})
+    assert (await sent(told, head, treatment=kept)).body is told.body
+    plain, head = restful("POST", "/acme/message:send", {"message": {}})
+    assert (await sent(plain, head, treatment=kept)).body is plain.body
+    assert (await sent(plain, head)).body is plain.body
+
+
+async def test_the_push_configuration_that_a_message_brings_names_the_same_tenant() -> None:
+    push = {"taskPushNotificationConfig": {"tenant": "acme", "url": "https://x"}}
+    call = rpc("SendMessage", {"tenant": "acme", "message": {}, "configuration": push})
+    assert b"acme" not in (await sent(call)).body
+    params = json.loads((await sent(call, treatment=Treatment("inside"))).body)["params"]
+    assert params["tenant"] == params["configuration"]["taskPushNotificationConfig"]["tenant"] == "inside"
+
+
+async def test_a_tenant_of_the_agents_own_making_stays_one_segment() -> None:
+    cards = offers((REST, "http://agent:8000/rest", "locations/eu ä?#"))
+    pool = await sent(*restful("GET", "/tasks/t"), cards=cards)
+    assert pool.line == "GET /rest/locations%2Feu%20%C3%A4%3F%23/tasks/t"
+
+
+@pytest.mark.parametrize("operation", list(Operation)[:11])
+async def test_sends_wait_long_and_only_what_may_be_repeated_is(operation: Operation) -> None:
+    call = replace(rpc("GetTask", {"id": "t"}), operation=operation)
+    pool = await sent(call)
+    assert pool.asked["first_byte"] == (3 if operation.sends else 2)
+    assert pool.asked["repeatable"] is operation.repeatable
