@@ -98,6 +98,11 @@ class GatewayProcess:
         self.url = ""
         self.admin = ""
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def await_serving(self) -> Self:
         """Wait until it says where it serves."""
         said = _SERVING.search(self._log.find(lambda line: _SERVING.search(line) is not None))
