@@ -161,10 +161,29 @@ def code_of(fault: Fault, version: Version, *, midway: bool) -> int:
     if midway:
         # Whatever breaks a stream is an internal error to its reader (safety R5); the details say which.
         return -32603
-    if version is not Version.V1_0 and fault.rpc_code in (-32008, -32009):
+    code = fault.rpc_code
+    if version is Version.V0_1:
+        # By what callers may know: a hidden agent and a missing one have one code here, too.
+        return _CODES_OF_0_1.get(
+            fault.shown or fault.reason, -32603 if code in (-32006, -32007, -32008, -32009) else code
+        )
+    if version is Version.V0_3 and code in (-32008, -32009):
         # These two codes came with 1.0; to older clients they mean nothing, or something else.
         return -32603
-    return fault.rpc_code
+    return code
+
+
+# 0.1 gave the upper codes other meanings (protocol §4.1): authentication, authorisation, rate, resource unavailable.
+_CODES_OF_0_1 = {
+    "auth_missing": -32007,
+    "auth_invalid": -32007,
+    "auth_expired": -32007,
+    "route_conflict": -32008,
+    "tenant_denied": -32008,
+    "rate_limited": -32010,
+    "upstream_connect": -32011,
+    "no_healthy_backend": -32011,
+}
 
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:

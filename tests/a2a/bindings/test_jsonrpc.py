@@ -364,6 +364,25 @@ def test_codes_that_came_with_1_0_are_internal_errors_before() -> None:
     assert codes == {Version.V0_1: -32603, Version.V0_3: -32603, Version.V1_0: -32009}
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (faults.AuthMissing("who"), -32007),
+        (faults.NotAdmitted("no"), -32008),
+        (faults.RouteConflict("two"), -32008),
+        (faults.UpstreamConnect("down"), -32011),
+        (faults.UpstreamProtocol("odd"), -32603),
+        (faults.MethodNotAllowed("no"), -32004),
+        (faults.NoRoute("none"), -32602),
+        (faults.TenantDenied("none"), -32602),
+        (faults.HiddenConflict("none"), -32602),
+    ],
+)
+def test_a_client_of_0_1_gets_the_codes_that_mean_the_same_there(fault: faults.Fault, code: int) -> None:
+    answer = jsonrpc.render(fault, id=b"1", version=Version.V0_1, details=[])
+    assert json.loads(answer)["error"]["code"] == code
+
+
 def test_whatever_breaks_a_stream_is_an_internal_error_to_its_reader() -> None:
     answer = jsonrpc.render(faults.Draining("going"), id=b"1", version=Version.V1_0, details=[], midway=True)
     assert json.loads(answer)["error"]["code"] == -32603
