@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,12 +15,13 @@ import uvloop
 
 from gateway.a2a.fault import Draining
 from gateway.background import Background
+from gateway.config.address import read_listen
 from gateway.config.check import Examined, examine
-from gateway.config.model import Config
+from gateway.config.model import Config, Tls
 from gateway.config.problem import as_text
 from gateway.listener.admin import admin_app
 from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, ListenFailed, address_of, bind
+from gateway.listener.server import HttpServer, ListenFailed, bind, server_tls
 from gateway.proxy import Line
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
@@ -73,27 +75,30 @@ class Gateway:
         return self._snapshot
 
     async def start(self) -> None:
-        """Listen, and serve from now on.
+        """Listen, and serve from now on; if that fails, everything is closed again.
 
         Raises:
-            ListenFailed: an address cannot be listened on.
+            ListenFailed: an address cannot be listened on, or not with this certificate.
         """
-        written = self._config.gateway
-        public = bind(written.listen)
         try:
-            admin = bind(written.admin.listen)
-        except ListenFailed:
-            public.close()
+            await self._start()
+        except BaseException:
+            await self._close()
             raise
-        tls = None if written.tls is None else (self._path(written.tls.cert), self._path(written.tls.key))
+
+    async def _start(self) -> None:
+        written = self._config.gateway
+        tls = None if written.tls is None else self._tls(written.tls)
+        listener = PublicListener(self._line, lambda: self.started and not self.draining)
+        self._servers.append(HttpServer(bind(written.listen), listener, tls=tls))
+        token = None if written.admin.token is None else written.admin.token.get_secret_value()
+        self._servers.append(HttpServer(bind(written.admin.listen), admin_app(self, token)))
+        public, admin = self._servers
         scheme = "http" if tls is None else "https"
-        self.public_url = written.public_url or f"{scheme}://{address_of(public)}"
-        self.admin_url = f"http://{address_of(admin)}"
+        self.public_url = written.public_url or f"{scheme}://{public.address}"
+        self.admin_url = f"http://{admin.address}"
         self._snapshot = Snapshot.build(self._examined, self.metrics, self.public_url)
         self._snapshot.open(self._background)
-        token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        listener = PublicListener(self._line, lambda: self.started and not self.draining)
-        self._servers = [HttpServer(public, listener, tls=tls), HttpServer(admin, admin_app(self, token))]
         for server, name in zip(self._servers, ("public", "admin"), strict=True):
             await server.start(self._background, name)
         self._background.start("loop lag", self._watch_lag)
@@ -115,7 +120,8 @@ class Gateway:
         if delay is None:
             delay = drain.delay
         if delay is None:
-            delay = 0.0 if self._is_local() else _DRAIN_DELAY
+            # Nobody balances what only this machine can reach.
+            delay = 0.0 if read_listen(self._config.gateway.listen).is_loopback else _DRAIN_DELAY
         if delay > 0:
             await _within(hurry, delay)
         public = self._servers[0]
@@ -127,19 +133,20 @@ class Gateway:
         if ended:
             logger.warning("ended %d calls that were still open", ended)
             await _until(lambda: not self._line.open, asyncio.Event(), _LAST_WORDS)
+        await self._close()
+        logger.info("stopped")
+
+    async def _close(self) -> None:
         for server in self._servers:
             await server.aclose()
         await self._background.aclose()
-        await self.snapshot.aclose()
+        if self._snapshot is not None:
+            await self._snapshot.aclose()
         await asyncio.to_thread(self.access.close)
-        logger.info("stopped")
 
-    def _is_local(self) -> bool:
-        host = self._config.gateway.listen.rpartition(":")[0].strip("[]")
-        return host in ("localhost", "::1") or host.startswith("127.")
-
-    def _path(self, written: str) -> str:
-        return str(self._examined.files[0].parent / written)
+    def _tls(self, written: Tls) -> ssl.SSLContext:
+        folder = Path(self._examined.marks.place(("gateway", "tls")).file).parent
+        return server_tls(folder / written.cert, folder / written.key)
 
     def _samples(self) -> Iterable[Sample]:
         yield Sample(
@@ -198,6 +205,9 @@ def serve(path: Path, environ: Mapping[str, str]) -> int:
     examined = examine(path, environ)
     if examined.config is None or examined.failed:
         sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
+        if examined.config is not None:
+            # A file that breaks a promise of its own about who reaches what is not put to use.
+            sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
         return 1
     return serve_examined(examined)
 

@@ -1,4 +1,4 @@
-"""LOCATE and DECODE: which endpoint a request is at, in which dialect, and the call that it makes.
+"""LOCATE, IDENTIFY and DECODE: which endpoint a request is at, in which dialect, who calls, and what is called.
 
 The version is what the client says (header, else query parameter), else what its grammar shows: the JSON-RPC method,
 the `/v1` of a path (protocol §1.4). A patch number is nothing; a version that this gateway does not know is refused.
@@ -8,18 +8,26 @@ the same answer, in the same dialect, so the dialect is guessed from the head al
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version, parse_version
-from gateway.a2a.fault import BadRequest
+from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.path import NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.exchange import Exchange
+from gateway.identity.authenticator import Credentials, Pending
 from gateway.routing.table import Endpoint
 from gateway.snapshot import Snapshot
+
+CountAuth: TypeAlias = Callable[[str, str, str], None]
+"""Told the method, issuer and result of every identification."""
+
+_RESULTS = {"auth_missing": "missing", "auth_expired": "expired", "auth_unavailable": "unavailable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +53,16 @@ class Entry:
 def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
     """The entry of a request, from its head alone; the exchange learns the dialect in which to answer for now."""
     head = exchange.head
-    exchange.binding = Binding.JSONRPC if head.method == "POST" else Binding.REST
+    # By the raw path: one that cannot be read is answered in the caller's dialect, too.
+    verbs = not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
+    exchange.binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
     try:
         path = segments(head.path)
-        _refuse_odd(head)
+        if _HOST.fullmatch(head.host) is None:
+            return Entry(unread=BadRequest("the Host header names no host"))
         hint = parse_version(version_text(head) or "")
     except BadRequest as fault:
         return Entry(unread=fault)
-    if _looks_like_rest(path):
-        exchange.binding = Binding.REST
     exchange.version = hint or (Version.V0_3 if "v1" in path else Version.V1_0)
     if path[: len(snapshot.prefix)] != snapshot.prefix:
         return Entry()
@@ -67,6 +76,37 @@ def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
         return Entry(endpoint, unread=fault)
     exchange.operation = None if found is None else found.operation
     return Entry(endpoint, found)
+
+
+async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:
+    """Who calls; the exchange learns it, and None is who shows nothing. Waits only for keys that are being read.
+
+    Args:
+        count: Told the method, issuer and result.
+        wall: Wall-clock seconds, by which credentials expire.
+
+    Raises:
+        AuthInvalid, AuthExpired, AuthUnavailable: a credential was shown that proves nothing, or cannot be checked.
+    """
+    head, identity = exchange.head, snapshot.identity
+    credentials = Credentials(head.all(b"authorization"), head.all(b"x-api-key"))
+    try:
+        try:
+            principal = identity.identify(credentials, wall())
+        except Pending as pending:
+            await pending.settled()
+            principal = identity.identify(credentials, wall())
+    except Pending as error:
+        count("credential", "", "unavailable")
+        raise faults.AuthUnavailable("the keys to verify the token with are not available") from error
+    except Fault as fault:
+        count("credential", "", _RESULTS.get(fault.reason, "invalid"))
+        raise
+    exchange.principal = principal
+    if principal is None:
+        count("none", "", "missing")
+    else:
+        count(principal.method, principal.issuer, "ok")
 
 
 def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
@@ -106,19 +146,6 @@ def version_text(head: Head) -> str | None:
     return query_value(head.query, "A2A-Version") if head.query else None
 
 
-# What may stand in a query (RFC 3986 §3.4, and what lenient clients leave unescaped): it is forwarded as it came.
-_QUERY = re.compile(rb"[\x21\x22\x24-\x7e]*")
-# What a Host header may name; a card for `*.example.com` repeats it.
+# What a Host header may name; the card of `*.example.com` repeats it.
 _HOST = re.compile(r"[a-z0-9._-]{0,253}|\[[0-9a-f:.]{2,45}\]")
-_VERBS = ("message:send", "message:stream", "tasks", "extendedAgentCard")
-
-
-def _refuse_odd(head: Head) -> None:
-    if _QUERY.fullmatch(head.query) is None:
-        raise BadRequest("the query has a character that is not allowed")
-    if _HOST.fullmatch(head.host) is None:
-        raise BadRequest("the Host header names no host")
-
-
-def _looks_like_rest(path: tuple[str, ...]) -> bool:
-    return any(segment in _VERBS for segment in path)
+_VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})

@@ -1,8 +1,8 @@
 """The line: what happens to a request, in order.
 
-    LOCATE → IDENTIFY → READ → DECODE → SELECT → ADMIT → FORWARD → OBSERVE → ENCODE
-    `intake`                   `intake`                   `relay`
-                                                          a fault, from anywhere: `refusal`
+    LOCATE → IDENTIFY → ADMIT → READ → DECODE → SELECT → FORWARD → OBSERVE → ENCODE
+    `intake`                           `intake`          `relay`
+                                                         a fault, from anywhere: `refusal`
 
 What lies before FORWARD is decided in plain synchronous code from what is in memory; only the body, a key set that is
 being fetched and a card that was never read are waited for. Identity comes before the body, so that a stranger never
@@ -24,8 +24,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.path import PathCall
 from gateway.exchange import Exchange
-from gateway.identity.authenticator import Credentials, Pending
-from gateway.intake import Entry, decode, locate
+from gateway.intake import CountAuth, Entry, decode, identify, locate
 from gateway.origin import client_address, trace_id
 from gateway.refusal import refuse, turned_away
 from gateway.relay import Relay, Wire
@@ -33,8 +32,6 @@ from gateway.routing.route import Knock, Verdict
 from gateway.snapshot import Backing, Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.upstream.http import Caller
-
-_AUTH_RESULTS = {"auth_missing": "missing", "auth_expired": "expired", "auth_unavailable": "unavailable"}
 
 logger = logging.getLogger("gateway.proxy")
 
@@ -53,7 +50,7 @@ class Line:
         self,
         current: Callable[[], Snapshot],
         access: AccessLog,
-        count_auth: Callable[[str, str, str], None],
+        count_auth: CountAuth,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
@@ -112,7 +109,7 @@ class Line:
     async def _walk(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
         entry = locate(snapshot, exchange)
         path = entry.path
-        await self._identify(snapshot, exchange)
+        await identify(snapshot, exchange, self._count_auth, self._wall)
         if path is not None and path.card is not None:
             verdict = self._select(snapshot, exchange, entry, path.tenant)
             _refuse_method(path)
@@ -134,26 +131,6 @@ class Line:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
         await self._forward(exchange, backing, wire, call)
 
-    async def _identify(self, snapshot: Snapshot, exchange: Exchange) -> None:
-        head, identity = exchange.head, snapshot.identity
-        credentials = Credentials(head.all(b"authorization"), head.all(b"x-api-key"))
-        try:
-            try:
-                principal = identity.identify(credentials, self._wall())
-            except Pending as pending:
-                await pending.settled()
-                principal = identity.identify(credentials, self._wall())
-        except Pending as error:
-            raise faults.AuthUnavailable("the keys to verify the token with are not available") from error
-        except Fault as fault:
-            self._count_auth("credential", "", _AUTH_RESULTS.get(fault.reason, "invalid"))
-            raise
-        exchange.principal = principal
-        if principal is None:
-            self._count_auth("none", "", "missing")
-        else:
-            self._count_auth(principal.method, principal.issuer, "ok")
-
     def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> None:
         """Turn away who may reach nothing at the endpoint, before its body is read or anything of it is told.
 
@@ -165,7 +142,7 @@ class Line:
             raise entry.unread
         kind = snapshot.table.turns_away(entry.endpoint, exchange.principal)
         if kind is not None:
-            raise turned_away(kind, snapshot, exchange)
+            raise turned_away(kind)
 
     def _select(self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None) -> Verdict:
         """Whose agent answers.
@@ -178,7 +155,7 @@ class Line:
         verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
         exchange.rule = verdict.rule
         if verdict.route is None:
-            raise turned_away(verdict.fault or faults.NoEndpoint, snapshot, exchange)
+            raise turned_away(verdict.fault or faults.NoEndpoint)
         backing = snapshot.backings[verdict.route.backend]
         exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
         return verdict

@@ -9,9 +9,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
-from gateway.principal import Principal
 from gateway.relay import Wire
-from gateway.snapshot import Snapshot
 
 
 async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str, clock: Callable[[], float]) -> None:
@@ -29,7 +27,9 @@ async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str
     details = faults.details(fault, exchange.id)
     rpc = exchange.binding is Binding.JSONRPC
     if rpc:
-        body = jsonrpc.render(fault, id=exchange.rpc_id, version=exchange.version, details=details)
+        body = jsonrpc.render(
+            fault, id=exchange.rpc_id, version=exchange.version, details=details, midway=exchange.stream
+        )
     else:
         body = rest.render(fault, version=exchange.version, details=details)
     if wire.opened:
@@ -63,16 +63,9 @@ async def _end_badly(exchange: Exchange, wire: Wire, body: bytes) -> None:
         wire.cut()
 
 
-def turned_away(kind: type[Fault], snapshot: Snapshot, exchange: Exchange) -> Fault:
-    """The refusal of a request that routing gave to no agent."""
-    if snapshot.identity.schemes and _is_stranger(exchange.principal) and kind is not faults.BadParams:
-        # To a stranger every path that is not public looks the same, whether it exists or not.
-        kind = faults.AuthMissing
+def turned_away(kind: type[Fault]) -> Fault:
+    """The refusal of a request that routing gave to no agent; what must look alike has the same words."""
     return kind(_WORDS[kind])
-
-
-def _is_stranger(principal: Principal | None) -> bool:
-    return principal is None or principal.method == "anonymous"
 
 
 _WORDS: Mapping[type[Fault], str] = {

@@ -14,7 +14,7 @@ from gateway.a2a import document, progress
 from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol
+from gateway.a2a.fault import BadRequest, ClientGone, Fault, UpstreamIdle, UpstreamProtocol, UpstreamTimeout
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_event_stream, is_json, pass_on
 from gateway.a2a.operation import Operation
@@ -97,13 +97,11 @@ class Relay:
         exchange = self._exchange
         parts: list[bytes] = []
         size = 0
-        upstream = self._backing.upstream
-        end = (exchange.sent or self._clock()) + upstream.timeouts.total
-        while part := await response.chunk(max(end - self._clock(), 0.001)):
+        while part := await self._next(response):
             parts.append(part)
             size += len(part)
             if size > KEPT:
-                await self._pass_through(response, wire, parts)
+                await self._pass_through(response, wire, content_type, parts)
                 return
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
@@ -113,21 +111,36 @@ class Relay:
         await wire.answer(response.status, self._headers(response), body)
         exchange.bytes_out += len(body)
 
-    async def _pass_through(self, response: Response, wire: Wire, parts: list[bytes]) -> None:
-        if self._call.operation is Operation.GET_EXTENDED_CARD:
-            raise UpstreamProtocol("the agent's answer is no card", detail="too long")
+    async def _pass_through(
+        self, response: Response, wire: Wire, content_type: bytes | None, parts: list[bytes]
+    ) -> None:
+        if response.status < 400:
+            _refuse_type(content_type)
+            if self._rewrites():
+                raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
         exchange = self._exchange
         exchange.status = response.status
-        exchange.first_byte = self._clock()
         await wire.open(response.status, self._headers(response))
         for part in parts:
-            await wire.write(part)
-            exchange.bytes_out += len(part)
-        while part := await response.chunk(self._backing.upstream.timeouts.first_byte):
-            await wire.write(part)
-            exchange.bytes_out += len(part)
+            await self._write(part, wire)
+        while part := await self._next(response):
+            await self._write(part, wire)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
         await wire.close()
+
+    async def _next(self, response: Response) -> bytes:
+        """The next bytes of a unary answer, whose time is limited as a whole."""
+        end = (self._exchange.sent or self._clock()) + self._backing.upstream.timeouts.total
+        try:
+            return await response.chunk(max(end - self._clock(), 0.001))
+        except UpstreamIdle as error:
+            raise UpstreamTimeout("the agent's answer was not complete in time") from error
+
+    def _rewrites(self) -> bool:
+        operation = self._call.operation
+        return operation is Operation.GET_EXTENDED_CARD or (
+            operation in _ECHOES_TENANT and self._backing.upstream.restores_tenant(self._call, self._interface)
+        )
 
     def _read(self, status: int, content_type: bytes | None, body: bytes) -> bytes:
         """Learn from an answer, refuse one that is none, and change what must not go out as it came."""
@@ -138,23 +151,39 @@ class Relay:
                 if told is not None and told.error is not None:
                     self._exchange.saw(told)
             return body
-        if content_type is not None and body and not is_json(content_type):
-            raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
-        if self._call.dialect.binding is Binding.JSONRPC and not self._call.path.legacy_card:
+        if body:
+            _refuse_type(content_type)
+        told = self._told(body)
+        self._exchange.saw(told)
+        if told.error is not None or not self._rewrites():
+            return body
+        try:
+            if self._call.operation is Operation.GET_EXTENDED_CARD:
+                return self._card(body)
+            return restore_tenant(body, self._call.dialect.binding, self._call.tenant)
+        except BadRequest as error:
+            # Written twice or in another case: what is to be changed could be read in two ways.
+            raise UpstreamProtocol("the agent's answer can be read in two ways", detail=error.message) from error
+
+    def _told(self, body: bytes) -> progress.Progress:
+        if self._wrapped:
             told = progress.read_jsonrpc(body)
             if told is None:
                 raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
-            if not progress.answers(told.id, self._call.id):
-                raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
-        else:
-            told = progress.read_bare(body)
-        self._exchange.saw(told)
-        operation = self._call.operation
-        if operation is Operation.GET_EXTENDED_CARD and told.error is None:
-            return self._card(body)
-        if operation in _ECHOES_TENANT and self._backing.upstream.restores_tenant(self._call, self._interface):
-            return restore_tenant(body, self._call.dialect.binding, self._call.tenant)
-        return body
+            self._refuse_stranger(told)
+            return told
+        if body:
+            _refuse_garbage(body)
+        return progress.read_bare(body)
+
+    @property
+    def _wrapped(self) -> bool:
+        """Whether an answer is a JSON-RPC envelope."""
+        return self._call.dialect.binding is Binding.JSONRPC and not self._call.path.legacy_card
+
+    def _refuse_stranger(self, told: progress.Progress) -> None:
+        if not progress.answers(told.id, self._call.id):
+            raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
 
     def _card(self, body: bytes) -> bytes:
         """An extended card holds the agent's addresses like any other, so it is rebuilt like any other."""
@@ -162,14 +191,13 @@ class Relay:
         rule = exchange.rule
         if rule is None:
             raise UpstreamProtocol("the agent's answer is no card")
-        wrapped = call.dialect.binding is Binding.JSONRPC and not call.path.legacy_card
         raw = body
-        if wrapped:
+        if self._wrapped:
             members = document.open_body(body)
             raw = bytes(members.get("result", msgspec.Raw(b"null")))
         version = self._interface.dialect.version
         card = self._backing.cards.extended(raw, rule, call.tenant, host=exchange.head.host, version=version)
-        return document.write({**members, "result": msgspec.Raw(card)}) if wrapped else card
+        return document.write({**members, "result": msgspec.Raw(card)}) if self._wrapped else card
 
     # ---- A stream ------------------------------------------------------------------------------------------------
 
@@ -216,20 +244,27 @@ class Relay:
             meter.stream_closed(exchange.closed_by)
 
     async def _events(self, events: list[Event], wire: Wire) -> None:
-        if not events:
+        good = []
+        try:
+            for event in events:
+                self._learn(event)
+                good.append(event.raw)
+        finally:
+            # What came before an event that is none of this call's is the client's all the same.
+            if good:
+                await self._write(good[0] if len(good) == 1 else b"".join(good), wire)
+
+    def _learn(self, event: Event) -> None:
+        read = event.read()
+        if read is None:
             return
-        exchange, meter = self._exchange, self._backing.meter
-        rpc = self._call.dialect.binding is Binding.JSONRPC
-        for event in events:
-            read = event.read()
-            if read is None:
-                continue
-            told = progress.read_jsonrpc(read[1]) if rpc else progress.read_bare(read[1])
-            if told is not None:
-                exchange.saw(told)
-            exchange.events += 1
-            meter.event("other" if told is None else told.event)
-        await self._write(events[0].raw if len(events) == 1 else b"".join(event.raw for event in events), wire)
+        told = progress.read_jsonrpc(read[1]) if self._wrapped else progress.read_bare(read[1])
+        if told is not None:
+            if self._wrapped:
+                self._refuse_stranger(told)
+            self._exchange.saw(told)
+        self._exchange.events += 1
+        self._backing.meter.event("other" if told is None else told.event)
 
     async def _write(self, data: bytes, wire: Wire) -> None:
         exchange = self._exchange
@@ -242,3 +277,18 @@ class Relay:
         headers = pass_on(response.headers, TO_CLIENT)
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
+
+
+def _refuse_type(content_type: bytes | None) -> None:
+    if content_type is not None and not is_json(content_type):
+        raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
+
+
+def _refuse_garbage(body: bytes) -> None:
+    try:
+        _any.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UpstreamProtocol("the agent's answer is no JSON") from error
+
+
+_any = msgspec.json.Decoder(msgspec.Raw)

@@ -19,8 +19,7 @@ from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
 from gateway.config.check import Examined
 from gateway.config.model import DEFAULT_TIMEOUTS, Agent, Backend, Card, Config, UpstreamAuth
 from gateway.config.model import Timeouts as WrittenTimeouts
-from gateway.config.reach import reach
-from gateway.config.routes import rules
+from gateway.config.routes import table
 from gateway.identity.authenticator import Identity
 from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
@@ -102,7 +101,7 @@ class Snapshot:
         return cls(
             config=config,
             examined=examined,
-            table=Table.build(rules(config, examined.marks), reach(config)),
+            table=table(config, examined.marks),
             identity=identity,
             key_sets=key_sets,
             backings=backings,

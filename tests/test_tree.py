@@ -9,7 +9,7 @@ from gateway.config.check import examine
 ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
-    "failure.py": "an exception without behaviour",
+    "command/failure.py": "an exception without behaviour",
     "principal.py": "a value without behaviour",
     "routing/route.py": "values without behaviour; tests/routing/test_table.py builds and reads all of them",
 }

@@ -7,9 +7,7 @@ import msgspec
 from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined
 from gateway.config.inquiry import Inquiry, reply
-from gateway.config.reach import reach
-from gateway.config.routes import rules
-from gateway.routing.table import Table
+from gateway.config.routes import table
 
 
 def directions(examined: Examined, inquiry: Inquiry, *, everything: bool = False) -> dict[str, Any]:
@@ -23,9 +21,9 @@ def directions(examined: Examined, inquiry: Inquiry, *, everything: bool = False
         CommandFailed: the configuration has no such API key.
     """
     assert examined.config is not None
-    table = Table.build(rules(examined.config, examined.marks), reach(examined.config))
+    resolver = table(examined.config, examined.marks)
     try:
-        return reply(examined.config, table, inquiry, everything=everything)
+        return reply(examined.config, resolver, inquiry, everything=everything)
     except LookupError as error:
         raise CommandFailed(str(error.args[0]), code=2) from error
 

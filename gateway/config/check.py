@@ -13,13 +13,11 @@ from gateway.config.finding import Findings
 from gateway.config.load import Loaded, dress, load
 from gateway.config.model import Config
 from gateway.config.problem import Problem, in_order
-from gateway.config.reach import reach
-from gateway.config.routes import rules
+from gateway.config.routes import table as routing_table
 from gateway.config.scalar import Value
 from gateway.config.source import Marks
 from gateway.config.tenancy import Names, check_tenancy
 from gateway.config.trial import check_tests, failed_tests
-from gateway.routing.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Examined:
     Attributes:
         config: The configuration, or None where there is an error.
         problems: Errors and warnings by place, secrets masked.
-        failed: Routing tests that failed, by place; they keep nothing from being used but `check` from passing.
+        failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
         text_hash: SHA-256 over all files read, in hex.
         files: All files read.
     """
@@ -70,7 +68,7 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
     found = dress(findings.problems, loaded.sources)
     config = None if any(problem.severity == "error" for problem in found) else loaded.config
     if config is not None:
-        table = Table.build(rules(config, loaded.marks), reach(config))
+        table = routing_table(config, loaded.marks)
         failed = dress(failed_tests(config, table, findings), loaded.sources)
     return Examined(
         config=config,

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 
 from gateway.config.model import Agent, Config, Match
 from gateway.config.problem import KeyPath
+from gateway.config.reach import reach
 from gateway.config.source import Marks
 from gateway.routing.route import AgentRules, Route, Rule
-from gateway.routing.table import claim_condition, path_segments
+from gateway.routing.table import Table, claim_condition, path_segments
+
+
+def table(config: Config, marks: Marks) -> Table:
+    """The routing table of a configuration that was checked."""
+    guarded = config.auth is not None and bool(config.auth.issuers or config.auth.api_keys)
+    return Table.build(rules(config, marks), reach(config), guarded=guarded)
 
 
 def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:

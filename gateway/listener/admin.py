@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 import math
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -11,9 +10,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.config.address import is_loopback
 from gateway.config.display import shown
 from gateway.config.inquiry import Inquiry, reply
+from gateway.listener.http import host_name
 from gateway.snapshot import Backing, Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -45,16 +47,15 @@ class Watched(Protocol):
         """Where clients find it."""
 
 
-def admin_app(watched: Watched, token: str | None) -> Starlette:
+def admin_app(watched: Watched, token: str | None) -> ASGIApp:
     """The admin application.
 
     Args:
         token: What a request must show as bearer token, health aside; None for a loopback listener.
     """
     pages = _Pages(watched)
-    guard = _Guard(token)
     routes = [
-        Route(path, guard(path, page), methods=methods)
+        Route(path, page, methods=methods)
         for path, page, methods in (
             ("/-/live", pages.live, ["GET"]),
             ("/-/ready", pages.ready, ["GET"]),
@@ -65,30 +66,47 @@ def admin_app(watched: Watched, token: str | None) -> Starlette:
             ("/-/route", pages.route, ["POST"]),
         )
     ]
-    return Starlette(routes=routes)
+    app = Starlette(routes=routes)
+    return _Local(app) if token is None else _Guard(app, token)
+
+
+class _Local:
+    """Serves requests for a loopback name alone, where nothing else guards the port.
+
+    A page in an operator's browser can have its own name resolve to 127.0.0.1; its requests still say that name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = Request(scope).headers.get("host", "")
+        if scope["path"] in _OPEN_PATHS or is_loopback(host_name(host.encode("latin-1")).strip("[]")):
+            await self._app(scope, receive, send)
+            return
+        refusal = PlainTextResponse("ask by a loopback address, or set gateway.admin.token\n", status_code=421)
+        await refusal(scope, receive, send)
 
 
 class _Guard:
-    """Lets health through, and the rest for the token alone."""
+    """Lets health through, and the rest, be it there or not, for the token alone."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = None if token is None else token.encode()
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
 
-    def __call__(self, path: str, page: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        if self._token is None or path in _OPEN_PATHS:
-            return page
-        token = self._token
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _OPEN_PATHS or self._is_shown(Request(scope)):
+            await self._app(scope, receive, send)
+            return
+        refusal = PlainTextResponse(
+            "show the admin token\n", status_code=401, headers={"WWW-Authenticate": 'Bearer realm="admin"'}
+        )
+        await refusal(scope, receive, send)
 
-        async def guarded(request: Request) -> Response:
-            scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(shown.encode("latin-1"), token):
-                return PlainTextResponse(
-                    "show the admin token\n", status_code=401, headers={"WWW-Authenticate": 'Bearer realm="admin"'}
-                )
-            response: Response = await page(request)
-            return response
-
-        return guarded
+    def _is_shown(self, request: Request) -> bool:
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(shown.encode("latin-1"), self._token)
 
 
 class _Pages:
@@ -133,9 +151,11 @@ class _Pages:
         return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})
 
     async def route(self, request: Request) -> Response:
-        body = await request.body()
-        if len(body) > _LONGEST_QUESTION:
-            return JSONResponse({"error": "the question is too long"}, status_code=413)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_QUESTION:
+                return JSONResponse({"error": "the question is too long"}, status_code=413)
         try:
             question = msgspec.json.decode(body, type=Inquiry)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -56,29 +56,32 @@ class AsgiWire:
             if message["type"] == "http.disconnect":
                 raise ClientGone("the client left")
             part = message["body"]
+            # Before the limit: nothing more will come to be drained.
+            self._read = not message["more_body"]
             size += len(part)
             if size > limit:
                 raise BodyTooLarge(f"the body exceeds {limit} bytes")
             parts.append(part)
-            if not message["more_body"]:
-                self._read = True
+            if self._read:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """A whole answer; the connection ends with it if the request was not read."""
         if not self._read:
-            await self._drain()
             headers.append((b"connection", b"close"))
         if status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(body)))
-        self.opened = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": b"" if self._method == "HEAD" else body})
+        await self.open(status, headers)
+        await self.write(b"" if self._method == "HEAD" else body)
+        if not self._read:
+            await self._drain()
+        await self.close()
 
     async def open(self, status: int, headers: Pairs) -> None:
         """The head of an answer that follows piece by piece."""
-        self.opened = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        # Only now: who is cancelled while an earlier answer is still on its way has not begun this one.
+        self.opened = True
 
     async def write(self, data: bytes) -> None:
         """One piece; waits while the client's side of the connection is full."""
@@ -96,7 +99,7 @@ class AsgiWire:
         return b"transfer-encoding" in self._headers or self._headers.get(b"content-length", b"0") != b"0"
 
     async def _drain(self) -> None:
-        """Read a little of what the client is still sending, or some clients lose the answer."""
+        """Read a little of what the client is still sending, or closing would cost it the answer it has not read."""
         if b"expect" in self._headers:
             return
         size = 0

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -15,12 +17,14 @@ from gateway.listener.protocol import ClientConnection
 KEEP_ALIVE = 30
 """Seconds for which a client's connection may rest between two requests."""
 _BACKLOG = 2048
+_LARGEST_PORT = 65535
+_GLANCE = 0.01
 
 logger = logging.getLogger("gateway.listener")
 
 
 class ListenFailed(Exception):  # noqa: N818 - told to the operator as it is
-    """The address cannot be listened on."""
+    """The address cannot be listened on, or not with this certificate."""
 
 
 def bind(address: str) -> socket.socket:
@@ -31,6 +35,9 @@ def bind(address: str) -> socket.socket:
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
+    if port.isascii() and port.isdigit() and int(port) > _LARGEST_PORT:
+        # getaddrinfo would take the rest of a division by 65536.
+        raise ListenFailed(f"cannot listen on {address}: there is no such port")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -57,14 +64,47 @@ def address_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
+    """How clients are served over TLS: 1.2 or later, HTTP/1.1.
+
+    Args:
+        chain: PEM file of the certificate and those that sign it.
+        key: PEM file of its private key, without a passphrase.
+
+    Raises:
+        ListenFailed: the two cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        # Without a callback OpenSSL would ask for a passphrase at the terminal, and wait for it.
+        context.load_cert_chain(chain, key, _no_passphrase)
+    except (OSError, ValueError) as error:
+        raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {_why(error)}") from error
+    return context
+
+
+def _no_passphrase() -> str:
+    raise ValueError("the private key is under a passphrase; store it without one, readable by the gateway alone")
+
+
+def _why(error: OSError | ValueError) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return getattr(error, "strerror", None) or str(error)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the private key is not that of the certificate"
+    return "the first must be a certificate chain and the second its private key, both PEM"
+
+
 class HttpServer:
     """One listening socket and the application behind it.
 
     Args:
-        tls: Paths of the certificate chain and the private key, or None for plain http.
+        tls: From `server_tls`, or None for plain http.
     """
 
-    def __init__(self, listener: socket.socket, app: Callable[..., Any], *, tls: tuple[str, str] | None = None) -> None:
+    def __init__(self, listener: socket.socket, app: Callable[..., Any], *, tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             app,
             http=ClientConnection,
@@ -76,17 +116,18 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE,
-            ssl_certfile=None if tls is None else tls[0],
-            ssl_keyfile=None if tls is None else tls[1],
+            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )
         config.load()
-        if config.ssl is not None:
-            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-            config.ssl.set_alpn_protocols(["http/1.1"])
         self._listener = listener
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as a URL writes it; not once it is closed."""
+        return address_of(self._listener)
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
@@ -98,6 +139,7 @@ class HttpServer:
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
         if not self._accepting:
+            self._listener.close()
             return
         self._accepting = False
         self._server.should_exit = True
@@ -111,12 +153,28 @@ class HttpServer:
         """Close what is left, after `timeout` seconds also what is still in use."""
         self.stop_accepting()
         state = self._server.server_state
-        try:
-            async with asyncio.timeout(timeout):
-                while state.tasks:
-                    await asyncio.wait(list(state.tasks))
-        except TimeoutError:
-            for task in list(state.tasks):
-                task.cancel()
+        async with _at_most(timeout):
+            while state.tasks:
+                await asyncio.wait(list(state.tasks))
+        for task in list(state.tasks):
+            task.cancel()
         for connection in list(state.connections):
             connection.transport.close()
+        # What was written goes out first; a client that does not read would keep it for ever.
+        await self._emptied(timeout)
+        for connection in list(state.connections):
+            connection.transport.abort()
+        await self._emptied(timeout)
+
+    async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
+        state = self._server.server_state
+        async with _at_most(timeout):
+            while state.tasks or state.connections:  # noqa: ASYNC110 - uvicorn tells nobody when one is gone
+                await asyncio.sleep(_GLANCE)
+
+
+@asynccontextmanager
+async def _at_most(seconds: float) -> AsyncIterator[None]:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            yield

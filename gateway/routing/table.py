@@ -65,19 +65,30 @@ class Endpoint:
 
 
 class Table:
-    """Where every request goes."""
+    """Where every request goes.
+
+    Attributes:
+        guarded: Whether callers can prove who they are. Then a stranger, anonymous callers among them, is asked for a
+            credential wherever it gets nothing, whether there is something or not.
+    """
 
     def __init__(
-        self, agents: Mapping[str, AgentRules], reach: Mapping[str, Reach], by_host: Mapping[str | None, "_Paths"]
+        self,
+        agents: Mapping[str, AgentRules],
+        reach: Mapping[str, Reach],
+        by_host: Mapping[str | None, "_Paths"],
+        *,
+        guarded: bool,
     ) -> None:
         self.agents = agents
         self.reach = reach
+        self.guarded = guarded
         self._by_host = by_host
         self._any_host = by_host.get(None)
         self._hosts = any(host is not None for host in by_host)
 
     @classmethod
-    def build(cls, rules: Iterable[AgentRules], reach: Mapping[str, Reach]) -> "Table":
+    def build(cls, rules: Iterable[AgentRules], reach: Mapping[str, Reach], *, guarded: bool = False) -> "Table":
         """Compile the rules of every agent; the configuration has been checked before."""
         agents = {agent.name: agent for agent in rules}
         filed: dict[str | None, dict[tuple[str, ...], list[Rule]]] = {}
@@ -91,6 +102,7 @@ class Table:
                 host: _Paths({path: _endpoint(host, path, found, agents) for path, found in paths.items()})
                 for host, paths in filed.items()
             },
+            guarded=guarded,
         )
 
     def locate(self, host: str, path: tuple[str, ...]) -> Endpoint | None:
@@ -119,14 +131,32 @@ class Table:
         if principal is None:
             return AuthMissing
         reach = self.admitted(principal)
+        if reach is not None and endpoint is not None and self._knows_any(endpoint, principal, reach):
+            return None
+        if self._is_stranger(principal):
+            return AuthMissing
         if reach is None:
             return NotAdmitted
-        if endpoint is None:
-            return NoEndpoint
-        return None if self._knows_any(endpoint, principal, reach) else TenantDeniedEndpoint
+        return NoEndpoint if endpoint is None else TenantDeniedEndpoint
 
     def resolve(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         """Whose agent answers a call; no rule is explained."""
+        return self._told(self._resolve(endpoint, knock), knock.principal)
+
+    def resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+        """Whose card a GET reads: public cards are anyone's, a private one is for those who may call the agent."""
+        return self._told(self._resolve_card(endpoint, knock), knock.principal)
+
+    def _told(self, verdict: Verdict, principal: Principal | None) -> Verdict:
+        """The verdict as the caller may know it: to a stranger every path that is not public looks the same."""
+        if verdict.fault in (None, AuthMissing, BadParams) or not self._is_stranger(principal):
+            return verdict
+        return Verdict(None, AuthMissing, verdict.rule)
+
+    def _is_stranger(self, principal: Principal | None) -> bool:
+        return self.guarded and (principal is None or principal.method == "anonymous")
+
+    def _resolve(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         principal = knock.principal
         if principal is None:
             return Verdict(None, AuthMissing)
@@ -143,8 +173,7 @@ class Table:
             return Verdict(None, TenantDenied if here else TenantDeniedEndpoint, winner)
         return self._backend(self.agents[winner.agent], winner, knock, reach)
 
-    def resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
-        """Whose card a GET reads: public cards are anyone's, a private one is for those who may call the agent."""
+    def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         if endpoint is None:
             return Verdict(None, NoEndpoint)
         winner, _ = _select(endpoint, knock)

@@ -1,131 +1,266 @@
-import asyncio
+"""The cards that are served: from the agent's card, for an endpoint, kept until the agent's card changes."""
+
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
 
+from gateway.a2a.card import CardInvalid, parse_card
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
-from gateway.catalog.cards import CardPlace, CardSource, open_client
+from gateway.catalog import served
+from gateway.catalog.cards import TRUSTED, CardPlace, CardSource, Timing
 from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connections import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
 from tests.doubles.gateway import card_of
 
-BACKEND = "http://billing.internal:8000"
-PUBLIC = PublicUrl.parse("https://gw.example/agents/")
-DIALECTS = ("JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3")
-
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture
-def client() -> Iterator[httpx.AsyncClient]:
-    client = open_client()
-    yield client
-    asyncio.run(client.aclose())
-
-
-def rule(path: tuple[str, ...] = ("a2a",), host: str | None = None) -> Rule:
-    return Rule("billing", host, path, frozenset(), Place("f", 1))
+HERE = Place("gateway.yaml", 1)
+SHARED = Rule("billing", None, ("a2a",), frozenset({("tenant", "billing")}), HERE)
+OWN = Rule("echo", None, ("echo",), frozenset(), HERE)
+HOSTED = Rule("hosted", "agents.test", (), frozenset(), HERE)
+WILD = Rule("wild", "*.agents.test", ("x",), frozenset(), HERE)
+DIALECTS = ("JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3")
 
 
-def shelf(
-    client: httpx.AsyncClient, card: Tree | None, *, methods: frozenset[Operation] | None = None
-) -> tuple[CardSource, ServedCards]:
-    source = CardSource(CardPlace(BACKEND, static=card), client)
-    upstream = HttpUpstream(
-        backend="billing",
-        url=BACKEND,
-        pool=ConnectionPool(Origin("http", "billing.internal", 8000)),
-        cards=source,
-        timeouts=Timeouts(1, 1, 1, 1, 1),
-        treatment=Treatment(),
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Cards:
+    """Cards of an agent whose own card can be changed."""
+
+    def __init__(self, client: httpx.AsyncClient, public: str, **more: Any) -> None:
+        self.clock = Clock()
+        place = CardPlace("http://agent.internal:7000/deep", static=more.pop("static", None))
+        self.source = CardSource(place, client, timing=Timing(clock=self.clock))
+        upstream = HttpUpstream(
+            backend="echo",
+            url="http://agent.internal:7000/deep",
+            pool=ConnectionPool(Origin("http", "agent.internal", 7000)),
+            cards=self.source,
+            timeouts=Timeouts(1, 1, 1, 1, 1),
+            treatment=Treatment(),
+        )
+        settings: dict[str, Any] = {"overrides": {}, "schemes": (), "secrets": ("agent.internal",), **more}
+        self.cards = ServedCards(self.source, upstream, PublicUrl.parse(public), **settings)
+
+    def learn(self, raw: bytes) -> None:
+        self.source._hold(parse_card(raw))
+        self.source.fetched_at = self.clock.now
+
+    def shown(self, rule: Rule = OWN, tenant: str | None = None, host: str = "gw.test") -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.cards.card(rule, tenant, host).body)
+        return found
+
+
+@asynccontextmanager
+async def cards(
+    public: str = "https://gw.test/agents", *, raw: bytes | None = None, **more: Any
+) -> AsyncIterator[Cards]:
+    async with httpx.AsyncClient() as client:
+        made = Cards(client, public, **more)
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS) if raw is None else raw)
+        yield made
+
+
+def places(card: dict[str, Any]) -> set[tuple[str, str, str, str | None]]:
+    return {
+        (each["url"], each["protocolBinding"], each["protocolVersion"], each.get("tenant"))
+        for each in card["supportedInterfaces"]
+    }
+
+
+# ---- Where it says the agent is ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("public", "host", "path", "url"),
+    [
+        ("https://gw.test", None, ("echo",), "https://gw.test/echo"),
+        ("https://gw.test/", None, ("echo",), "https://gw.test/echo"),
+        ("https://gw.test/a/b/", None, ("echo", "x"), "https://gw.test/a/b/echo/x"),
+        ("https://gw.test:8443/a", "agents.test", (), "https://agents.test:8443/a/"),
+        ("http://127.0.0.1:8080", None, (), "http://127.0.0.1:8080/"),
+        ("https://[::1]:8443", None, ("echo",), "https://[::1]:8443/echo"),
+    ],
+)
+def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tuple[str, ...], url: str) -> None:
+    assert PublicUrl.parse(public).at(host, path) == url
+
+
+async def test_an_interface_has_the_tenant_where_its_version_has_a_place_for_it() -> None:
+    async with cards() as made:
+        shared = made.shown(SHARED, "billing")
+        assert {each for each in places(shared) if each[2] == "1.0"} == {
+            ("https://gw.test/agents/a2a", "JSONRPC", "1.0", "billing"),
+            ("https://gw.test/agents/a2a", "HTTP+JSON", "1.0", "billing"),
+        }
+        assert shared["url"] == "https://gw.test/agents/a2a/billing"
+        assert {url for url, _, version, _ in places(shared) if version == "0.3"} <= {shared["url"]}
+        own = made.shown(OWN)
+        assert {(url, tenant) for url, _, _, tenant in places(own)} == {("https://gw.test/agents/echo", None)}
+
+
+async def test_a_host_of_its_own_is_on_the_card_and_one_that_was_asked_for_only_if_it_matched() -> None:
+    async with cards() as made:
+        assert {url for url, *_ in places(made.shown(HOSTED, host="other.test"))} == {"https://agents.test/agents/"}
+        assert {url for url, *_ in places(made.shown(WILD, host="a.agents.test"))} == {"https://a.agents.test/agents/x"}
+        assert {url for url, *_ in places(made.shown(WILD, host="b.agents.test"))} == {"https://b.agents.test/agents/x"}
+        assert {url for url, *_ in places(made.shown(OWN, host="evil.test"))} == {"https://gw.test/agents/echo"}
+
+
+async def test_no_card_shows_where_the_agent_is() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, description="See http://agent.internal:7000/docs.")
+    async with cards(raw=raw) as made:
+        for rule, tenant in ((OWN, None), (SHARED, "billing"), (HOSTED, None)):
+            assert b"agent.internal" not in made.cards.card(rule, tenant, "gw.test").body
+
+
+async def test_a_card_promises_only_what_is_relayed() -> None:
+    every = {Operation.SEND_MESSAGE}
+    async with cards(methods=frozenset(every)) as made:
+        told = made.shown()["capabilities"]
+        assert not told.get("streaming")
+        assert not told.get("pushNotifications")
+        assert not told.get("extendedAgentCard")
+    async with cards() as made:
+        told = made.shown()["capabilities"]
+        assert (told["streaming"], told["pushNotifications"], told["extendedAgentCard"]) == (True, True, True)
+
+
+async def test_a_card_asks_for_what_the_gateway_asks_for() -> None:
+    raw = card_of("http://agent.internal/", "JSONRPC 1.0", securitySchemes={"theirs": {"mtlsSecurityScheme": {}}})
+    async with cards(raw=raw, schemes=("bearer",)) as made:
+        assert list(made.shown()["securitySchemes"]) == ["bearer"]
+    async with cards(raw=raw) as made:
+        assert not made.shown().get("securitySchemes")
+
+
+async def test_what_the_operator_sets_wins() -> None:
+    async with cards(overrides={"name": "Ours"}) as made:
+        assert made.shown()["name"] == "Ours"
+
+
+# ---- How long it is kept -------------------------------------------------------------------------------------------
+
+
+async def test_a_card_is_made_once_for_each_endpoint_and_tenant() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        assert made.cards.card(OWN, None, "other.test") is first
+        assert made.cards.card(OWN, "acme", "gw.test") is not first
+        assert made.cards.card(SHARED, None, "gw.test") is not first
+        assert first.etag != made.cards.card(OWN, "acme", "gw.test").etag
+
+
+async def test_a_card_is_made_again_when_the_agents_changes() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        second = made.cards.card(OWN, None, "gw.test")
+        assert json.loads(second.body)["name"] == "Changed"
+        assert second.etag != first.etag
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        assert made.cards.card(OWN, None, "gw.test") is second
+
+
+async def test_hosts_that_strangers_think_of_do_not_fill_the_memory() -> None:
+    async with cards() as made:
+        for number in range(1000):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+        assert len(made.cards._kept) <= served._MOST_KEPT
+
+
+async def test_a_card_that_was_never_read_is_not_there() -> None:
+    async with httpx.AsyncClient() as client:
+        made = Cards(client, "https://gw.test")
+        with pytest.raises(UpstreamConnect) as raised:
+            made.cards.card(OWN, None, "gw.test")
+        assert "agent.internal" not in raised.value.message
+
+
+async def test_a_card_whose_agent_has_long_been_silent_is_not_shown() -> None:
+    async with cards() as made:
+        made.clock.now = TRUSTED
+        made.shown()
+        made.clock.now = TRUSTED + 1
+        with pytest.raises(UpstreamConnect):
+            made.shown()
+
+
+async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise CardInvalid("too long by 7 bytes")
+
+    async with cards() as made:
+        monkeypatch.setattr(served, "rebuild", refuse)
+        with pytest.raises(UpstreamProtocol) as raised:
+            made.shown()
+        assert "7" not in raised.value.message
+        assert raised.value.detail == "too long by 7 bytes"
+
+
+# ---- Extended cards ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [Version.V1_0, Version.V0_3, Version.V0_1])
+async def test_an_extended_card_is_rebuilt_and_never_kept(version: Version) -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="Extended")
+    async with cards() as made:
+        shown = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=version))
+        assert shown["name"] == "Extended"
+        assert "agent.internal" not in json.dumps(shown)
+        assert made.cards._kept == {}
+
+
+async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
+    async with cards() as made:
+        modern = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V1_0))
+        legacy = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V0_3))
+        assert "supportedInterfaces" in modern
+        assert "preferredTransport" in legacy
+
+
+async def test_an_extended_card_shows_the_host_that_matched() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
+    async with cards() as made:
+        shown = json.loads(made.cards.extended(raw, WILD, None, host="a.agents.test", version=Version.V1_0))
+        assert {url for url, *_ in places(shown)} == {"https://a.agents.test/agents/x"}
+
+
+@pytest.mark.parametrize("raw", [b"null", b"[]", b'"x"', b"{", b"\xff"])
+async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
+    async with cards() as made:
+        with pytest.raises(UpstreamProtocol):
+            made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V1_0)
+
+
+async def test_an_extended_card_of_an_agent_that_is_not_known_yet_is_refused() -> None:
+    async with httpx.AsyncClient() as client:
+        made = Cards(client, "https://gw.test")
+        with pytest.raises(UpstreamProtocol):
+            made.cards.extended(card_of("http://x/", "JSONRPC 1.0"), OWN, None, host="gw.test", version=Version.V1_0)
+
+
+# ---- What must not be seen -----------------------------------------------------------------------------------------
+
+
+def test_hosts_are_secret_with_and_without_their_port() -> None:
+    assert upstream_hosts("http://agent.internal:7000/deep", None, "https://cards.internal/x.json") == (
+        "agent.internal:7000",
+        "agent.internal",
+        "cards.internal",
     )
-    return source, ServedCards(
-        source,
-        upstream,
-        PUBLIC,
-        overrides={"name": "Billing"},
-        schemes=("bearer",),
-        secrets=upstream_hosts(BACKEND),
-        methods=methods,
-    )
-
-
-def agents_card(*dialects: str) -> Tree:
-    card: Tree = json.loads(card_of(BACKEND + "/rpc", *(dialects or DIALECTS)))
-    return card
-
-
-def test_the_public_url_may_have_a_path_and_a_host_of_its_own_keeps_scheme_and_port() -> None:
-    assert PUBLIC.at(None, ("a2a",)) == "https://gw.example/agents/a2a"
-    assert PublicUrl.parse("https://gw.example:8443").at("x.example", ()) == "https://x.example:8443/"
-
-
-async def test_a_card_has_the_gateways_urls_and_no_address_of_the_agent(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    served = json.loads(cards.card(rule(), None, "").body)
-    assert served["name"] == "Billing"
-    assert {each["url"] for each in served["supportedInterfaces"]} == {"https://gw.example/agents/a2a"}
-    assert b"billing.internal" not in cards.card(rule(), None, "").body
-
-
-async def test_a_tenant_is_in_the_interface_for_1_0_and_in_the_url_for_0_3(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    served = json.loads(cards.card(rule(), "acme", "").body)
-    modern = [each for each in served["supportedInterfaces"] if each["protocolVersion"] == "1.0"]
-    assert [each["tenant"] for each in modern] == ["acme", "acme"]
-    assert served["url"] == "https://gw.example/agents/a2a/acme"
-
-
-async def test_the_same_card_is_made_once_and_has_the_same_tag(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    first = cards.card(rule(), None, "")
-    assert cards.card(rule(), None, "other.example") is first
-    assert cards.card(rule(("b",)), None, "").etag != first.etag
-
-
-async def test_a_wildcard_host_is_answered_under_the_name_that_was_asked(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    for name in ("a.example", "b.example"):
-        served = json.loads(cards.card(rule((), "*.example"), None, name).body)
-        assert served["supportedInterfaces"][0]["url"] == f"https://{name}/agents/"
-
-
-async def test_no_more_than_a_bounded_number_of_cards_is_kept(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    for number in range(500):
-        cards.card(rule((), "*.example"), None, f"n{number}.example")
-    assert len(cards._kept) <= 64
-
-
-async def test_a_card_that_was_never_read_is_the_agents_fault(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, None)
-    with pytest.raises(UpstreamConnect):
-        cards.card(rule(), None, "")
-
-
-async def test_a_card_promises_only_what_is_relayed(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card(), methods=frozenset({Operation.SEND_MESSAGE}))
-    said = json.loads(cards.card(rule(), None, "").body)["capabilities"]
-    assert not any(said.get(name) for name in ("streaming", "pushNotifications", "extendedAgentCard"))
-
-
-async def test_an_extended_card_is_rebuilt_in_the_dialect_of_the_call(client: httpx.AsyncClient) -> None:
-    _, cards = shelf(client, agents_card())
-    raw = json.dumps(agents_card()).encode()
-    modern = json.loads(cards.extended(raw, rule(), None, host="", version=Version.V1_0))
-    legacy = json.loads(cards.extended(raw, rule(), None, host="", version=Version.V0_3))
-    assert "supportedInterfaces" in modern
-    assert "preferredTransport" in legacy
-    with pytest.raises(UpstreamProtocol):
-        cards.extended(b"[]", rule(), None, host="", version=Version.V1_0)
-
-
-def test_hosts_are_known_with_and_without_port() -> None:
-    assert upstream_hosts("http://user@h.example:80/x", None) == ("h.example:80", "h.example")
+    assert upstream_hosts("http://user:word@agent.internal/") == ("agent.internal",)

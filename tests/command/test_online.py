@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.command.online import Visit, visit
 from gateway.config.check import examine
 from gateway.demo.fleet import serving
-from gateway.command.online import Visit, visit
 from tests.doubles.answering import answering
 
 pytestmark = pytest.mark.anyio

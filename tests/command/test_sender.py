@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from gateway.demo.fleet import serving
 from gateway.command.failure import CommandFailed
 from gateway.command.sender import Errand, send
+from gateway.demo.fleet import serving
 from tests.doubles.answering import Answer, Answering, answering
 
 CARD_PATH = "/agent/.well-known/agent-card.json"

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.config.load import load
-from gateway.demo.fleet import serving
 from gateway.command.discovery import Found
 from gateway.command.failure import CommandFailed
 from gateway.command.starter import compose, starter
+from gateway.config.load import load
+from gateway.demo.fleet import serving
 
 INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 

@@ -2,10 +2,8 @@ import msgspec
 import pytest
 
 from gateway.config.inquiry import Inquiry, reply
-from gateway.config.reach import reach
-from gateway.config.routes import rules
+from gateway.config.routes import table
 from gateway.config.source import Marks
-from gateway.routing.table import Table
 from tests.config.reading import HASH, good
 
 CONFIG = good(f"""\
@@ -16,7 +14,7 @@ agents:
   a: http://127.0.0.1:1
   b: {{ backend: http://127.0.0.1:2, match: {{ path: /s, tenant: b }} }}
 """)
-TABLE = Table.build(rules(CONFIG, Marks()), reach(CONFIG))
+TABLE = table(CONFIG, Marks())
 
 
 def test_the_answer_names_agent_backend_and_line() -> None:

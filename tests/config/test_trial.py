@@ -1,13 +1,11 @@
 import pytest
 
 from gateway.config.model import Config
-from gateway.config.reach import reach
-from gateway.config.routes import rules
+from gateway.config.routes import table as routing_table
 from gateway.config.source import Marks
 from gateway.config.trial import caller, public_prefix
 from gateway.principal import Principal
 from gateway.routing.question import Question, ask
-from gateway.routing.table import Table
 from tests.config.reading import HASH, errors, examined, good
 
 TEXT = f"""\
@@ -27,7 +25,7 @@ agents:
 
 def answer(text: str, question: Question) -> str | None:
     config = good(text)
-    table = Table.build(rules(config, Marks()), reach(config))
+    table = routing_table(config, Marks())
     verdict = ask(table, question, prefix=public_prefix(config)).verdict
     return verdict.reason if verdict.route is None else verdict.route.backend
 

@@ -21,11 +21,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import Gateway
 from gateway.config.check import examine
+from gateway.snapshot import Snapshot
+from gateway.telemetry.metrics import Metrics
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
-CALL = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]}}}'  # noqa: E501 - as it goes over the wire
+CALL = (
+    b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER",'
+    b'"parts":[{"text":"hi"}]}}}'
+)
 STREAM = CALL.replace(b"SendMessage", b"SendStreamingMessage")
 RESULT = b'{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m2","role":"ROLE_AGENT","parts":[{"text":"ho"}]}}}'
 JSON = (b"content-type", b"application/json")
@@ -97,6 +102,12 @@ class Answer:
         found = self.header("x-request-id")
         assert found is not None
         return found
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons that an error gives, in order."""
+        error = self.json["error"]
+        return [each["reason"] for each in error.get("data") or error["details"]]
 
     @property
     def anonymous(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
@@ -179,7 +190,7 @@ class Client:
 
 def request(method: str, target: str, body: bytes | None = None, headers: Pairs = ()) -> bytes:
     """A request as bytes, with Host and, if it has a body, Content-Length."""
-    lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: gateway.test"]
+    lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: 127.0.0.1"]
     lines += [name + b": " + value for name, value in headers]
     if body is not None:
         lines.append(b"Content-Length: %d" % len(body))
@@ -286,6 +297,20 @@ class Running:
         await self.until(lambda: self.serving == 0 and all(pool.active == 0 == pool.waiting for pool in pools))
         assert self.metric("requests_in_flight") == 0
         assert self.metric("streams_open") == 0
+
+
+@asynccontextmanager
+async def compiled(
+    text: str, public_url: str = "https://gw.test", path: Path = Path("gateway.yaml")
+) -> AsyncIterator[Snapshot]:
+    """A configuration ready to serve, that nobody serves."""
+    examined = examine(path, {}, text=f"version: 1\n{dedent(text)}")
+    assert examined.errors == (), examined.errors
+    snapshot = Snapshot.build(examined, Metrics("test"), public_url)
+    try:
+        yield snapshot
+    finally:
+        await snapshot.aclose()
 
 
 @asynccontextmanager

@@ -230,6 +230,28 @@ def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
         assert resolve(found, Knock(path)).fault is AuthMissing
 
 
+def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_there_is_something_or_not() -> None:
+    rules = (
+        agent("it", rule("it", ("path", "tenant"))),
+        agent("other", rule("other", ("path", "key"))),
+        agent("secret", Rule("secret", None, ("secret",), frozenset(), Place("f", 1)), public=False),
+    )
+    reach = {"anonymous": Reach(frozenset({"it"})), "acme": Reach(frozenset({"it"}))}
+    guarded, open_ = Table.build(rules, reach, guarded=True), Table.build(rules, reach)
+    anonymous = Principal("anonymous")
+    for principal in (None, anonymous):
+        for path in (("nothing",), ("secret",), ("a2a",)):
+            asked = Knock(path, "", None, principal)
+            endpoint = guarded.locate("", path)
+            assert guarded.resolve(endpoint, asked).fault is AuthMissing
+            assert guarded.resolve_card(endpoint, asked).fault is AuthMissing
+        assert guarded.turns_away(None, principal) is AuthMissing
+    # What an anonymous caller may reach it gets, and who is known is told more.
+    assert resolve(guarded, Knock(("a2a",), "", "billing", anonymous)).route is not None
+    assert resolve(guarded, Knock(("nothing",), "", None, Principal("acme", method="jwt"))).fault is NoEndpoint
+    assert resolve(open_, Knock(("nothing",), "", None, anonymous)).fault is NoEndpoint
+
+
 def test_an_unnamed_tenant_has_the_reach_of_the_star_and_an_anonymous_caller_has_not() -> None:
     found = table(agent("it", rule("it", ("path",))), **{"*": Reach(frozenset({"it"}))})
     assert resolve(found, Knock(("a2a",), "", None, Principal("whoever", method="jwt"))).route is not None

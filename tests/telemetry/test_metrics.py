@@ -1,70 +1,188 @@
+"""The catalogue of metrics: its names, its labels from closed sets, and what a request costs."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
 from gateway.a2a.operation import Kind
-from gateway.telemetry.metrics import AgentMeter, Metrics, Sample
+from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, OTHER, AgentMeter, Metrics, Sample
+
+CATALOGUE = {
+    "requests": {"agent", "operation", "binding", "outcome"},
+    "tenant_requests": {"tenant", "agent", "outcome"},
+    "rejected": {"agent", "reason"},
+    "request_duration_seconds": {"agent", "kind"},
+    "first_byte_seconds": {"agent", "kind"},
+    "overhead_seconds": {"kind"},
+    "requests_in_flight": {"agent"},
+    "streams_open": {"agent"},
+    "stream_events": {"agent", "event"},
+    "streams_closed": {"agent", "by"},
+    "tasks": {"agent", "state"},
+    "backend_requests": {"agent", "backend", "status"},
+    "auth": {"method", "issuer", "result"},
+    "card_fetches": {"agent", "result"},
+    "event_loop_lag_seconds": set(),
+    "draining": set(),
+    "config_last_reload_successful": set(),
+    "config_last_reload_success_timestamp_seconds": set(),
+    "build_info": {"version"},
+}
+"""Names without prefix and, for counters, without `_total` (design §13)."""
 
 
-def rendered(metrics: Metrics) -> list[str]:
-    return metrics.render().decode().splitlines()
-
-
-def test_a_tenant_that_the_file_does_not_name_is_other() -> None:
-    metrics = Metrics("1")
+def used() -> tuple[Metrics, AgentMeter]:
+    """Metrics with one series of each."""
+    metrics = Metrics("1.2.3")
     meter = AgentMeter(metrics, "echo", frozenset({"acme"}))
-    for tenant in ("acme", "stranger-1", "stranger-2"):
-        meter.request("SendMessage", "rest", "ok", tenant)
-    lines = rendered(metrics)
-    assert 'a2a_gateway_tenant_requests_total{agent="echo",outcome="ok",tenant="acme"} 1.0' in lines
-    assert 'a2a_gateway_tenant_requests_total{agent="echo",outcome="ok",tenant="other"} 2.0' in lines
-    assert not any("stranger" in line for line in lines)
+    meter.request("SendMessage", "jsonrpc", "ok", "acme")
+    meter.rejected("no_route")
+    meter.timed(Kind.SEND, 2.0, 1.0, 0.0002)
+    meter.forwarding(1)
+    meter.streaming(1)
+    meter.stream_closed("agent")
+    meter.event("task")
+    meter.task("completed")
+    meter.answered("echo", 200)
+    metrics.auth.labels("jwt", "corp", "ok").inc()
+    metrics.card_fetches.labels("echo", "ok").inc()
+    return metrics, meter
 
 
-def test_no_histogram_carries_a_tenant() -> None:
-    metrics = Metrics("1")
-    AgentMeter(metrics, "echo", frozenset({"acme"})).timed(Kind.SEND, 1.0, 0.5, 0.001)
-    assert not any("_bucket" in line and "tenant" in line for line in rendered(metrics))
+def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every series but the buckets, by its name without prefix and its labels in order."""
+    return {
+        (sample.name.removeprefix("a2a_gateway_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+        if not sample.name.endswith("_bucket")
+    }
+
+
+def value(metrics: Metrics, metric: str, **labels: str) -> float:
+    return values(metrics)[metric, tuple(sorted(labels.items()))]
+
+
+def test_the_names_and_labels_are_those_of_the_catalogue() -> None:
+    metrics, _ = used()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        assert family.name.startswith("a2a_gateway_"), family.name
+        assert family.documentation.endswith((".", "seconds.")), family.name
+        labels = {name for sample in family.samples for name in sample.labels}
+        found[family.name.removeprefix("a2a_gateway_").removesuffix("_total")] = labels - {"le"}
+    assert found == CATALOGUE
+
+
+def test_no_histogram_has_a_tenant_and_none_ends_before_the_longest_send() -> None:
+    metrics, _ = used()
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        if family.type != "histogram":
+            continue
+        bounds = {sample.labels["le"] for sample in family.samples if "le" in sample.labels}
+        assert not any("tenant" in sample.labels for sample in family.samples)
+        if family.name.endswith(("duration_seconds", "first_byte_seconds")):
+            assert "900.0" in bounds
+
+
+def test_what_happened_is_counted() -> None:
+    metrics, meter = used()
+    meter.request("SendMessage", "jsonrpc", "ok", "acme")
+    labels = {"agent": "echo", "operation": "SendMessage", "binding": "jsonrpc", "outcome": "ok"}
+    assert value(metrics, "requests_total", **labels) == 2
+    assert value(metrics, "tenant_requests_total", tenant="acme", agent="echo", outcome="ok") == 2
+    assert value(metrics, "rejected_total", agent="echo", reason="no_route") == 1
+    assert value(metrics, "request_duration_seconds_sum", agent="echo", kind="send") == 2.0
+    assert value(metrics, "first_byte_seconds_sum", agent="echo", kind="send") == 1.0
+    assert value(metrics, "overhead_seconds_count", kind="send") == 1
+    assert value(metrics, "streams_closed_total", agent="echo", by="agent") == 1
+    assert value(metrics, "stream_events_total", agent="echo", event="task") == 1
+    assert value(metrics, "tasks_total", agent="echo", state="completed") == 1
+    assert value(metrics, "build_info", version="1.2.3") == 1
+    for _ in range(2):
+        meter.event("task")
+        meter.answered("echo", 204)
+    assert value(metrics, "stream_events_total", agent="echo", event="task") == 3
+    assert value(metrics, "backend_requests_total", agent="echo", backend="echo", status="2xx") == 3
+
+
+@pytest.mark.parametrize(("status", "word"), [(None, "error"), (200, "2xx"), (404, "4xx"), (599, "5xx")])
+def test_an_answer_is_counted_by_its_class(status: int | None, word: str) -> None:
+    metrics = Metrics("x")
+    AgentMeter(metrics, "echo", frozenset()).answered("echo/acme", status)
+    assert value(metrics, "backend_requests_total", agent="echo", backend="echo/acme", status=word) == 1
+
+
+def test_what_is_open_goes_up_and_down() -> None:
+    metrics, meter = used()
+    assert value(metrics, "requests_in_flight", agent="echo") == 1
+    meter.forwarding(-1)
+    meter.streaming(-1)
+    assert value(metrics, "requests_in_flight", agent="echo") == 0
+    assert value(metrics, "streams_open", agent="echo") == 0
+
+
+def test_a_tenant_that_is_not_in_the_file_is_other() -> None:
+    metrics, meter = used()
+    for number in range(100):
+        meter.request("SendMessage", "jsonrpc", "ok", f"unknown{number}")
+    meter.request("SendMessage", "jsonrpc", "denied", "")
+    assert value(metrics, "tenant_requests_total", tenant=OTHER, agent="echo", outcome="ok") == 100
+    tenants = {dict(labels)["tenant"] for name, labels in values(metrics) if name == "tenant_requests_total"}
+    assert tenants == {"acme", OTHER}
+
+
+def test_times_that_were_never_reached_are_not_observed() -> None:
+    metrics = Metrics("x")
+    AgentMeter(metrics, "echo", frozenset()).timed(Kind.STREAM, 1.0, None, None)
+    assert value(metrics, "request_duration_seconds_count", agent="echo", kind="stream") == 1
+    assert value(metrics, "first_byte_seconds_count", agent="echo", kind="stream") == 0
+    assert value(metrics, "overhead_seconds_count", kind="stream") == 0
+
+
+def test_an_agent_is_on_the_metrics_before_its_first_request() -> None:
+    metrics = Metrics("x")
+    AgentMeter(metrics, "echo", frozenset())
+    assert value(metrics, "requests_in_flight", agent="echo") == 0
+    assert value(metrics, "streams_open", agent="echo") == 0
 
 
 def test_an_agent_that_nobody_called_has_no_series_of_times() -> None:
-    metrics = Metrics("1")
+    metrics = Metrics("x")
     AgentMeter(metrics, "idle", frozenset())
-    assert not any("_bucket" in line and "idle" in line for line in rendered(metrics))
+    lines = metrics.render().decode().splitlines()
+    assert not any("_bucket" in line and "idle" in line for line in lines)
 
 
-def test_sends_last_up_to_a_quarter_of_an_hour_and_the_buckets_reach_so_far() -> None:
-    metrics = Metrics("1")
-    AgentMeter(metrics, "echo", frozenset()).timed(Kind.SEND, 899.0, None, None)
-    assert 'a2a_gateway_request_duration_seconds_bucket{agent="echo",kind="send",le="900.0"} 1.0' in rendered(metrics)
+def test_figures_are_read_when_the_metrics_are() -> None:
+    held = [1.0]
+
+    def read() -> list[Sample]:
+        return [
+            Sample("card_age_seconds", "Age.", ("agent",), ((("echo",), held[0]),)),
+            Sample("log_dropped_total", "Lines.", (), (((), held[0]),)),
+        ]
+
+    metrics = Metrics("x", read)
+    assert value(metrics, "card_age_seconds", agent="echo") == 1.0
+    held[0] = 7.0
+    assert value(metrics, "card_age_seconds", agent="echo") == 7.0
+    assert value(metrics, "log_dropped_total") == 7.0
+    types = {family.name: family.type for family in text_string_to_metric_families(metrics.render().decode())}
+    assert (types["a2a_gateway_card_age_seconds"], types["a2a_gateway_log_dropped"]) == ("gauge", "counter")
 
 
-def test_gauges_go_up_and_down() -> None:
-    metrics = Metrics("1")
-    meter = AgentMeter(metrics, "echo", frozenset())
-    meter.forwarding(1)
-    meter.streaming(1)
-    assert 'a2a_gateway_streams_open{agent="echo"} 1.0' in rendered(metrics)
-    meter.forwarding(-1)
-    meter.streaming(-1)
-    assert 'a2a_gateway_requests_in_flight{agent="echo"} 0.0' in rendered(metrics)
-    assert 'a2a_gateway_streams_open{agent="echo"} 0.0' in rendered(metrics)
+def test_two_gateways_in_one_process_do_not_share_their_figures() -> None:
+    one, two = Metrics("x"), Metrics("x")
+    one.draining.set(1)
+    assert (value(one, "draining"), value(two, "draining")) == (1, 0)
 
 
-def test_figures_of_the_moment_are_asked_for_at_each_scrape() -> None:
-    age = iter((1.0, 2.0))
-    metrics = Metrics("1", lambda: [Sample("card_age_seconds", "Age.", ("agent",), ((("echo",), next(age)),))])
-    assert 'a2a_gateway_card_age_seconds{agent="echo"} 1.0' in rendered(metrics)
-    assert 'a2a_gateway_card_age_seconds{agent="echo"} 2.0' in rendered(metrics)
+def test_the_format_is_the_text_format_without_creation_times() -> None:
+    metrics, _ = used()
+    text = metrics.render().decode()
+    assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
+    assert "_created" not in text
 
 
-def test_an_answer_is_counted_by_its_class_and_a_missing_one_as_an_error() -> None:
-    metrics = Metrics("1")
-    meter = AgentMeter(metrics, "echo", frozenset())
-    for status in (200, 204, 503, None):
-        meter.answered("echo", status)
-    lines = rendered(metrics)
-    for word, count in (("2xx", 2), ("5xx", 1), ("error", 1)):
-        assert f'a2a_gateway_backend_requests_total{{agent="echo",backend="echo",status="{word}"}} {count}.0' in lines
-
-
-def test_no_series_tells_when_it_was_created() -> None:
-    metrics = Metrics("1")
-    AgentMeter(metrics, "echo", frozenset()).request("GetTask", "rest", "ok", "")
-    assert not any("_created" in line for line in rendered(metrics))
+def test_who_finds_no_agent_has_a_name_that_no_agent_can_have() -> None:
+    assert NO_AGENT == "-"

@@ -1,0 +1,367 @@
+"""Which endpoint, in which dialect, who and what: read from a request in the order in which it may be known."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import (
+    AuthInvalid,
+    AuthUnavailable,
+    BadParams,
+    BadRequest,
+    DuplicateKey,
+    Fault,
+    VersionUnsupported,
+)
+from gateway.a2a.operation import Operation
+from gateway.exchange import Exchange
+from gateway.identity.jwks import Pending
+from gateway.intake import Entry, decode, identify, locate, version_text
+from gateway.principal import Principal
+from gateway.snapshot import Snapshot
+from tests.doubles.gateway import CALL, compiled, keys, secret
+
+pytestmark = pytest.mark.anyio
+
+FILE = f"""\
+{keys(acme="acme")}
+gateway: {{ public_url: "https://gw.test/agents" }}
+tenants: {{ acme: ["*"] }}
+agents:
+  echo: https://echo.example.com
+  billing: {{ match: {{ path: /a2a, tenant: billing }}, backend: "https://billing.example.com" }}
+  hosted: {{ match: {{ host: "*.agents.test" }}, backend: "https://hosted.example.com" }}
+"""
+
+
+@asynccontextmanager
+async def snapshot() -> AsyncIterator[Snapshot]:
+    async with compiled(FILE, "https://gw.test/agents") as found:
+        yield found
+
+
+def exchange_for(
+    snapshot: Snapshot, path: str, method: str = "POST", *, query: bytes = b"", host: bytes = b"", **more: bytes
+) -> Exchange:
+    headers = tuple((name.replace("_", "-").encode(), value) for name, value in more.items())
+    head = Head(method, path.encode("latin-1"), query, host.decode(), headers)
+    return Exchange(head, "id", 0.0, snapshot.strangers)
+
+
+# ---- LOCATE --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "endpoint", "operation"),
+    [
+        ("POST", "/agents/echo", ("echo",), None),
+        ("POST", "/agents/echo/", ("echo",), None),
+        ("POST", "/agents/echo/message:send", ("echo",), Operation.SEND_MESSAGE),
+        ("GET", "/agents/echo/v1/tasks/t", ("echo",), Operation.GET_TASK),
+        ("POST", "/agents/a2a/billing/message:stream", ("a2a",), Operation.SEND_STREAMING_MESSAGE),
+        ("GET", "/agents/echo/.well-known/agent.json", ("echo",), Operation.GET_CARD),
+    ],
+)
+async def test_a_path_leads_to_an_endpoint_and_what_it_means_there(
+    method: str, path: str, endpoint: tuple[str, ...], operation: Operation | None
+) -> None:
+    async with snapshot() as found:
+        exchange = exchange_for(found, path, method)
+        entry = locate(found, exchange)
+        assert entry.endpoint is not None
+        assert entry.path is not None
+        assert (entry.endpoint.path, entry.path.operation, exchange.operation) == (endpoint, operation, operation)
+        assert entry.reads_card == (operation is Operation.GET_CARD)
+        assert entry.unread is None
+
+
+@pytest.mark.parametrize("path", ["/echo", "/agents", "/agentsecho", "/agents/Echo", "/agents/echox", "/other/echo"])
+async def test_a_path_outside_of_the_public_one_is_no_endpoint(path: str) -> None:
+    async with snapshot() as found:
+        assert locate(found, exchange_for(found, path)) == Entry()
+
+
+async def test_what_an_endpoint_does_not_know_is_a_path_that_means_nothing() -> None:
+    async with snapshot() as found:
+        entry = locate(found, exchange_for(found, "/agents/echo/what"))
+        assert entry.endpoint is not None
+        assert (entry.path, entry.unread) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/agents//echo", "/agents/./echo", "/agents/../agents/echo", "/agents/%2e%2e/echo", "/agents/echo%2f", "//",
+        "/agents/echo;x", "/agents/echo\\x", "/agents/echo%00", "/agents/echo%25", "/agents/echo\xff", "agents/echo",
+        "", "*", "http://gw.test/agents/echo", "/agents/echo ", "/agents/@x%5c",
+    ],
+)  # fmt: skip
+async def test_a_path_that_can_be_read_in_two_ways_is_no_endpoint_and_says_why(path: str) -> None:
+    async with snapshot() as found:
+        entry = locate(found, exchange_for(found, path))
+        assert (entry.endpoint, entry.path) == (None, None)
+        if path:
+            assert isinstance(entry.unread, BadRequest)
+
+
+async def test_an_id_that_cannot_be_read_is_told_only_behind_an_endpoint() -> None:
+    async with snapshot() as found:
+        entry = locate(found, exchange_for(found, "/agents/echo/tasks/%ff", "GET"))
+        assert entry.endpoint is not None
+        assert isinstance(entry.unread, BadRequest)
+        assert locate(found, exchange_for(found, "/agents/horror/tasks/%ff", "GET")) == Entry()
+
+
+@pytest.mark.parametrize("host", [b"a.agents.test", b"b.a.agents.test"])
+async def test_a_host_leads_to_its_endpoint(host: bytes) -> None:
+    async with snapshot() as found:
+        entry = locate(found, exchange_for(found, "/agents", host=host))
+        assert entry.endpoint is not None
+        assert entry.endpoint.host == "*.agents.test"
+
+
+@pytest.mark.parametrize("host", [b"evil/.agents.test", b'x"<.agents.test', b"a@b.agents.test", b"a b", b"x" * 254])
+async def test_a_host_that_is_none_is_refused(host: bytes) -> None:
+    # The card of a wildcard host repeats what it matched.
+    async with snapshot() as found:
+        entry = locate(found, exchange_for(found, "/agents/echo", host=host))
+        assert entry.endpoint is None
+        assert isinstance(entry.unread, BadRequest)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "binding", "version"),
+    [
+        ("POST", "/echo", Binding.JSONRPC, Version.V1_0),
+        ("GET", "/echo", Binding.REST, Version.V1_0),
+        ("POST", "/echo/message:send", Binding.REST, Version.V1_0),
+        ("POST", "/echo/v1/message:send", Binding.REST, Version.V0_3),
+        ("POST", "/echo/tasks/t:cancel", Binding.REST, Version.V1_0),
+        ("GET", "/echo/v1/card", Binding.REST, Version.V0_3),
+    ],
+)
+async def test_a_dialect_is_guessed_alike_whether_the_endpoint_exists_or_not(
+    method: str, path: str, binding: Binding, version: Version
+) -> None:
+    async with snapshot() as found:
+        for place in ("/agents", "/agents/no", "/no"):
+            exchange = exchange_for(found, place + path, method)
+            locate(found, exchange)
+            assert (exchange.binding, exchange.version) == (binding, version)
+
+
+# ---- IDENTIFY ------------------------------------------------------------------------------------------------------
+
+
+class Counted(list[tuple[str, str, str]]):
+    def __call__(self, method: str, issuer: str, result: str) -> None:
+        self.append((method, issuer, result))
+
+
+async def who(
+    snapshot: Snapshot, *, authorization: bytes | None = None, x_api_key: bytes | None = None
+) -> tuple[Principal | None, Counted]:
+    shown = {"authorization": authorization, "x_api_key": x_api_key}
+    headers = {name: value for name, value in shown.items() if value is not None}
+    exchange, counted = exchange_for(snapshot, "/", "POST", query=b"", host=b"", **headers), Counted()
+    try:
+        await identify(snapshot, exchange, counted, lambda: 0.0)
+    except Fault:
+        assert exchange.principal is None
+    return exchange.principal, counted
+
+
+async def test_who_shows_a_key_is_known_and_counted() -> None:
+    async with snapshot() as found:
+        principal, counted = await who(found, x_api_key=secret("acme"))
+        assert principal is not None
+        assert (principal.tenant, counted) == ("acme", [("api_key", "", "ok")])
+
+
+async def test_who_shows_nothing_is_nobody_and_counted() -> None:
+    async with snapshot() as found:
+        assert await who(found) == (None, [("none", "", "missing")])
+
+
+async def test_who_shows_nonsense_is_refused_and_counted() -> None:
+    async with snapshot() as found:
+        assert await who(found, authorization=b"Bearer x") == (None, [("credential", "", "invalid")])
+
+
+class Slow:
+    """An identity whose keys are being read until `settled` was awaited `waits` times."""
+
+    def __init__(self, waits: int) -> None:
+        self.waits = waits
+
+    def identify(self, *_: object) -> Principal:
+        if self.waits:
+            raise _Pending(self)
+        return Principal("acme", method="jwt", issuer="corp")
+
+
+class _Pending(Pending):
+    def __init__(self, slow: Slow) -> None:
+        Exception.__init__(self)
+        self.slow = slow
+
+    async def settled(self) -> None:
+        self.slow.waits -= 1
+
+
+async def test_a_token_waits_for_its_keys_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with snapshot() as found:
+        monkeypatch.setattr(found.identity, "identify", Slow(1).identify)
+        principal, counted = await who(found)
+        assert principal is not None
+        assert (principal.tenant, counted) == ("acme", [("jwt", "corp", "ok")])
+
+
+async def test_keys_that_do_not_come_are_no_fault_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with snapshot() as found:
+        monkeypatch.setattr(found.identity, "identify", Slow(2).identify)
+        counted = Counted()
+        with pytest.raises(AuthUnavailable):
+            await identify(found, exchange_for(found, "/"), counted, lambda: 0.0)
+        assert counted == [("credential", "", "unavailable")]
+
+
+async def test_two_credentials_are_refused() -> None:
+    async with snapshot() as found:
+        both = exchange_for(found, "/", authorization=b"Bearer x", x_api_key=secret("acme"))
+        with pytest.raises(AuthInvalid):
+            await identify(found, both, Counted(), lambda: 0.0)
+
+
+# ---- DECODE --------------------------------------------------------------------------------------------------------
+
+
+async def decoded(
+    path: str, body: bytes = b"", method: str = "POST", query: bytes = b"", *, a2a_version: bytes = b""
+) -> Call:
+    async with snapshot() as found:
+        exchange = exchange_for(found, "/agents" + path, method, query=query, a2a_version=a2a_version)
+        entry = locate(found, exchange)
+        assert entry.path is not None
+        call = decode(exchange, entry.path, body)
+        assert (exchange.operation, exchange.version) == (call.operation, call.dialect.version)
+        assert exchange.binding is call.dialect.binding
+        return call
+
+
+@pytest.mark.parametrize(
+    ("header", "query", "method", "version"),
+    [
+        (b"", b"", b"SendMessage", Version.V1_0),
+        (b"1.0", b"", b"SendMessage", Version.V1_0),
+        (b"1.0.7", b"", b"SendMessage", Version.V1_0),
+        (b" 1.0 ", b"", b"SendMessage", Version.V1_0),
+        (b"", b"", b"message/send", Version.V0_3),
+        (b"0.2.6", b"", b"message/send", Version.V0_3),
+        (b"0.3", b"A2A-Version=9", b"message/send", Version.V0_3),
+        (b"", b"a2a-version=1.0", b"SendMessage", Version.V1_0),
+        (b"", b"", b"tasks/send", Version.V0_1),
+        # The objects decide where header and method contradict (protocol §1.4): these are of 1.0.
+        (b"1.0", b"", b"message/send", Version.V1_0),
+        (b"0.3", b"", b"SendMessage", Version.V1_0),
+    ],
+)
+async def test_the_version_is_what_the_client_says_else_what_its_grammar_shows(
+    header: bytes, query: bytes, method: bytes, version: Version
+) -> None:
+    call = await decoded("/echo", CALL.replace(b"SendMessage", method), query=query, a2a_version=header)
+    assert call.dialect.version is version
+
+
+@pytest.mark.parametrize("said", [b"2.0", b"9", b"0.4", b"one", b"1.0, 0.3", b"1.1", b"\xff"])
+async def test_a_version_that_nobody_speaks_is_refused_under_the_callers_id(said: bytes) -> None:
+    async with snapshot() as found:
+        exchange = exchange_for(found, "/agents/echo", a2a_version=said)
+        entry = locate(found, exchange)
+        assert entry.path is not None
+        with pytest.raises(VersionUnsupported):
+            decode(exchange, entry.path, CALL.replace(b'"id":1', b'"id":"seven"'))
+        assert exchange.rpc_id == b'"seven"'
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "version"),
+    [
+        ("/echo/tasks/t", b"", Version.V1_0),
+        ("/echo/v1/tasks/t", b"", Version.V0_3),
+        ("/echo/tasks/t", b"0.3", Version.V0_3),
+        ("/echo/agent/authenticatedExtendedCard", b"", Version.V0_3),
+    ],
+)
+async def test_over_http_json_the_path_shows_the_version(path: str, said: bytes, version: Version) -> None:
+    assert (await decoded(path, method="GET", a2a_version=said)).dialect.version is version
+
+
+TENANT = CALL.replace(b'"params":{', b'"params":{"tenant":"billing",')
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "method", "query"),
+    [
+        ("/a2a", TENANT, "POST", b""),
+        ("/a2a/billing", CALL, "POST", b""),
+        ("/a2a/billing", TENANT, "POST", b""),
+        ("/a2a", CALL, "POST", b"tenant=billing"),
+        ("/a2a", TENANT, "POST", b"tenant=billing"),
+        ("/a2a/billing/message:send", b'{"message":{}}', "POST", b""),
+        ("/a2a/billing/v1/message:send", b'{"message":{}}', "POST", b""),
+        ("/a2a/message:send", b'{"message":{},"tenant":"billing"}', "POST", b""),
+        ("/a2a/message:send", b'{"message":{}}', "POST", b"tenant=billing"),
+        ("/a2a/message:send", b'{"message":{}}', "POST", b"%74enant=%62illing"),
+        ("/a2a/tasks/t", b"", "GET", b"tenant=billing&historyLength=1"),
+        ("/a2a/billing/tasks/t", b"", "GET", b""),
+        ("/a2a/billing/tasks/t:cancel", b'{"tenant":"billing","id":"t"}', "POST", b"tenant=billing"),
+    ],
+)
+async def test_the_tenant_is_found_wherever_a_client_puts_it(path: str, body: bytes, method: str, query: bytes) -> None:
+    call = await decoded(path, body, method, query)
+    assert call.tenant == "billing"
+    assert call.query == (b"historyLength=1" if b"historyLength" in query else b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "method", "query"),
+    [
+        ("/a2a/other", TENANT, "POST", b""),
+        ("/a2a", TENANT, "POST", b"tenant=other"),
+        ("/a2a/billing", CALL, "POST", b"tenant=other"),
+        ("/a2a/other/message:send", b'{"message":{},"tenant":"billing"}', "POST", b""),
+        ("/a2a/message:send", b'{"message":{},"tenant":"billing"}', "POST", b"tenant=other"),
+        ("/a2a/billing/tasks/t", b"", "GET", b"tenant=other"),
+        ("/a2a/tasks/t", b"", "GET", b"tenant=billing&tenant=billing"),
+        ("/a2a/tasks/t", b"", "GET", b"Tenant=billing"),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"a","tenant":"a",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"Tenant":"a",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"a","\\u0074enant":"b",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":["a"],'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":7,'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"a b",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"a\\u0000",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"../x",'), "POST", b""),
+        ("/a2a", CALL.replace(b'"params":{', b'"params":{"tenant":"%b",' % (b"x" * 65)), "POST", b""),
+        ("/a2a/message:send", b'{"message":{},"tenant":"\xc3\xa4"}', "POST", b""),
+    ],
+)
+async def test_a_tenant_in_doubt_is_refused(path: str, body: bytes, method: str, query: bytes) -> None:
+    with pytest.raises((BadParams, BadRequest, DuplicateKey)):
+        await decoded(path, body, method, query)
+
+
+async def test_the_query_goes_on_byte_for_byte_without_the_tenant() -> None:
+    query = b"b=%20c&tenant=billing&A=%C3%A9&&x=1+2"
+    assert (await decoded("/a2a/tasks/t", method="GET", query=query)).query == b"b=%20c&A=%C3%A9&&x=1+2"
+
+
+def test_the_header_says_the_version_before_the_query_does() -> None:
+    assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b"1.0"),))) == "1.0"
+    assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b" "),))) == "0.3"
+    assert version_text(Head("GET", b"/", b"x=1")) is None
+    assert version_text(Head("GET", b"/")) is None

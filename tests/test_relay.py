@@ -1,0 +1,248 @@
+"""What an agent answers reaches the client byte for byte; what is no answer does not reach it at all."""
+
+import asyncio
+
+import pytest
+
+from gateway import relay
+from tests.doubles.gateway import CALL, RESULT, fronted
+from tests.doubles.scripted import (
+    Script,
+    Wire,
+    answers,
+    answers_and_closes,
+    answers_and_hangs,
+    answers_and_resets,
+    chunk,
+    head,
+    whole,
+)
+
+pytestmark = pytest.mark.anyio
+
+SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
+
+# Odd, and right: spaces, key order, unknown members, a number no double can hold, escapes, an id with an escape.
+ODD_CALL = (
+    b'{ "params" : {"x":\t123456789012345678901234567890, "metadata":{"z":1,"a":[1.10,2e0]},'
+    b' "message":{"role":"ROLE_USER","parts":[{"text":"h\\u00e9 \\/ \xc3\xa9"}],"messageId":"m"}},'
+    b'"id":"a\\u0062c" ,"method":"SendMessage","extra":null,"jsonrpc":"2.0" }'
+)
+ODD_RESULT = (
+    b'{"id":"abc",  "result":{"message":{"parts":[{"data":{"big":123456789012345678901234567890,"f":1.0}}],'
+    b'"unknown":{"k":[]},"messageId":"m","role":"ROLE_AGENT"}},\r\n"jsonrpc":"2.0"}\n'
+)
+
+
+# ---- Bytes ---------------------------------------------------------------------------------------------------------
+
+
+async def test_json_rpc_is_passed_byte_for_byte_both_ways() -> None:
+    async with fronted(answers(whole(ODD_RESULT))) as (gateway, backend):
+        answer = await gateway.post("/echo", ODD_CALL)
+        assert answer.body == ODD_RESULT
+        assert backend.requests[0].body == ODD_CALL
+        assert (backend.requests[0].method, backend.requests[0].target) == (b"POST", b"/")
+
+
+async def test_http_json_is_passed_byte_for_byte_both_ways() -> None:
+    sent = b'{ "message" : {"role":"ROLE_USER" , "parts":[], "n":1e400 }, "zz" :  12345678901234567890 }\n'
+    given = b' {"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"},"n":18446744073709551616 } }\r\n'
+    script = answers(whole(given, b"x-accel-buffering: no"))
+    async with fronted(script) as (gateway, backend):
+        answer = await gateway.post("/echo/message:send?A=b%20c&&d=%C3%A9&e", sent)
+        assert answer.body == given
+        received = backend.requests[0]
+        assert received.body == sent
+        assert received.target == b"/message:send?A=b%20c&&d=%C3%A9&e"
+        line = await gateway.line()
+        assert (line["task_id"], line["task_state"], line["binding"]) == ("t1", "working", "rest")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"[1]", b"null", b'"text"'])
+async def test_any_json_document_or_none_is_an_answer_over_http_json(body: bytes) -> None:
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.get("/echo/tasks/t1")).body == body
+
+
+async def test_an_answer_without_a_body_is_passed() -> None:
+    gone = b"HTTP/1.1 204 No Content\r\n\r\n"
+    async with fronted(answers(gone)) as (gateway, _):
+        answer = await gateway.ask("DELETE", "/echo/tasks/t/pushNotificationConfigs/c")
+        assert (answer.status, answer.body) == (204, b"")
+
+
+async def test_an_answer_too_long_to_be_kept_is_passed_as_it_comes() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (3 * relay.KEPT) + b'"}'
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(head(b"content-length: %d" % len(body)) + body[: 2 * relay.KEPT])
+        await held.wait()
+        await wire.send(body[2 * relay.KEPT :])
+        await wire.hang()
+
+    held = asyncio.Event()
+    async with fronted(script) as (gateway, _):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL)
+        status, _ = await client.head()
+        assert status == 200
+        first = await client.piece()
+        held.set()
+        assert first + await client.rest() == body
+        line = await gateway.line()
+        assert (line["outcome"], line["bytes_out"], line["stream"]) == ("ok", len(body), False)
+
+
+async def test_an_answer_that_breaks_off_after_it_began_is_cut_and_never_looks_whole() -> None:
+    opening = head(b"content-length: 4000000") + b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (2 * relay.KEPT)
+    async with fronted(answers_and_closes(opening)) as (gateway, _):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL)
+        await client.head()
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.rest()
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"], line["status"]) == ("upstream_reset", "upstream_error", 200)
+        await gateway.rested()
+
+
+# ---- What is no answer ---------------------------------------------------------------------------------------------
+
+NO_ANSWERS = {
+    "redirect": whole(b"", b"location: http://{backend}/elsewhere", status=b"307 Temporary Redirect"),
+    "not modified": head(status=b"304 Not Modified"),
+    "html": whole(b"<p>{backend}</p>").replace(b"application/json", b"text/html; charset=utf-8"),
+    "long html": whole(b"<p>{backend}</p>" * (relay.KEPT // 8)).replace(b"application/json", b"text/html"),
+    "garbage": whole(b"{backend} says hello"),
+    "half a document": whole(b'{"jsonrpc":"2.0","id":1,"result":{'),
+    "two documents": whole(RESULT + RESULT),
+    "encoded": whole(RESULT, b"content-encoding: gzip"),
+    "stream unasked": SSE + chunk(b"data: {}\n\n") + chunk(b""),
+    "no HTTP": b"220 {backend} ESMTP\r\n\r\n",
+    "two lengths": head(b"content-length: 2", b"content-length: 3") + b"{}",
+    "upgrade": head(b"upgrade: h2c", b"connection: upgrade", status=b"101 Switching Protocols"),
+}
+
+
+@pytest.mark.parametrize("raw", NO_ANSWERS.values(), ids=NO_ANSWERS.keys())
+@pytest.mark.parametrize("path", ["/echo", "/echo/message:send", "/echo/v1/message:send"])
+async def test_what_is_no_answer_is_refused_in_the_callers_dialect_and_shows_no_address(path: str, raw: bytes) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        place = b"127.0.0.1:%d" % wire.backend.port
+        framed = raw.replace(b"{backend}", place)
+        if b"content-length" in raw and b"two" not in raw and raw.count(b"content-length") == 1:
+            opening, _, body = framed.partition(b"\r\n\r\n")
+            fields = [line for line in opening.split(b"\r\n") if not line.startswith(b"content-length")]
+            framed = b"\r\n".join([*fields, b"content-length: %d" % len(body)]) + b"\r\n\r\n" + body
+        await wire.send(framed)
+        await wire.hang()
+
+    async with fronted(script) as (gateway, backend):
+        body = CALL if path == "/echo" else b'{"message":{}}'
+        answer = await gateway.post(path, body)
+        said = answer.json
+        if path == "/echo":
+            assert (answer.status, said["id"], said["error"]["code"]) == (200, 1, -32006)
+            details = said["error"]["data"]
+        else:
+            assert (answer.status, said["error"]["code"]) == (502, 502)
+            assert ("type" in said) == path.startswith("/echo/v1")
+            details = said["error"]["details"]
+        assert [each["reason"] for each in details] == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+        assert {each["metadata"]["requestId"] for each in details} == {answer.id}
+        assert str(backend.port) not in repr(answer)
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+        await gateway.rested()
+
+
+@pytest.mark.parametrize("given", [b'"1"', b"2", b'"x"', b"true", b"[1]", b"{}"])
+async def test_an_answer_to_another_request_is_refused(given: bytes) -> None:
+    async with fronted(answers(whole(RESULT.replace(b'"id":1', b'"id":' + given)))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
+        assert (await gateway.line())["reason"] == "upstream_protocol"
+
+
+@pytest.mark.parametrize("given", [b'"id":null,', b"", b'"id":1.0,', b'"id": 1 ,'])
+async def test_an_answer_that_servers_in_the_wild_give_to_this_request_is_passed(given: bytes) -> None:
+    body = RESULT.replace(b'"id":1,', given)
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+
+
+@pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"429 Slow Down", b"500 No", b"503 Busy"])
+async def test_an_agents_own_error_is_passed_whatever_it_is_made_of(status: bytes) -> None:
+    raw = whole(b"<h1>no</h1>", b"retry-after: 7", b"server: agent/1.0", b"x-powered-by: x", status=status)
+    async with fronted(answers(raw.replace(b"application/json", b"text/html"))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.body) == (int(status[:3]), b"<h1>no</h1>")
+        assert answer.headers == (
+            ("content-type", "text/html"),
+            ("retry-after", "7"),
+            ("x-request-id", answer.id),
+            ("content-length", "11"),
+        )
+        line = await gateway.line()
+        outcome = {b"4": "client_error", b"5": "upstream_error"}[status[:1]]
+        assert (line["outcome"], line.get("reason")) == ("limited" if status[:3] == b"429" else outcome, None)
+
+
+async def test_an_agents_json_rpc_error_is_passed_and_told_to_the_log() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no such task"}}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+        line = await gateway.line()
+        assert (line["rpc_code"], line["outcome"], line.get("reason")) == (-32001, "client_error", None)
+
+
+async def test_an_answer_that_is_not_complete_in_time_is_a_timeout() -> None:
+    more = "timeouts: { total: 50ms }"
+    async with fronted(answers_and_hangs(head(b"content-length: 10") + b"{"), more) as (gateway, backend):
+        answer = await gateway.post("/echo/message:send", b'{"message":{}}')
+        assert answer.status == 504
+        assert (await gateway.line())["reason"] == "upstream_timeout"
+        await backend.until(lambda: all(wire.gone for wire in backend.wires))
+
+
+async def test_a_long_answer_that_drips_is_cut_when_its_time_is_over() -> None:
+    opening = head(b"content-length: 9999999") + b"[" + b"1," * relay.KEPT
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(opening)
+        while True:
+            await asyncio.sleep(0.01)
+            await wire.send(b"1,")
+
+    async with fronted(script, "timeouts: { total: 300ms }") as (gateway, _):
+        client = await gateway.client()
+        await client.ask("GET", "/echo/tasks")
+        await client.head()
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.rest()
+        assert (await gateway.line())["reason"] == "upstream_timeout"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "status"),
+    [
+        (answers_and_closes(), "upstream_reset", 502),
+        (answers_and_resets(), "upstream_reset", 502),
+        (answers_and_closes(head(b"content-length: 10") + b"{"), "upstream_reset", 502),
+        (answers_and_resets(head(b"transfer-encoding: chunked") + b"5\r\n{"), "upstream_reset", 502),
+        (answers_and_hangs(), "upstream_timeout", 504),
+    ],
+)
+async def test_an_agent_that_breaks_off_is_told_from_one_that_is_slow(script: Script, reason: str, status: int) -> None:
+    async with fronted(script, "timeouts: { send: 100ms, total: 1s }") as (gateway, backend):
+        answer = await gateway.post("/echo/message:send", b'{"message":{}}')
+        assert answer.status == status
+        line = await gateway.line()
+        assert (line["reason"], line["attempts"]) == (reason, 1)
+        assert len(backend.requests) == 1
+        rpc = await gateway.post("/echo")
+        assert (rpc.status, rpc.json["error"]["code"]) == (200, -32603)

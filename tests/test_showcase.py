@@ -1,0 +1,178 @@
+"""Cards at their well-known paths: whose, for whom, and how long they may be kept."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway import showcase
+from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
+from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
+
+pytestmark = pytest.mark.anyio
+
+CARD = "/.well-known/agent-card.json"
+OLD = "/.well-known/agent.json"
+
+
+def urls(body: bytes) -> set[tuple[str, str | None]]:
+    return {(each["url"], each.get("tenant")) for each in json.loads(body)["supportedInterfaces"]}
+
+
+async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
+    card = card_of("http://127.0.0.1:1/deep", "JSONRPC 1.0", "HTTP+JSON 1.0")
+    async with fronted(answers(whole(RESULT)), card=card) as (gateway, backend):
+        for path in (CARD, OLD):
+            answer = await gateway.get("/echo" + path, [(b"Host", b"evil.test"), (b"X-Forwarded-Host", b"evil.test")])
+            assert (answer.status, answer.header("content-type")) == (200, "application/json")
+            assert urls(answer.body) == {(gateway.gateway.public_url + "/echo", None)}
+            assert b"evil" not in answer.body
+            assert str(backend.port) not in answer.body.decode()
+        line = await gateway.line(of=2)
+        assert (line["operation"], line["agent"], line["status"], line["binding"]) == (
+            "GetAgentCard",
+            "echo",
+            200,
+            "rest",
+        )
+        assert line["bytes_out"] == len(answer.body)
+
+
+async def test_a_card_may_be_kept_and_asked_for_again() -> None:
+    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
+        first = await gateway.get("/echo" + CARD)
+        tag = first.header("etag")
+        assert tag is not None
+        assert first.header("cache-control") == "public, max-age=60"
+        assert first.header("vary") == "Authorization, X-API-Key"
+        for shown in (tag, f'"other", {tag}', "*", tag.removeprefix("W/")):
+            again = await gateway.get("/echo" + CARD, [(b"If-None-Match", shown.encode())])
+            assert (again.status, again.body, again.header("etag")) == (304, b"", tag)
+            assert again.header("content-length") is None
+        for shown in ('"other"', "", tag + "x"):
+            assert (await gateway.get("/echo" + CARD, [(b"If-None-Match", shown.encode())])).status == 200
+
+
+SITE = """\
+{keys}
+gateway: {{ public_url: "https://gw.test/agents", listen: "127.0.0.1:0", admin: "127.0.0.1:0" }}
+tenants: {{ acme: {{ agents: ["*"], act_for: [globex] }}, globex: [crm, open] }}
+defaults: {{ isolation: none }}
+agents:
+  open: {url}
+  billing: {{ match: {{ path: /a2a, tenant: billing }}, backend: {url} }}
+  private: {{ backend: {url}, visibility: private }}
+  hosted: {{ match: {{ host: "*.agents.test" }}, backend: {url} }}
+  crm: {{ by_tenant: {{ acme: {url}, globex: {url} }} }}
+"""
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Running]:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "JSONRPC 0.3")
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
+        text = SITE.format(keys=keys(acme="acme", globex="globex"), url=backend.url)
+        async with running(text) as gateway:
+            yield gateway
+
+
+async def test_an_agent_picked_by_tenant_has_its_card_below_the_shared_path() -> None:
+    async with site() as gateway:
+        answer = await gateway.get("/agents/a2a/billing" + CARD)
+        assert ("https://gw.test/agents/a2a", "billing") in urls(answer.body)
+        # 0.3 has no place for a tenant in a message, so its URL says it.
+        assert json.loads(answer.body)["url"] in ("https://gw.test/agents/a2a/billing", "https://gw.test/agents/a2a")
+        assert ("https://gw.test/agents/a2a/billing", None) in urls(answer.body) | {
+            (json.loads(answer.body)["url"], None)
+        }
+        assert (await gateway.get("/agents/a2a" + CARD)).status == 401
+
+
+async def test_an_agent_with_a_host_has_its_card_at_the_root_of_that_host() -> None:
+    async with site() as gateway:
+        client = await gateway.client()
+        await client.send(b"GET /agents" + CARD.encode() + b" HTTP/1.1\r\nHost: Eu.Agents.Test:8080\r\n\r\n")
+        found = {url for url, _ in urls((await client.answer()).body)}
+        assert {url.rstrip("/") for url in found} == {"https://eu.agents.test/agents"}
+        await client.send(b"GET /agents" + CARD.encode() + b" HTTP/1.1\r\nHost: evil.test/.agents.test\r\n\r\n")
+        answer = await client.answer()
+        assert answer.status == 401
+        assert b"evil" not in answer.body
+
+
+async def test_a_private_card_is_for_those_who_may_call_and_for_no_shared_cache() -> None:
+    async with site() as gateway:
+        assert (await gateway.get("/agents/private" + CARD)).status == 401
+        assert (await gateway.get("/agents/private" + CARD, [bearer("globex")])).status == 404
+        shown = await gateway.get("/agents/private" + CARD, [bearer("acme")])
+        assert (shown.status, shown.header("cache-control")) == (200, "private, max-age=60")
+
+
+async def test_a_known_caller_sees_its_own_tenant_and_a_stranger_none() -> None:
+    async with site() as gateway:
+        stranger = await gateway.get("/agents/crm" + CARD)
+        assert {tenant for _, tenant in urls(stranger.body)} == {None}
+        assert stranger.header("cache-control") == "private, max-age=60"
+        for name in ("acme", "globex"):
+            own = await gateway.get("/agents/crm" + CARD, [bearer(name)])
+            assert name in {tenant for _, tenant in urls(own.body)}
+        for_another = await gateway.get("/agents/crm/globex" + CARD, [bearer("acme")])
+        assert "globex" in {tenant for _, tenant in urls(for_another.body)}
+        foreign = await gateway.get("/agents/crm/acme" + CARD, [bearer("globex")])
+        missing = await gateway.get("/agents/crm/nothing" + CARD, [bearer("globex")])
+        assert foreign.anonymous == missing.anonymous
+
+
+async def test_a_card_that_cannot_be_read_is_a_fault_of_the_agent() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        answer = await gateway.get("/echo" + CARD)
+        assert answer.status == 502
+        assert answer.json["error"]["details"][0]["reason"] == "UPSTREAM_CONNECT"
+        assert str(backend.port) not in answer.body.decode()
+        assert (await gateway.line())["reason"] == "upstream_connect"
+
+
+async def test_the_first_card_is_awaited_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(wire: Wire) -> None:
+        await wire.request()
+        await wire.hang()
+
+    monkeypatch.setattr(showcase, "FIRST_CARD", 0.05)
+    async with (
+        ScriptedBackend(silent) as backend,
+        running(f"agents: {{ echo: '{backend.url}' }}", settled=False) as gateway,
+    ):
+        async with asyncio.timeout(2):
+            assert (await gateway.get("/echo" + CARD)).status == 502
+
+
+async def test_a_card_that_comes_while_it_is_awaited_is_shown() -> None:
+    asked, told = asyncio.Event(), asyncio.Event()
+
+    async def slowly(wire: Wire) -> None:
+        await wire.request()
+        asked.set()
+        await told.wait()
+        await wire.send(whole(card_of("http://127.0.0.1/", "JSONRPC 1.0")))
+
+    async with (
+        ScriptedBackend(slowly) as backend,
+        running(f"agents: {{ echo: '{backend.url}' }}", settled=False) as gateway,
+    ):
+        client = await gateway.client()
+        await client.ask("GET", "/echo" + CARD)
+        await asked.wait()
+        told.set()
+        assert (await client.answer()).json["name"] == "Scripted"
+
+
+async def test_an_anonymous_caller_without_auth_sees_every_card() -> None:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0")
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
+        text = f"{LISTENS}\nagents: {{ echo: {{ backend: '{backend.url}', visibility: private }} }}"
+        async with running(text) as gateway:
+            answer = await gateway.get("/echo" + CARD)
+            assert (answer.status, answer.header("cache-control")) == (200, "private, max-age=60")
+            assert (await gateway.get("/nothing" + CARD)).status == 404

@@ -1,0 +1,409 @@
+"""A configuration, compiled: each agent gets what the file says of it, and nothing of another's."""
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.a2a.dialect import Binding
+from gateway.background import Background
+from gateway.config.check import examine
+from gateway.config.model import DEFAULT_TIMEOUTS
+from gateway.snapshot import Backing, Snapshot
+from gateway.telemetry.metrics import Metrics
+from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
+from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
+
+pytestmark = pytest.mark.anyio
+
+BUILT_IN = {name: getattr(DEFAULT_TIMEOUTS, name) for name in ("connect", "first_byte", "send", "stream_idle", "total")}
+
+
+def timeouts(backing: Backing) -> dict[str, float]:
+    return {name: getattr(backing.upstream.timeouts, name) for name in BUILT_IN}
+
+
+def samples(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:
+    return {sample.name: dict(sample.values) for sample in snapshot.samples()}
+
+
+# ---- Backings ------------------------------------------------------------------------------------------------------
+
+
+async def test_every_backend_has_a_key_of_its_own() -> None:
+    text = """\
+    agents:
+      echo: http://127.0.0.1:7001
+      crm: { by_tenant: { acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 } }
+    """
+    async with compiled(text) as snapshot:
+        assert {key: (each.agent, each.url, each.upstream.backend) for key, each in snapshot.backings.items()} == {
+            "echo": ("echo", "http://127.0.0.1:7001", "echo"),
+            "crm/acme": ("crm", "http://127.0.0.1:7003", "crm/acme"),
+            "crm/globex": ("crm", "http://127.0.0.1:7004", "crm/globex"),
+        }
+        pools = {id(each.upstream.pool) for each in snapshot.backings.values()}
+        assert len(pools) == 3
+        meters = {key: each.meter for key, each in snapshot.backings.items()}
+        assert meters["crm/acme"] is meters["crm/globex"]
+        assert meters["crm/acme"] is not meters["echo"]
+
+
+async def test_every_route_of_the_table_has_its_backing() -> None:
+    text = """\
+    agents:
+      echo: http://127.0.0.1:7001
+      crm: { by_tenant: { acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 } }
+    """
+    async with compiled(text) as snapshot:
+        routes = [route for agent in snapshot.table.agents.values() for route in agent.routes.values()]
+        assert {route.backend for route in routes} == snapshot.backings.keys()
+        assert all(route.url == snapshot.backings[route.backend].url for route in routes)
+
+
+async def test_a_pool_dials_the_origin_that_the_file_writes() -> None:
+    text = """\
+    agents:
+      plain: http://localhost/agents/a
+      port: http://127.0.0.1:7001
+      six: "http://[::1]:7002"
+      secure: https://agent.example.com/x
+      other: https://agent.example.com:8443
+    """
+    async with compiled(text) as snapshot:
+        pools = {name: each.upstream.pool for name, each in snapshot.backings.items()}
+        assert {name: (pool.origin.scheme, pool.origin.host, pool.origin.port) for name, pool in pools.items()} == {
+            "plain": ("http", "localhost", 80),
+            "port": ("http", "127.0.0.1", 7001),
+            "six": ("http", "::1", 7002),
+            "secure": ("https", "agent.example.com", 443),
+            "other": ("https", "agent.example.com", 8443),
+        }
+        assert pools["secure"]._tls is pools["other"]._tls is not None
+        assert pools["plain"]._tls is None
+
+
+async def test_what_the_file_says_of_the_dialect_and_the_methods_holds() -> None:
+    text = """\
+    agents:
+      any: http://127.0.0.1:7001
+      old:
+        backend: { url: "http://127.0.0.1:7002", protocol: rest, a2a_version: "0.3" }
+        methods: [SendMessage]
+    """
+    async with compiled(text) as snapshot:
+        assert snapshot.backings["any"].methods is None
+        assert snapshot.backings["any"].upstream.interfaces() == {}
+        old = snapshot.backings["old"]
+        assert [str(method) for method in old.methods or ()] == ["SendMessage"]
+        [dialect] = old.upstream.interfaces()
+        assert (dialect.binding, str(dialect.version)) == (Binding.REST, "0.3")
+
+
+# ---- Timeouts ------------------------------------------------------------------------------------------------------
+
+
+async def test_timeouts_are_the_agents_then_the_defaults_then_built_in() -> None:
+    text = """\
+    defaults: { timeouts: { connect: 1s, send: 2s } }
+    agents:
+      own: { backend: "http://127.0.0.1:7001", timeouts: { send: 7s, total: 8s } }
+      none: http://127.0.0.1:7002
+      crm: { by_tenant: { acme: "http://127.0.0.1:7003" }, timeouts: { stream_idle: 9s } }
+    """
+    async with compiled(text) as snapshot:
+        found = {key: timeouts(each) for key, each in snapshot.backings.items()}
+    assert found["own"] == {**BUILT_IN, "connect": 1.0, "send": 7.0, "total": 8.0}
+    assert found["none"] == {**BUILT_IN, "connect": 1.0, "send": 2.0}
+    assert found["crm/acme"] == {**BUILT_IN, "connect": 1.0, "send": 2.0, "stream_idle": 9.0}
+
+
+async def test_built_in_timeouts_hold_where_the_file_is_silent() -> None:
+    async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
+        assert timeouts(snapshot.backings["echo"]) == BUILT_IN
+        assert all(0 < seconds < math.inf for seconds in BUILT_IN.values())
+
+
+# ---- Credentials for agents ----------------------------------------------------------------------------------------
+
+CREDENTIALS = """\
+agents:
+  open: http://127.0.0.1:7001
+  echo:
+    backend: http://127.0.0.1:7002
+    upstream_auth: { header: { X-Agent-Key: echo-key } }
+    upstream_tenant: keep
+    forward_headers: [X-Trace-Me]
+    forward_caller: false
+  crm:
+    upstream_auth: { bearer: shared-bearer }
+    upstream_tenant: strip
+    by_tenant:
+      acme:
+        backend: http://127.0.0.1:7003
+        upstream_auth: { header: { X-Acme-Key: acme-key } }
+        upstream_tenant: acme-inc
+      globex: http://127.0.0.1:7004
+"""
+
+
+async def test_a_backend_gets_the_credential_that_is_written_for_it_and_no_other() -> None:
+    async with compiled(CREDENTIALS) as snapshot:
+        found = {key: dict(each.upstream.treatment.credentials) for key, each in snapshot.backings.items()}
+    assert found == {
+        "open": {},
+        "echo": {b"x-agent-key": b"echo-key"},
+        # Its own one instead of the agent's, not beside it.
+        "crm/acme": {b"x-acme-key": b"acme-key"},
+        "crm/globex": {b"authorization": b"Bearer shared-bearer"},
+    }
+
+
+async def test_the_tenant_that_a_backend_gets_is_its_own_before_the_agents() -> None:
+    async with compiled(CREDENTIALS) as snapshot:
+        found = {key: each.upstream.treatment.tenant for key, each in snapshot.backings.items()}
+    assert found == {"open": None, "echo": "keep", "crm/acme": "acme-inc", "crm/globex": "strip"}
+
+
+async def test_headers_of_the_client_go_along_where_the_file_says_so() -> None:
+    async with compiled(CREDENTIALS) as snapshot:
+        treatments = {key: each.upstream.treatment for key, each in snapshot.backings.items()}
+    assert treatments["echo"].forwarded == {b"x-trace-me"}
+    assert treatments["open"].forwarded == frozenset()
+    assert not any(treatment.forward_caller for treatment in treatments.values())
+
+
+async def test_the_card_is_asked_for_with_the_same_credential_as_calls() -> None:
+    asked: list[bytes | None] = []
+    async with ScriptedBackend(answers(whole(b"nothing", status=b"404 Not Found"))) as backend:
+        text = f"agents: {{ echo: {{ backend: '{backend.url}', upstream_auth: {{ bearer: card-bearer }} }} }}"
+        async with compiled(text) as snapshot:
+            await snapshot.backings["echo"].source.refresh()
+        asked = [request.header(b"authorization") for request in backend.requests]
+    assert asked
+    assert set(asked) == {b"Bearer card-bearer"}
+
+
+# ---- Cards from files ----------------------------------------------------------------------------------------------
+
+
+async def test_a_card_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    included = tmp_path / "agents.d"
+    (included / "cards").mkdir(parents=True)
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "fax.json").write_bytes(card_of("http://127.0.0.1:7001", "JSONRPC 1.0", name="Main"))
+    (included / "cards" / "fax.json").write_bytes(card_of("http://127.0.0.1:7001", "JSONRPC 1.0", name="Included"))
+    (included / "team.yaml").write_text(
+        "agents:\n"
+        "  theirs: { backend: 'http://127.0.0.1:7001', card: cards/fax.json }\n"
+        "  long: { backend: 'http://127.0.0.1:7001', card: { file: cards/fax.json } }\n"
+    )
+    text = """\
+    include: agents.d/*.yaml
+    agents:
+      ours: { backend: "http://127.0.0.1:7001", card: { file: cards/fax.json } }
+    """
+    async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
+        cards = {key: each.source.card for key, each in snapshot.backings.items()}
+        assert {key: card and card["name"] for key, card in cards.items()} == {
+            "ours": "Main",
+            "theirs": "Included",
+            "long": "Included",
+        }
+        assert all(each.source.settled.is_set() for each in snapshot.backings.values())
+
+
+# ---- What no card may show -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("public_url", "backend", "hidden"),
+    [
+        ("https://gw.test", "https://billing.internal:8443/a", ("billing.internal:8443", "billing.internal")),
+        ("https://gw.test", "https://gw.test:8443", ("gw.test:8443",)),
+        ("https://gw.test:9000", "https://gw.test:8443", ("gw.test:8443",)),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:7001", ("127.0.0.1:7001",)),
+        ("http://127.0.0.1:8080", "http://localhost:7001", ("localhost:7001", "localhost")),
+    ],
+)
+async def test_cards_hide_the_agents_host_and_not_the_gateways_own(
+    public_url: str, backend: str, hidden: tuple[str, ...]
+) -> None:
+    async with compiled(f"agents: {{ echo: '{backend}' }}", public_url) as snapshot:
+        assert snapshot.backings["echo"].cards._secrets == hidden
+
+
+async def test_cards_hide_where_the_card_came_from_too() -> None:
+    text = "agents: { echo: { backend: 'https://a.internal', card: 'https://cards.internal:9/echo.json' } }"
+    async with compiled(text) as snapshot:
+        assert set(snapshot.backings["echo"].cards._secrets) == {"a.internal", "cards.internal:9", "cards.internal"}
+
+
+# ---- Labels --------------------------------------------------------------------------------------------------------
+
+LABELLED = """\
+observe: {{ metrics: {{ {observe} }} }}
+auth:
+  api_keys: {{ nightly: {{ sha256: {hash}, tenant: acme }} }}
+defaults: {{ isolation: none }}
+tenants: {{ acme: [echo], "*": [echo], globex: [echo] }}
+agents: {{ echo: http://127.0.0.1:7001 }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("observe", "named"),
+    [
+        ("max_tenants: 200", {"acme", "globex", "anonymous"}),
+        ("max_tenants: 2", {"acme", "globex"}),
+        ("max_tenants: 1", {"acme"}),
+        ("tenant_label: false", set()),
+    ],
+)
+async def test_metrics_name_tenants_of_the_file_up_to_the_bound(observe: str, named: set[str]) -> None:
+    metrics = Metrics("test")
+    text = "version: 1\n" + LABELLED.format(observe=observe, hash="a" * 64)
+    examined = examine(Path("gateway.yaml"), {}, text=text)
+    assert examined.errors == ()
+    snapshot = Snapshot.build(examined, metrics, "https://gw.test")
+    try:
+        for meter in (snapshot.backings["echo"].meter, snapshot.strangers):
+            for tenant in ("acme", "globex", "anonymous", "*", "never-heard-of", "other"):
+                meter.request("SendMessage", "JSONRPC", "ok", tenant)
+        counted = {
+            sample.labels["tenant"]
+            for family in metrics.tenant_requests.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+        assert counted == named | {"other"}
+    finally:
+        await snapshot.aclose()
+
+
+# ---- The whole -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_path_of_the_public_url_is_expected_unless_something_in_front_removes_it() -> None:
+    for stripped, prefix in (("false", ("a", "b")), ("true", ())):
+        text = f"""\
+        gateway: {{ public_url: "https://gw.test/a/b/", prefix_stripped: {stripped} }}
+        agents: {{ echo: http://127.0.0.1:7001 }}
+        """
+        async with compiled(text, "https://gw.test/a/b") as snapshot:
+            assert snapshot.prefix == prefix
+            assert (snapshot.public.origin, snapshot.public.prefix) == ("https://gw.test", "/a/b")
+
+
+async def test_a_configuration_with_errors_is_not_compiled() -> None:
+    examined = examine(Path("gateway.yaml"), {}, text="version: 1\nagents: { echo: ftp://x }\n")
+    with pytest.raises(ValueError, match="the configuration has problems"):
+        Snapshot.build(examined, Metrics("test"), "https://gw.test")
+
+
+async def test_a_thousand_agents_are_compiled_in_a_second() -> None:
+    agents = {
+        f"agent-{number}": {
+            "backend": f"https://agent-{number}.internal",
+            "match": {"path": f"/{number}"},
+            "upstream_auth": {"bearer": f"bearer-{number}"},
+        }
+        for number in range(1000)
+    }
+    examined = examine(Path("gateway.yaml"), {}, text=json.dumps({"version": 1, "agents": agents}))
+    assert examined.errors == ()
+    metrics = Metrics("test")
+    began = time.process_time()
+    snapshot = Snapshot.build(examined, metrics, "https://gw.test")
+    took = time.process_time() - began
+    assert len(snapshot.backings) == 1000
+    await snapshot.aclose()
+    assert took < 1.0
+
+
+# ---- Figures -------------------------------------------------------------------------------------------------------
+
+
+async def test_figures_of_a_snapshot_nobody_has_used_are_zero_or_absent() -> None:
+    text = """\
+    auth:
+      issuers:
+        corp: { issuer: "https://login.example.com", audience: a, tenant: acme, jwks: "https://login.example.com/k" }
+    tenants: { acme: [echo, crm] }
+    agents:
+      echo: http://127.0.0.1:7001
+      crm: { by_tenant: { acme: http://127.0.0.1:7002 } }
+    """
+    async with compiled(text) as snapshot:
+        assert samples(snapshot) == {
+            "backend_connections": {
+                ("echo", "echo", "active"): 0.0,
+                ("echo", "echo", "idle"): 0.0,
+                ("crm", "crm/acme", "active"): 0.0,
+                ("crm", "crm/acme", "idle"): 0.0,
+            },
+            "card_age_seconds": {},
+            "jwks_last_success_timestamp_seconds": {("corp",): 0.0},
+        }
+
+
+async def test_figures_follow_what_happens() -> None:
+    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
+        snapshot = gateway.gateway.snapshot
+        assert 0 <= samples(snapshot)["card_age_seconds"]["echo", "echo"] < WAIT
+        assert (await gateway.post("/echo")).status == 200
+        await gateway.rested()
+        assert samples(snapshot)["backend_connections"] == {
+            ("echo", "echo", "active"): 0.0,
+            ("echo", "echo", "idle"): 1.0,
+        }
+        assert gateway.metric("backend_connections", backend="echo", state="idle") == 1
+        assert gateway.metric("card_fetches_total", agent="echo", result="ok") == 1
+
+
+async def test_a_card_that_cannot_be_read_is_counted() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, _):
+        assert gateway.metric("card_fetches_total", agent="echo", result="error") >= 1
+        assert gateway.series("card_age_seconds") == []
+
+
+# ---- Open and closed -----------------------------------------------------------------------------------------------
+
+
+async def test_an_open_snapshot_reads_cards_and_keys() -> None:
+    keys = b'{"keys":[]}'
+    answering = agent(answers(whole(keys)), card_of("http://127.0.0.1/", "JSONRPC 1.0"))
+    async with ScriptedBackend(answering) as backend:
+        text = f"""\
+        auth:
+          issuers:
+            corp: {{ issuer: "https://i.test", audience: a, tenant: acme, jwks: "{backend.url}/keys" }}
+        tenants: {{ acme: [echo] }}
+        agents: {{ echo: "{backend.url}" }}
+        """
+        background = Background()
+        async with compiled(text) as snapshot:
+            snapshot.open(background)
+            await backend.until(lambda: any(request.target == b"/keys" for request in backend.requests))
+            await snapshot.backings["echo"].source.settled.wait()
+            await background.aclose()
+            card: Any = snapshot.backings["echo"].source.card
+            assert card["name"] == "Scripted"
+
+
+async def test_a_closed_snapshot_has_no_connection_left() -> None:
+    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, backend):
+        assert (await gateway.post("/echo")).status == 200
+        await gateway.rested()
+        assert backend.open == 1
+        snapshot = gateway.gateway.snapshot
+        await snapshot.aclose()
+        await backend.all_gone()
+        assert all(client.is_closed for client in snapshot._clients)
+        # What comes now is told, and dials nobody.
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["error"]["code"]) == (503, -31503)
+        assert backend.open == 0
