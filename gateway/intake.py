@@ -97,16 +97,26 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
             await pending.settled()
             principal = identity.identify(credentials, wall())
     except Pending as error:
-        count("credential", "", "unavailable")
+        count(_method(credentials), "", "unavailable")
         raise faults.AuthUnavailable("the keys to verify the token with are not available") from error
     except Fault as fault:
-        count("credential", "", _RESULTS.get(fault.reason, "invalid"))
+        count(_method(credentials), "", _RESULTS.get(fault.reason, "invalid"))
         raise
     exchange.principal = principal
     if principal is None:
         count("none", "", "missing")
     else:
         count(principal.method, principal.issuer, "ok")
+
+
+def _method(shown: Credentials) -> str:
+    """How a caller whose credential proves nothing meant to prove itself, by the looks of it."""
+    if shown.api_key:
+        return "api_key"
+    scheme, _, credential = shown.authorization[0].partition(b" ") if shown.authorization else (b"", b"", b"")
+    if scheme.lower() != b"bearer":
+        return "unknown"
+    return "jwt" if credential.count(b".") == 2 else "api_key"
 
 
 def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
@@ -139,10 +149,16 @@ def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
 
 
 def version_text(head: Head) -> str | None:
-    """What the client says of its version, as it says it; None where it says nothing."""
-    said = head.first(b"a2a-version")
-    if said is not None and said.strip():
-        return said.decode("latin-1").strip()
+    """What the client says of its version, as it says it; None where it says nothing.
+
+    Raises:
+        BadRequest: it says two things; the agent would hear both.
+    """
+    said = {value.strip() for value in head.all(b"a2a-version")} - {b""}
+    if len(said) > 1:
+        raise BadRequest("two A2A-Version headers say different versions")
+    if said:
+        return said.pop().decode("latin-1")
     return query_value(head.query, "A2A-Version") if head.query else None
 
 

@@ -188,7 +188,8 @@ async def test_who_shows_nothing_is_nobody_and_counted() -> None:
 
 async def test_who_shows_nonsense_is_refused_and_counted() -> None:
     async with snapshot() as found:
-        assert await who(found, authorization=b"Bearer x") == (None, [("credential", "", "invalid")])
+        for shown, method in ((b"Bearer x", "api_key"), (b"bearer a.b.c", "jwt"), (b"Basic YTpi", "unknown")):
+            assert await who(found, authorization=shown) == (None, [(method, "", "invalid")])
 
 
 class Slow:
@@ -226,7 +227,7 @@ async def test_keys_that_do_not_come_are_no_fault_of_the_caller(monkeypatch: pyt
         counted = Counted()
         with pytest.raises(AuthUnavailable):
             await identify(found, exchange_for(found, "/"), counted, lambda: 0.0)
-        assert counted == [("credential", "", "unavailable")]
+        assert counted == [("unknown", "", "unavailable")]
 
 
 async def test_two_credentials_are_refused() -> None:
@@ -365,3 +366,10 @@ def test_the_header_says_the_version_before_the_query_does() -> None:
     assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b" "),))) == "0.3"
     assert version_text(Head("GET", b"/", b"x=1")) is None
     assert version_text(Head("GET", b"/")) is None
+
+
+async def test_two_versions_in_one_request_are_refused() -> None:
+    twice = Head("POST", b"/echo", headers=((b"a2a-version", b"1.0"), (b"a2a-version", b"0.3")))
+    with pytest.raises(BadRequest):
+        version_text(twice)
+    assert version_text(Head("POST", b"/", headers=((b"a2a-version", b"1.0"), (b"a2a-version", b" 1.0 ")))) == "1.0"

@@ -198,7 +198,7 @@ async def test_a_credential_that_proves_nothing_is_no_stranger(headers: list[tup
             assert (answer.status, answer.reasons) == (401, ["AUTH_INVALID"])
         assert (await gateway.get("/support/.well-known/agent-card.json", headers)).status == 401
         assert backend.requests == []
-        assert gateway.metric("auth_total", method="credential", result="invalid") == 3
+        assert gateway.metric("auth_total", result="invalid") == 3
 
 
 async def test_a_trailer_is_no_credential() -> None:

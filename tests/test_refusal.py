@@ -9,7 +9,6 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
 from gateway.exchange import Exchange
-from gateway.principal import Principal
 from gateway.refusal import refuse
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from tests.doubles.wire import RecordedWire
@@ -187,11 +186,6 @@ async def test_the_last_event_of_an_http_json_stream_is_its_error_body() -> None
 async def test_what_has_no_last_word_is_cut(binding: Binding, *, stream: bool) -> None:
     wire, _ = await refused(faults.UpstreamReset("told"), binding, Version.V0_3, opened=True, stream=stream)
     assert (wire.sent, wire.closed, wire.was_cut) == (b"", False, True)
-
-
-# ---- Routing's refusals --------------------------------------------------------------------------------------------
-
-STRANGERS: list[Principal | None] = [None, Principal("anonymous")]
 
 
 def test_what_looks_alike_is_said_alike() -> None:

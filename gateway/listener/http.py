@@ -1,6 +1,7 @@
 """The listener for clients: a raw ASGI application that turns a request into a `Head` and a `Wire`."""
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -135,7 +136,9 @@ class PublicListener:
             good = path == b"/-/live" or self._ready()
             status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
             body = b"ok\n" if good else b"draining\n"
-            await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8")], body)
+            request_id = secrets.token_hex(8).encode("ascii")
+            headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-request-id", request_id)]
+            await wire.answer(status, headers, body)
             return
         await self._line.serve(head_of(scope), wire)
 
