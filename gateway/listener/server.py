@@ -163,7 +163,9 @@ class HttpServer:
         # What was written goes out first; a client that does not read would keep it for ever.
         await self._emptied(timeout)
         for connection in list(state.connections):
-            connection.transport.abort()
+            # CPython 3.11.2 cannot abort a TLS transport that is gone.
+            with suppress(AttributeError):
+                connection.transport.abort()
         await self._emptied(timeout)
 
     async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above

@@ -215,7 +215,9 @@ class ScriptedBackend:
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         for wire in self.wires:
-            wire.transport.abort()
+            # CPython 3.11.2 cannot abort a TLS transport twice.
+            if not wire.transport.is_closing():
+                wire.transport.abort()
         await self.until(lambda: self.open == 0)
         await self._server.wait_closed()
         for end in ends:
