@@ -163,5 +163,5 @@ def version_text(head: Head) -> str | None:
 
 
 # What a Host header may name; the card of `*.example.com` repeats it.
-_HOST = re.compile(r"[a-z0-9._-]{0,253}|\[[0-9a-f:.]{2,45}\]")
+_HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
 _VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})

@@ -113,7 +113,7 @@ class Line:
         if path is not None and path.card is not None:
             verdict = self._select(snapshot, exchange, entry, path.tenant)
             _refuse_method(path)
-            await showcase.show(snapshot, exchange, verdict, wire, clock=self._clock)
+            await showcase.show(snapshot, exchange, verdict, wire, named=path.tenant, clock=self._clock)
             return
         self._admit(snapshot, exchange, entry)
         if path is None:

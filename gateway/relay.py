@@ -11,10 +11,12 @@ from typing import Protocol
 import msgspec
 
 from gateway.a2a import document, progress
-from gateway.a2a.bindings.echo import restore_tenant
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.echo import restore_tenant, with_result
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import BadRequest, ClientGone, Fault, UpstreamIdle, UpstreamProtocol, UpstreamTimeout
+from gateway.a2a.document import Members
+from gateway.a2a.fault import BadRequest, ClientGone, Fault, UpstreamIdle, UpstreamProtocol, UpstreamTimeout, details
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_event_stream, is_json, pass_on
 from gateway.a2a.operation import Operation
@@ -105,19 +107,35 @@ class Relay:
                 return
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
-        body = self._read(response.status, content_type, body)
+        headers = self._headers(response)
+        if response.status >= 400 and not is_json(content_type):
+            headers, body = self._in_our_words(response)
+        else:
+            body = self._read(response.status, content_type, body)
         exchange.status = response.status
         exchange.first_byte = self._clock()
-        await wire.answer(response.status, self._headers(response), body)
+        await wire.answer(response.status, headers, body)
         exchange.bytes_out += len(body)
+
+    def _in_our_words(self, response: Response) -> tuple[Pairs, bytes]:
+        """The agent's status, without its page: one that is no JSON may name its addresses, or be a script."""
+        exchange, call = self._exchange, self._call
+        fault = UpstreamProtocol(f"the agent answered with HTTP status {response.status}")
+        said = details(fault, exchange.id)
+        version = call.dialect.version
+        if call.dialect.binding is Binding.JSONRPC:
+            body = jsonrpc.render(fault, id=call.id, version=version, details=said)
+        else:
+            body = rest.render(fault, version=version, details=said)
+        headers = [pair for pair in self._headers(response) if pair[0] != b"content-type"]
+        return [*headers, (b"content-type", b"application/json")], body
 
     async def _pass_through(
         self, response: Response, wire: Wire, content_type: bytes | None, parts: list[bytes]
     ) -> None:
-        if response.status < 400:
-            _refuse_type(content_type)
-            if self._rewrites():
-                raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
+        _refuse_type(content_type)
+        if response.status < 400 and self._rewrites():
+            raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
         exchange = self._exchange
         exchange.status = response.status
         await wire.open(response.status, self._headers(response))
@@ -145,19 +163,20 @@ class Relay:
     def _read(self, status: int, content_type: bytes | None, body: bytes) -> bytes:
         """Learn from an answer, refuse one that is none, and change what must not go out as it came."""
         if status >= 400:
-            # The agent's own error: passed on as it is, whatever it is made of.
-            if is_json(content_type):
-                told = progress.read_jsonrpc(body)
-                if told is not None and told.error is not None:
-                    self._exchange.saw(told)
+            # The agent's own error: passed on as it is.
+            told = progress.read_jsonrpc(body)
+            if told is not None and told.error is not None:
+                self._exchange.saw(told)
             return body
         if body:
             _refuse_type(content_type)
         told = self._told(body)
         self._exchange.saw(told)
-        if told.error is not None or not self._rewrites():
+        if not self._rewrites():
             return body
         try:
+            if self._wrapped and not _has_result(document.open_body(body)):
+                return body
             if self._call.operation is Operation.GET_EXTENDED_CARD:
                 return self._card(body)
             return restore_tenant(body, self._call.dialect.binding, self._call.tenant)
@@ -197,7 +216,7 @@ class Relay:
             raw = bytes(members.get("result", msgspec.Raw(b"null")))
         version = self._interface.dialect.version
         card = self._backing.cards.extended(raw, rule, call.tenant, host=exchange.head.host, version=version)
-        return document.write({**members, "result": msgspec.Raw(card)}) if self._wrapped else card
+        return with_result(members, card) if self._wrapped else card
 
     # ---- A stream ------------------------------------------------------------------------------------------------
 
@@ -206,8 +225,6 @@ class Relay:
         decoder = SseDecoder(LONGEST_EVENT)
         idle = self._backing.upstream.timeouts.stream_idle
         headers = self._headers(response)
-        if not any(name == b"cache-control" for name, _ in headers):
-            headers.append((b"cache-control", b"no-store"))
         if not any(name == b"x-accel-buffering" for name, _ in headers):
             headers.append((b"x-accel-buffering", b"no"))
         exchange.stream = True
@@ -230,6 +247,7 @@ class Relay:
             closed_by = "agent"
             if decoder.rest:
                 # Some servers do not end their last event, and some clients read it all the same.
+                self._learn(Event(decoder.rest))
                 await self._write(decoder.rest, wire)
             await wire.close()
         except Fault:
@@ -275,8 +293,23 @@ class Relay:
 
     def _headers(self, response: Response) -> Pairs:
         headers = pass_on(response.headers, TO_CLIENT)
+        # An answer belongs to its caller: what the agent says of caching it knows nothing of who else asks here.
+        headers.append((b"cache-control", b"no-store"))
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
+
+
+def _has_result(members: Members) -> bool:
+    """Whether an answer that is to be changed has a result; one with a real error is passed on as it is.
+
+    Raises:
+        UpstreamProtocol: it has both, or neither: clients would differ on which one counts.
+    """
+    error = bytes(members.get("error", msgspec.Raw(b"null")))
+    failed, answered = error[:1] == b"{", "result" in members
+    if failed == answered or (not failed and error != b"null"):
+        raise UpstreamProtocol("the agent's answer is no JSON-RPC answer", detail="result and error")
+    return answered
 
 
 def _refuse_type(content_type: bytes | None) -> None:

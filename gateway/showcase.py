@@ -17,9 +17,18 @@ MAX_AGE = 60
 
 
 async def show(
-    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, wire: Wire, *, clock: Callable[[], float]
+    snapshot: Snapshot,
+    exchange: Exchange,
+    verdict: Verdict,
+    wire: Wire,
+    *,
+    named: str | None,
+    clock: Callable[[], float],
 ) -> None:
     """Answer with the card of the agent that was found.
+
+    Args:
+        named: The tenant that the path names.
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card to show.
@@ -32,8 +41,13 @@ async def show(
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_CARD):
                 await backing.source.settled.wait()
-    tenant = rule.tenant if route.tenant is None else _own(snapshot, exchange, backing, route.tenant)
-    card = backing.cards.card(rule, tenant, exchange.head.host)
+    tenant, bare = rule.tenant, False
+    if route.tenant is not None:
+        # A known caller sees its own backend's card and the tenant that it must write; anybody else sees none of
+        # a customer's: the product's card where the file has one, else only how to call the agent.
+        own = _is_own(snapshot, exchange, backing, (route.tenant, named))
+        tenant, bare = (route.tenant if own else None), not (own or backing.product)
+    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare)
     exchange.first_byte = clock()
     etag = card.etag.encode("ascii")
     public = snapshot.table.agents[backing.agent].public and route.tenant is None
@@ -53,11 +67,13 @@ async def show(
     await wire.answer(200, headers, card.body)
 
 
-def _own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenant: str) -> str | None:
-    """A known caller sees the tenant that it must write; an unknown one sees none."""
+def _is_own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenants: tuple[str, str | None]) -> bool:
+    """Whether the backend that was found is the caller's: by its own tenant, or by the one it may name and did."""
     principal = exchange.principal
-    known = principal is not None and snapshot.table.may_call(principal, backing.agent)
-    return tenant if known else None
+    if principal is None or not snapshot.table.may_call(principal, backing.agent):
+        return False
+    found, named = tenants
+    return found in (principal.tenant, named)
 
 
 def _holds(exchange: Exchange, etag: bytes) -> bool:

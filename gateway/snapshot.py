@@ -35,7 +35,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """One backend of one agent, with all that belongs to it."""
+    """One backend of one agent, with all that belongs to it.
+
+    Attributes:
+        product: Whether its card is the agent's own, written in the file, and not that of this one backend.
+    """
 
     agent: str
     url: str
@@ -44,6 +48,7 @@ class Backing:
     cards: ServedCards
     methods: frozenset[Operation] | None
     meter: AgentMeter
+    product: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +235,8 @@ class _Builder:
             secrets=self._secrets(url, card.url),
             methods=methods,
         )
-        return Backing(name, url, upstream, source, cards, methods, meter)
+        product = card.file is not None or card.url is not None
+        return Backing(name, url, upstream, source, cards, methods, meter, product)
 
     def _tls(self, url: str) -> ssl.SSLContext | None:
         """The one context that every https backend shares; making one costs 20 ms."""

@@ -109,6 +109,7 @@ async def test_an_agents_headers_pass_by_allow_list() -> None:
             ("content-type", "application/json"),
             ("a2a-extensions", "https://a.test/x"),
             ("content-language", "de"),
+            ("cache-control", "no-store"),
             ("x-request-id", answer.id),
             ("content-length", str(len(RESULT))),
         )

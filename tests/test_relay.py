@@ -175,16 +175,20 @@ async def test_an_answer_that_servers_in_the_wild_give_to_this_request_is_passed
 
 
 @pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"429 Slow Down", b"500 No", b"503 Busy"])
-async def test_an_agents_own_error_is_passed_whatever_it_is_made_of(status: bytes) -> None:
-    raw = whole(b"<h1>no</h1>", b"retry-after: 7", b"server: agent/1.0", b"x-powered-by: x", status=status)
+async def test_an_agents_own_status_is_passed_and_a_page_of_its_is_not(status: bytes) -> None:
+    page = b"<script>alert(1)</script> nginx at http://10.9.8.7:9000/"
+    raw = whole(page, b"retry-after: 7", b"server: agent/1.0", b"x-powered-by: x", status=status)
     async with fronted(answers(raw.replace(b"application/json", b"text/html"))) as (gateway, _):
         answer = await gateway.post("/echo")
-        assert (answer.status, answer.body) == (int(status[:3]), b"<h1>no</h1>")
+        assert answer.status == int(status[:3])
+        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
+        assert b"10.9.8.7" not in answer.body
         assert answer.headers == (
-            ("content-type", "text/html"),
             ("retry-after", "7"),
+            ("cache-control", "no-store"),
             ("x-request-id", answer.id),
-            ("content-length", "11"),
+            ("content-type", "application/json"),
+            ("content-length", str(len(answer.body))),
         )
         line = await gateway.line()
         outcome = {b"4": "client_error", b"5": "upstream_error"}[status[:1]]

@@ -157,6 +157,9 @@ async def test_an_extended_card_is_rebuilt_in_every_binding(target: str, call: A
         b'{"jsonrpc":"2.0","id":1,"result":CARD,"result":CARD}',
         b'{"jsonrpc":"2.0","id":1,"ID":1,"result":CARD}',
         b'{"jsonrpc":"2.0","id":1,"result":"http://PLACE/"}',
+        b'{"jsonrpc":"2.0","id":1,"error":false,"result":CARD}',
+        b'{"jsonrpc":"2.0","id":1,"error":{},"result":CARD}',
+        b'{"jsonrpc":"2.0","id":1,"error":"","result":CARD}',
     ],
 )
 async def test_what_is_no_extended_card_is_refused(raw: bytes) -> None:
@@ -167,6 +170,14 @@ async def test_what_is_no_extended_card_is_refused(raw: bytes) -> None:
         assert str(backend.port) not in answer.body.decode()
         line = await gateway.line()
         assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+
+
+async def test_beside_an_extended_card_nothing_is_passed() -> None:
+    raw = b'{"jsonrpc":"2.0","id":1,"Result":CARD,"result":CARD,"from":"http://PLACE/"}'
+    async with fronted(ExtendedAgent(raw), card=card_of("http://127.0.0.1/", *DIALECTS)) as (gateway, backend):
+        answer = await gateway.post("/echo", b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}')
+        assert set(answer.json) == {"jsonrpc", "id", "result"}
+        assert str(backend.port) not in answer.body.decode()
 
 
 async def test_an_extended_card_that_the_agent_refuses_is_refused_in_its_words() -> None:

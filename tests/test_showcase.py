@@ -25,7 +25,9 @@ async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
     card = card_of("http://127.0.0.1:1/deep", "JSONRPC 1.0", "HTTP+JSON 1.0")
     async with fronted(answers(whole(RESULT)), card=card) as (gateway, backend):
         for path in (CARD, OLD):
-            answer = await gateway.get("/echo" + path, [(b"Host", b"evil.test"), (b"X-Forwarded-Host", b"evil.test")])
+            answer = await gateway.get(
+                "/echo" + path, [(b"X-Forwarded-Host", b"evil.test"), (b"Forwarded", b"host=evil.test")]
+            )
             assert (answer.status, answer.header("content-type")) == (200, "application/json")
             assert urls(answer.body) == {(gateway.gateway.public_url + "/echo", None)}
             assert b"evil" not in answer.body
@@ -123,6 +125,31 @@ async def test_a_known_caller_sees_its_own_tenant_and_a_stranger_none() -> None:
         foreign = await gateway.get("/agents/crm/acme" + CARD, [bearer("globex")])
         missing = await gateway.get("/agents/crm/nothing" + CARD, [bearer("globex")])
         assert foreign.anonymous == missing.anonymous
+
+
+async def test_a_customers_own_card_is_for_that_customer_alone() -> None:
+    skill = {"id": "s", "name": "ACME-ONLY", "description": "d", "tags": ["t"]}
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0", name="ACME-ONLY", description="ACME-ONLY", skills=[skill])
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
+        text = f"""\
+{keys(acme="acme", third="third")}
+tenants: {{ acme: [crm, product], third: [crm, product] }}
+agents:
+  crm: {{ by_tenant: {{ acme: "{backend.url}" }} }}
+  product: {{ by_tenant: {{ acme: "{backend.url}" }}, card: "{backend.url}/.well-known/agent-card.json" }}
+"""
+        async with running(text) as gateway:
+            own = await gateway.get("/crm" + CARD, [bearer("acme")])
+            assert b"ACME-ONLY" in own.body
+            assert {tenant for _, tenant in urls(own.body)} == {"acme"}
+            for headers in ([], [bearer("third")]):
+                other = await gateway.get("/crm" + CARD, headers)
+                assert (other.json["name"], other.json["skills"]) == ("crm", [])
+                assert b"ACME-ONLY" not in other.body
+                # How to call it is no secret: a client that is given a credential later can.
+                assert urls(other.body) == {(gateway.gateway.public_url + "/crm", None)}
+                # A card that the file gives the product is everybody's.
+                assert b"ACME-ONLY" in (await gateway.get("/product" + CARD, headers)).body
 
 
 async def test_a_card_that_cannot_be_read_is_a_fault_of_the_agent() -> None:

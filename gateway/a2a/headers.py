@@ -19,8 +19,8 @@ TO_AGENT = frozenset(
 
 TO_CLIENT = frozenset(
     {
-        b"content-type", b"content-language", b"cache-control", b"a2a-version", b"a2a-extensions", b"x-a2a-extensions",
-        b"retry-after", b"x-accel-buffering", b"vary", b"deprecation", b"sunset",
+        b"content-type", b"content-language", b"a2a-version", b"a2a-extensions", b"x-a2a-extensions",
+        b"retry-after", b"x-accel-buffering", b"deprecation", b"sunset",
     }
 )  # fmt: skip
 """Agent headers that go to the client."""

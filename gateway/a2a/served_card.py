@@ -24,6 +24,9 @@ Scheme: TypeAlias = Literal["bearer", "api_key"]
 
 API_KEY_HEADER = "X-API-Key"
 
+MAX_NAMES = 32
+"""Names of an agent that are taken from its card's own interfaces: sixteen hosts, with and without port."""
+
 OVERRIDABLE = frozenset(
     {
         "name", "description", "version", "provider", "documentationUrl", "iconUrl", "capabilities", "skills",
@@ -141,16 +144,28 @@ def etag(encoded: bytes) -> str:
 
 
 def _addresses(card: Tree, served: Served) -> list[str]:
-    """Hosts, with and without port, that the card's own interfaces name: no less the agent's than the file's are."""
+    """Hosts, with and without port, that the card's own interfaces name: no less the agent's than the file's are.
+
+    The first `MAX_NAMES` of them, since each costs a search of the whole card.
+    """
     # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.
     public = _with_names(authorities({"supportedInterfaces": [{"url": each.url} for each in served.interfaces]}))
-    return [host for host in _with_names(authorities(card)) if host not in public]
+    found: dict[str, None] = {}
+    for name in _with_names(authorities(card)):
+        # Whoever looks for a host with a dot finds it with every port.
+        host = _PORT.sub("", name)
+        if len(host) > _LONGEST_HOST or name in public:
+            continue
+        if name == host or host not in found or "." not in host.rstrip("."):
+            found[name] = None
+    return list(found)[:MAX_NAMES]
 
 
 def _with_names(hosts: tuple[str, ...]) -> list[str]:
-    return [each for host in hosts for each in (host, _PORT.sub("", host))]
+    return [each for host in hosts for each in (_PORT.sub("", host), host)]
 
 
+_LONGEST_HOST = 253  # RFC 1035: nothing longer can be dialled
 _PORT = re.compile(r":[0-9]*\Z")
 
 

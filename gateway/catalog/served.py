@@ -19,6 +19,7 @@ from gateway.routing.route import Rule
 from gateway.upstream.http import HttpUpstream
 
 _MOST_KEPT = 64
+_BARE = ("capabilities", "defaultInputModes", "defaultOutputModes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,15 @@ class ServedCards:
         self._schemes: tuple[Any, ...] = schemes
         self._secrets = secrets
         self._methods = frozenset(CALLABLE) if methods is None else methods
-        self._kept: dict[tuple[int, str | None, tuple[str, ...], str | None], ServedCard] = {}
+        # What cannot be served is kept too, as its reason: to find that out costs as much.
+        self._kept: dict[tuple[int, str | None, tuple[str, ...], str | None, bool], ServedCard | str] = {}
 
-    def card(self, rule: Rule, tenant: str | None, host: str) -> ServedCard:
+    def card(self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False) -> ServedCard:
         """The card for who asks at a rule's endpoint.
 
         Args:
+            bare: Only how to call the agent, with what the operator sets: the card is a customer's own, and who asks
+                is another.
             tenant: What the client must put into the `tenant` field, or None.
             host: The request's host, for rules whose host is a wildcard; it has matched the rule.
 
@@ -99,17 +103,20 @@ class ServedCards:
         """
         card = self._available()
         at = host if rule.host is not None and rule.host.startswith("*.") else rule.host
-        key = (self._source.version, at, rule.path, tenant)
+        key = (self._source.version, at, rule.path, tenant, bare)
         kept = self._kept.get(key)
         if kept is None:
             try:
-                body = encode_card(rebuild(card, self._served(at, rule, tenant)))
+                told = {"name": rule.agent, **{name: card[name] for name in _BARE if name in card}} if bare else card
+                body = encode_card(rebuild(told, self._served(at, rule, tenant)))
+                kept = ServedCard(body, etag(body))
             except CardInvalid as error:
-                raise UpstreamProtocol("this agent's card cannot be served", detail=str(error)) from error
-            kept = ServedCard(body, etag(body))
+                kept = str(error)
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = kept
+        if isinstance(kept, str):
+            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
         return kept
 
     def extended(self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, version: Version) -> bytes:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -98,13 +99,34 @@ def read_url(text: str, *, query: bool = False) -> SplitResult:
 
 
 def same_place(text: str) -> str:
-    """A URL in the one spelling that URLs of the same backend have in common; itself where it is no URL."""
+    """A URL in the one spelling that URLs of the same backend have in common; itself where it is no URL.
+
+    All names and addresses of this machine alone are one: a server there mostly answers at each of them.
+    """
     try:
         parts = read_url(text)
     except ValueError:
         return text
     port = parts.port or _DEFAULT_PORT[parts.scheme]
-    return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}{parts.path.rstrip('/')}"
+    return f"{parts.scheme}://{_same_host(parts.hostname or '')}:{port}{parts.path.rstrip('/')}"
+
+
+def _same_host(host: str) -> str:
+    host = host.lower().rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return "localhost"
+    try:
+        address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            # What resolvers take for an address too: 127.1, 0x7f000001.
+            address = ipaddress.IPv4Address(socket.inet_aton(host))
+        except (OSError, ValueError):
+            return host
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    # Dialling the unspecified address reaches this machine.
+    return "localhost" if address.is_loopback or address.is_unspecified else str(address)
 
 
 def _is_host(netloc: str, host: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.a2a.headers import NEVER_FORWARDED
+from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.address import is_loopback, read_url
 from gateway.config.finding import Findings
 from gateway.config.model import NAME, RESERVED, Agent, Backend, Card, Config, Timeouts, UpstreamAuth
@@ -18,7 +18,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BEARER = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
 _COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
-# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller.
+# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller, and
+# what is in TO_AGENT comes from the client.
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 
@@ -44,7 +45,7 @@ def check_backends(config: Config, findings: Findings) -> None:
             _card(agent.card, (*at, "card"), findings, insecure=insecure)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
-        _forward_headers(agent.forward_headers, (*at, "forward_headers"), findings)
+        _forward_headers(agent, (*at, "forward_headers"), findings)
         _timeouts(agent.timeouts, (*at, "timeouts"), findings)
 
 
@@ -118,7 +119,7 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
         here: KeyPath = (*at, "header", name)
         if _TOKEN.fullmatch(name) is None:
             findings.error_at_key(here, f"{printable(name)!r} is no header name", "write it as X-Api-Key")
-        elif _is_reserved(name) and name.lower().encode() not in _CREDENTIALS:
+        elif (_is_reserved(name) or _one_spelling(name) in TO_AGENT) and name.lower().encode() not in _CREDENTIALS:
             findings.error_at_key(here, f"the gateway sets {name!r} itself", "use another header for the credential")
         elif _VALUE.fullmatch(value.get_secret_value()) is None:
             remedy = "use visible characters, with no space at the ends and no line end"
@@ -132,8 +133,9 @@ def _names_credential(auth: UpstreamAuth) -> bool:
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
-def _forward_headers(names: tuple[str, ...], at: KeyPath, findings: Findings) -> None:
-    for number, name in enumerate(names):
+def _forward_headers(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
+    for number, name in enumerate(agent.forward_headers):
         here: KeyPath = (*at, number)
         if _TOKEN.fullmatch(name) is None or "_" in name:
             remedy = "write a header name such as X-Region, without an underscore"
@@ -144,12 +146,22 @@ def _forward_headers(names: tuple[str, ...], at: KeyPath, findings: Findings) ->
         elif _is_reserved(name):
             fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
             findings.error(here, fact, "remove it: an agent could be misled by it")
+        elif name.lower() == "content-type":
+            findings.error(here, f"the gateway sets {name!r} itself", "remove it")
+        elif _one_spelling(name) in credentials:
+            fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
+            findings.error(here, fact, "remove it, or use another header for the credential")
+
+
+def _one_spelling(name: str) -> bytes:
+    """A header name as many servers see it, for which `X_Key` is `X-Key`."""
+    return name.lower().replace("_", "-").encode("ascii", "replace")
 
 
 def _is_reserved(name: str) -> bool:
     lower = name.lower().replace("_", "-")
     return (
-        lower.encode("ascii", "replace") in NEVER_FORWARDED
+        _one_spelling(name) in NEVER_FORWARDED
         or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-"))
         or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
     )

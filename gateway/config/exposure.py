@@ -10,6 +10,8 @@ from gateway.config.problem import KeyPath, printable
 from gateway.principal import ANONYMOUS_TENANT
 
 _AT: KeyPath = ("gateway",)
+_SHORTEST_TOKEN = 16
+"""Characters of an admin token that other machines could try to guess."""
 
 
 def check_exposure(config: Config, findings: Findings) -> None:
@@ -65,6 +67,9 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     elif token is None and not admin.is_loopback and not findings.is_broken((*at, "token")):
         remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
         findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
+    elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
+        fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
+        findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
 
 
 def _public_url(config: Config, findings: Findings) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gateway.config.address import same_place
 from gateway.config.backend import backends
+from gateway.config.disclosure import check_disclosure
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
@@ -32,6 +33,8 @@ def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
     _agreement(config, findings)
     _unreached(config, names, reached, findings)
     _isolation(config, names, reached, findings)
+    if not _is_uncertain(names, findings):
+        check_disclosure(config, reached, findings)
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The listener for clients: a raw ASGI application that turns a request into a `Head` and a `Wire`."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable
 from http import HTTPStatus
@@ -146,13 +147,14 @@ class PublicListener:
 def head_of(scope: Scope) -> Head:
     """The head of an ASGI request."""
     headers = tuple(scope["headers"])
-    host = next((value for name, value in headers if name == b"host"), b"")
+    hosts = [value for name, value in headers if name == b"host"]
     client = scope.get("client")
     return Head(
         method=scope["method"],
         path=scope["raw_path"],
         query=scope["query_string"],
-        host=host_name(host),
+        # Two Hosts are none: two servers would believe one each (safety H5).
+        host=host_name(b", ".join(hosts)),
         headers=headers,
         peer="" if client is None else client[0],
         scheme=scope["scheme"],
@@ -160,8 +162,14 @@ def head_of(scope: Scope) -> Head:
 
 
 def host_name(value: bytes) -> str:
-    """The name in a Host header: lower case, without port and without a dot at the end."""
-    host = value.decode("latin-1").strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].rstrip(".")
+    """The name in a Host header: lower case, without port and without the dot of the root at the end.
+
+    What is no name with or without a port is given back as it is, and is no host to anybody.
+    """
+    host = value.decode("latin-1").lower()
+    found = _AUTHORITY.fullmatch(host)
+    return host if found is None else found[1].removesuffix(".")
+
+
+# RFC 9112 §3.2: a name or an address, and a port of digits or none.
+_AUTHORITY = re.compile(r"([a-z0-9._-]*|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")

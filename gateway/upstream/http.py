@@ -14,13 +14,14 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
-from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.request import request_head
 from gateway.upstream.response import Response
 
+_A2A_JSON = b"application/a2a+json"
 RELAYED = (Binding.JSONRPC, Binding.REST)
 # Not the space, which HTTP drops at the ends of a value: two subjects must never look alike. And not the escape itself.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
@@ -124,7 +125,9 @@ class HttpUpstream:
         self._binding = binding
         self._version = version
         self._public_url = public_url
-        self._allowed = TO_AGENT | treatment.forwarded
+        # What the gateway sets itself no client adds to.
+        own = {name for name, _ in treatment.credentials} | {b"content-type"}
+        self._allowed = (TO_AGENT | treatment.forwarded) - own
         self._read: tuple[int, dict[Dialect, Interface]] | None = None
 
     def interfaces(self) -> dict[Dialect, Interface]:
@@ -166,7 +169,7 @@ class HttpUpstream:
                 method,
                 self._target(call, interface, tenant),
                 self._host,
-                self._headers(head, caller),
+                self._headers(call, body, head, caller),
                 content_length=len(body) if body or method == b"POST" else None,
             ),
             body,
@@ -240,8 +243,12 @@ class HttpUpstream:
             path = interface.path.rstrip("/") + middle + rest_path(call.path, call.dialect.version)
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
 
-    def _headers(self, head: Head, caller: Caller) -> Sequence[tuple[bytes, bytes]]:
+    def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Sequence[tuple[bytes, bytes]]:
         headers: Pairs = pass_on(head.headers, self._allowed)
+        if body:
+            # Never the client's own words: by another charset an agent would read another document (safety T8).
+            a2a = call.dialect.binding is Binding.REST and media_type(head.first(b"content-type")) == _A2A_JSON
+            headers.append((b"content-type", _A2A_JSON if a2a else b"application/json"))
         treatment = self.treatment
         if treatment.forward_caller:
             headers += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]

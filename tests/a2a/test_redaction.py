@@ -74,6 +74,29 @@ def test_cleaned_text_names_no_host_and_stays_as_it_is(text: str) -> None:
         assert host not in cleaned
 
 
+@given(pieces, st.lists(st.sampled_from(["word", "\u017fupport", "\uffff", "%ef%bf%bf", "\n"]), max_size=3))
+def test_only_words_that_name_a_host_go_unless_all_do(text: str, others: list[str]) -> None:
+    redaction = Redaction(HOSTS)
+    whole = " ".join([text, *others])
+    cleaned = redaction.clean(whole)
+    assert not redaction.finds(cleaned)
+    assert cleaned == REMOVED or cleaned.endswith("".join(f" {word}" for word in others))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("http://\u017fupport/x or y", f"{REMOVED} or y"),
+        ("http://SUPPORT:1 \u00e9%C3%A9 y%", f"{REMOVED} \u00e9%C3%A9 y%"),
+        ("//u x@support and more", REMOVED),
+        ("10.0.0.7 %EF%BF%BF", REMOVED),
+        ("x\uffff10.0.0.7\uffffy", f"x\uffff{REMOVED}\uffffy"),
+    ],
+)
+def test_no_letter_and_no_gap_hides_a_host(text: str, cleaned: str) -> None:
+    assert Redaction(HOSTS).clean(text) == cleaned
+
+
 @pytest.mark.parametrize(
     "text", ["/" * 250_000, "//a" * 80_000, "@" * 250_000, "//" + "a@" * 100_000, "support:" * 30_000, "%2f" * 80_000]
 )

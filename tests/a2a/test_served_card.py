@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -447,3 +449,45 @@ def test_the_gateways_own_host_stays_on_a_card_and_an_agent_at_another_port_of_i
     interface = ServedInterface("http://127.0.0.1:8080/orders", Dialect(Binding.JSONRPC, Version.V0_3))
     rebuilt = rebuild(card, Served((interface,), ()))
     assert rebuilt["description"] == "At [removed] behind http://127.0.0.1:8080/orders."
+
+
+def test_of_an_agent_with_very_many_interfaces_the_first_hosts_are_upstream_hosts() -> None:
+    hosts = [f"h{number}.internal.example" for number in range(100)]
+    said = card(
+        description=" ".join(hosts),
+        supportedInterfaces=[{"url": f"http://{host}:{port}/"} for host in hosts for port in (1, 2)],
+    )
+    kept = rebuild(said, Served((), ()))["description"].split()
+    assert kept == [REMOVED] * 32 + hosts[32:]
+
+
+HOSTILE_TEXTS = ("h1:1 ", "h1:2 ", "//", "%2f ", "%252f", "%", "% ", "\xe9%2f", "//h1@", "//u x@h1 ", "h1:", "h1.x ")
+
+
+@pytest.mark.parametrize("found", ["", "h1:1 ", "h1%3a1 "])
+@pytest.mark.parametrize("unit", HOSTILE_TEXTS)
+def test_no_card_of_the_longest_kind_holds_the_gateway_up(unit: str, found: str) -> None:
+    said = card(description=found + unit * (200_000 // len(unit.encode())), **_interfaces(range(200)))
+    assert _work(said) < 0.25
+
+
+@pytest.mark.parametrize("tag", ["h1:1", "h1:2", "//h1", "%2f", "a"])
+def test_no_card_of_very_many_strings_holds_the_gateway_up(tag: str) -> None:
+    said = card(skills=[{"id": "a", "tags": [tag] * (200_000 // (len(tag) + 3))}], **_interfaces(range(200)))
+    assert _work(said) < 0.25
+
+
+def _interfaces(numbers: range) -> Tree:
+    places = [{"url": f"http://h{number}:{number}/"} for number in numbers]
+    return {"supportedInterfaces": places[::2], "additionalInterfaces": places[1::2]}
+
+
+def _work(said: Tree) -> float:
+    """CPU seconds of one rebuild, the least of three, since the machine has other work too."""
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        with suppress(CardInvalid):
+            rebuild(said, Served(WHOLE.interfaces, secrets=UPSTREAM))
+        took.append(time.process_time() - began)
+    return min(took)

@@ -211,6 +211,27 @@ async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch:
         assert raised.value.detail == "too long by 7 bytes"
 
 
+async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[object] = []
+
+    def refuse(*arguments: object) -> None:
+        tried.append(arguments)
+        raise CardInvalid("too long by 7 bytes")
+
+    async with cards() as made:
+        with monkeypatch.context() as patch:
+            patch.setattr(served, "rebuild", refuse)
+            for _ in range(3):
+                with pytest.raises(UpstreamProtocol) as raised:
+                    made.shown()
+                assert raised.value.detail == "too long by 7 bytes"
+            assert len(tried) == 1
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        assert made.shown()["name"] == "Changed"
+
+
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
 

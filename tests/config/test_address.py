@@ -68,6 +68,22 @@ def test_spellings_of_one_backend_are_the_same_place() -> None:
     assert same_place("no url") == "no url"
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.0.0.1.", "127.9.9.9", "[::1]", "[0:0:0:0:0:0:0:1]",
+     "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "127.1", "0x7f000001"],
+)  # fmt: skip
+def test_all_names_of_this_machine_are_one_place(host: str) -> None:
+    assert same_place(f"http://{host}:81/x") == same_place("http://localhost:81/x")
+    assert same_place(f"http://{host}:81/x") != same_place("http://localhost:82/x")
+    assert same_place(f"http://{host}:81/x") != same_place("http://10.0.0.1:81/x")
+
+
+def test_spellings_of_one_address_are_the_same_place() -> None:
+    assert same_place("http://[2001:db8::1]") == same_place("http://[2001:DB8:0::0:1]/")
+    assert same_place("http://10.0.0.1") == same_place("http://[::ffff:10.0.0.1]")
+
+
 def test_only_this_machine_is_loopback() -> None:
     assert all(map(is_loopback, ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "::1"]))
     assert not any(map(is_loopback, ["0.0.0.0", "10.0.0.1", "localhost.example.com", "127.0.0.1.example.com", ""]))

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.check import examine
 from tests.config.reading import errors, good
 
@@ -38,6 +39,8 @@ def test_a_header_may_be_written_with_its_name_and_value() -> None:
         ("{ header: { Connection: a } }", ".header.Connection", "the gateway sets 'Connection' itself"),
         ("{ header: { X_A2A_Tenant: a } }", ".header.X_A2A_Tenant", "the gateway sets 'X_A2A_Tenant' itself"),
         ("{ header: { X-Request-Id: a } }", ".header.X-Request-Id", "the gateway sets 'X-Request-Id' itself"),
+        ("{ header: { A2A-Version: a } }", ".header.A2A-Version", "the gateway sets 'A2A-Version' itself"),
+        ("{ header: { A2A_Version: a } }", ".header.A2A_Version", "the gateway sets 'A2A_Version' itself"),
         ('{ header: { X: "a\\nb" } }', ".header.X", "the value is empty or has characters that a header cannot have"),
         ("{ header: { X: a, x: b } }", ".header", "two names differ in case only"),
     ],
@@ -51,6 +54,33 @@ def test_a_header_that_could_mislead_the_agent_is_not_forwarded(name: str) -> No
     ((path, fact),) = errors(agent(f"forward_headers: [X-Region, {name}]"))
     assert path == "agents.a.forward_headers[1]"
     assert "belongs to the connection" in fact
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name.decode() for name in sorted((TO_AGENT | NEVER_FORWARDED) - {b"authorization", b"x-api-key", b"cookie"})],
+)
+def test_a_credential_takes_no_name_that_the_gateway_sets_or_forwards(name: str) -> None:
+    assert [fact for _, fact in errors(agent(f"upstream_auth: {{ header: {{ {name.title()}: a }} }}"))] == [
+        f"the gateway sets {name.title()!r} itself"
+    ]
+
+
+@pytest.mark.parametrize(("forwarded", "name"), [("X-Key", "X-Key"), ("x-key", "X-KEY"), ("X-Key", "x_key")])
+def test_a_client_cannot_send_the_gateways_own_credential(forwarded: str, name: str) -> None:
+    forward = f"forward_headers: [X-Region, {forwarded}]"
+    fact = f"`upstream_auth` sets {forwarded!r}: a client could add a credential to the gateway's own"
+    expected = [("agents.a.forward_headers[1]", fact)]
+    assert errors(agent(f"{forward}, upstream_auth: {{ header: {{ {name}: abc }} }}")) == expected
+    entry = f"{{ backend: http://127.0.0.1:1, upstream_auth: {{ header: {{ {name}: abc }} }} }}"
+    assert errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ t: {entry} }}, {forward} }} }}\n") == expected
+    assert errors(agent(f"{forward}, upstream_auth: {{ header: {{ X-Other: abc }} }}")) == []
+
+
+def test_the_content_type_is_not_forwarded_a_second_time() -> None:
+    assert errors(agent("forward_headers: Content-Type")) == [
+        ("agents.a.forward_headers", "the gateway sets 'Content-Type' itself")
+    ]
 
 
 @pytest.mark.parametrize("name", ["X_Region", "a b", "", "ä"])

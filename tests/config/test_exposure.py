@@ -21,7 +21,8 @@ def gateway(entry: str, rest: str = "") -> str:
         gateway("listen: '[::1]:8080'"),
         gateway(f"listen: 0.0.0.0:8080, {PUBLIC}", AUTH),
         gateway(f"listen: 0.0.0.0:8080, {PUBLIC}, anonymous: true"),
-        gateway("admin: { listen: 0.0.0.0:9090, token: abc }"),
+        gateway("admin: { listen: 0.0.0.0:9090, token: abcdefghijklmnop }"),
+        gateway("admin: { listen: '[::1]:9090', token: abc }"),
         gateway(f"{PUBLIC}, prefix_stripped: true, trusted_proxies: [10.0.0.0/8, '::1', 192.0.2.7]"),
     ],
 )
@@ -38,6 +39,8 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
         (gateway("listen: 'localhost'"), ["gateway.listen"]),
         (gateway("admin: { listen: 0.0.0.0:9090 }"), ["gateway.admin.listen"]),
         (gateway("admin: { token: '' }"), ["gateway.admin.token"]),
+        (gateway("admin: { listen: 0.0.0.0:9090, token: abcdefghijklmno }"), ["gateway.admin.token"]),
+        (gateway("admin: { listen: 0.0.0.0:9090, token: 'abcdefghijklmno  ' }"), ["gateway.admin.token"]),
         (gateway("admin: 127.0.0.1:8080"), ["gateway.admin"]),
         (gateway(f"listen: 0.0.0.0:9090, anonymous: true, {PUBLIC}"), ["gateway"]),
         (gateway("prefix_stripped: true"), ["gateway.prefix_stripped"]),

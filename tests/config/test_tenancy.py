@@ -105,6 +105,8 @@ SHARED = "tasks have no owners yet"
         ("acme: [a], globex: [], '*': [a]", A),
         ("acme: [], globex: [], '*': [a]", A),
         ("acme: [a], globex: [b]", A + ", b: { backend: 'http://127.0.0.1:1/' }"),
+        ("acme: [a], globex: [b]", A + ", b: http://localhost:1"),
+        ("acme: [a], globex: [b]", A + ", b: 'http://[::1]:1/'"),
         ("acme: , globex: ", "a: { backend: http://127.0.0.1:1, allow: [acme, globex] }"),
         ("acme: [a], globex: { agents: [a], act_for: [acme] }", "a: { by_tenant: { acme: http://127.0.0.1:1 } }"),
         ("acme: [a], globex: [b]", "a: { by_tenant: { acme: http://127.0.0.1:1 } }, b: http://127.0.0.1:1"),

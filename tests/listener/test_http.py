@@ -26,9 +26,13 @@ pytestmark = pytest.mark.anyio
         (b"agents.example.com.:80", "agents.example.com"),
         (b"[::1]:8080", "[::1]"),
         (b"[::1]", "[::1]"),
-        (b" x ", "x"),
         (b"", ""),
+        # No host to anybody, so they are given back as they are.
+        (b" x ", " x "),
         (b"\xe4", "ä"),
+        (b"h.example:80@evil", "h.example:80@evil"),
+        (b"h.example:/../", "h.example:/../"),
+        (b"h.example, x.example", "h.example, x.example"),
     ],
 )
 def test_a_host_is_lower_case_and_has_no_port(value: bytes, name: str) -> None:
@@ -53,7 +57,8 @@ def scope(**more: Any) -> dict[str, Any]:
 def test_a_head_is_raw() -> None:
     found = head_of(scope())
     assert (found.method, found.path, found.query) == ("POST", b"/a%2Fb", b"x=%20")
-    assert (found.host, found.peer, found.scheme) == ("one", "10.0.0.7", "http")
+    # Two Hosts are none.
+    assert (found.host, found.peer, found.scheme) == ("one:80, two", "10.0.0.7", "http")
     assert found.headers == ((b"host", b"One:80"), (b"host", b"two"), (b"x", b"1"))
 
 

@@ -239,6 +239,7 @@ async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others
     assert pool.headers == [
         ("host", "agent:8000"),
         ("a2a-version", "1.0"),
+        ("content-type", "application/json"),
         ("authorization", "Bearer ours"),
         ("accept-encoding", "identity"),
         ("x-request-id", "r1"),
@@ -247,6 +248,20 @@ async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others
         ("x-a2a-subject", "alice"),
         ("content-length", str(len(pool.body))),
     ]
+
+
+@pytest.mark.parametrize("said", [b"application/json; charset=utf-7", b"text/plain", b"application/a2a+json"])
+async def test_the_agent_is_told_the_type_that_was_read_not_the_one_that_was_claimed(said: bytes) -> None:
+    head = Head("POST", b"/", headers=((b"content-type", said), (b"content-type", b"text/html")))
+    pool = await sent(rpc("GetTask", {"id": "t"}), head)
+    assert [value for name, value in pool.headers if name == "content-type"] == ["application/json"]
+
+
+async def test_a_client_adds_nothing_to_the_gateways_own_credential() -> None:
+    head = Head("POST", b"/", headers=((b"x-key", b"spoofed"),))
+    treatment = Treatment(credentials=((b"x-key", b"ours"),), forwarded=frozenset({b"x-key"}))
+    pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=treatment)
+    assert [value for name, value in pool.headers if name == "x-key"] == ["ours"]
 
 
 async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -> None:

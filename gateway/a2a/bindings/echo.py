@@ -27,7 +27,15 @@ def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
     if result is None:
         return body
     restored = _restored(bytes(result), tenant)
-    return body if restored == bytes(result) else document.write({**members, "result": msgspec.Raw(restored)})
+    if restored == bytes(result) and members.keys() <= _ENVELOPE:
+        return body
+    return with_result(members, restored)
+
+
+def with_result(members: Members, result: bytes) -> bytes:
+    """The JSON-RPC answer with another result; members that the envelope does not know may hold anything, and go."""
+    kept: dict[str, msgspec.Raw | str] = {name: members[name] for name in ("jsonrpc", "id") if name in members}
+    return document.write({**kept, "result": msgspec.Raw(result)})
 
 
 def _restored(raw: bytes, tenant: str | None) -> bytes:
@@ -60,4 +68,5 @@ def _written(raw: bytes, members: Members, tenant: str | None) -> bytes:
     return document.write(kept if tenant is None else {"tenant": tenant, **kept})
 
 
+_ENVELOPE = frozenset({"jsonrpc", "id", "result"})
 _list = msgspec.json.Decoder(list[msgspec.Raw])

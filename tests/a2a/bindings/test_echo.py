@@ -93,7 +93,11 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["a", "tenant", "configs", "result"]), json_values), st.sampled_from(BINDINGS))
 def test_nothing_but_tenants_changes(tree: object, binding: Binding) -> None:
-    assert _without(restored(tree, binding, "acme")) == _without(tree)
+    kept = tree
+    if binding is Binding.JSONRPC and isinstance(tree, dict) and "result" in tree:
+        # What the envelope does not know may hold anything, and goes.
+        kept = {"result": tree["result"]}
+    assert _without(restored(tree, binding, "acme")) == _without(kept)
 
 
 def _without(tree: object) -> object:

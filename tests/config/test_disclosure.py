@@ -1,0 +1,68 @@
+import pytest
+
+from tests.config.reading import HASH, errors, warnings
+
+AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
+FACT = "callers can tell that tenants exist which they may not reach ({}): an unknown one is answered here"
+MATCHED = "b: { backend: http://127.0.0.1:2, isolation: none, match: { path: /a, tenant: x } }"
+SPLIT = (
+    "b: { by_tenant: { x: http://127.0.0.1:2 }, isolation: none, visibility: private, match: { path: /a, tenant: x } }"
+)
+
+
+def text(tenants: str, other: str, match: str = "") -> str:
+    general = f"a: {{ backend: http://127.0.0.1:1, isolation: none{match} }}"
+    return f"version: 1\n{AUTH}tenants: {{ {tenants} }}\nagents: {{ {general}, {other} }}\n"
+
+
+@pytest.mark.parametrize("match", ["", ", match: { path: /a }", ", match: [{ path: /a }]"])
+def test_a_tenant_that_is_hidden_from_a_caller_of_the_general_agent_is_worth_a_warning(match: str) -> None:
+    ((path, fact),) = warnings(text("acme: [a, b], globex: [a]", MATCHED, match))
+    assert path.startswith("agents.a")
+    assert fact == FACT.format("'x' of 'b'")
+
+
+@pytest.mark.parametrize("tenants", ["acme: [b], anonymous: [a]", "acme: [b], '*': [a]"])
+def test_callers_without_a_name_can_tell_too(tenants: str) -> None:
+    found = warnings(text(tenants, MATCHED).replace("tenants:", "gateway: { anonymous: true }\ntenants:"))
+    assert FACT.format("'x' of 'b'") in [fact for _, fact in found]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "match"),
+    [
+        ("acme: [a, b], globex: [a, b]", ""),
+        ("acme: [a, b], globex: [b]", ""),
+        ("acme: [a], globex: [b]", ", match: { path: /elsewhere }"),
+        ("acme: [a], globex: [b]", ", match: { path: /a, host: a.example }"),
+        ("acme: [a], globex: [b]", ", match: { path: /a, tenant: z }"),
+    ],
+)
+def test_where_nothing_is_told_nothing_is_said(tenants: str, match: str) -> None:
+    assert warnings(text(tenants, MATCHED, match)) == []
+
+
+def test_a_backend_that_the_caller_may_not_act_for_is_hidden_too() -> None:
+    assert [fact for _, fact in warnings(text("acme: [a, b], x: [b]", SPLIT))] == [FACT.format("'x' of 'b'")]
+    assert warnings(text("acme: { agents: [a, b], act_for: [x] }, x: [a, b]", SPLIT)) == []
+
+
+def test_an_agent_split_by_tenant_refuses_unknown_tenants_as_well() -> None:
+    general = "a: { by_tenant: { acme: http://127.0.0.1:1 }, visibility: private }"
+    assert (
+        warnings(f"version: 1\n{AUTH}tenants: {{ acme: [a], globex: [b] }}\nagents: {{ {general}, {MATCHED} }}\n") == []
+    )
+
+
+def test_a_few_names_stand_for_many() -> None:
+    others = ", ".join(
+        f"b{number}: {{ backend: http://127.0.0.1:2, isolation: none, match: {{ path: /a, tenant: x{number} }} }}"
+        for number in range(5)
+    )
+    ((_, fact),) = warnings(text("acme: [a], globex: [b0, b1, b2, b3, b4]", others))
+    assert fact == FACT.format("'x0' of 'b0', 'x1' of 'b1', 'x2' of 'b2', …")
+
+
+def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
+    found = errors(text("acme: [a], globex: [nobody]", MATCHED))
+    assert [path for path, _ in found] == ["tenants.globex"]
