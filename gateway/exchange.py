@@ -90,9 +90,13 @@ class Exchange:
         """Count the exchange, and give its line for the access log."""
         duration = now - self.started
         first_byte = None if self.first_byte is None else self.first_byte - self.started
+        if self.sent is not None and self.received is None:
+            self.upstream = now - self.sent
         overhead = None
         if first_byte is not None:
-            waited = 0.0 if self.sent is None or self.received is None else self.received - self.sent
+            # What waited for an answer that never began waited for the agent all the same.
+            until = self.first_byte if self.received is None else self.received
+            waited = 0.0 if self.sent is None or until is None else until - self.sent
             overhead = max(first_byte - waited, 0.0)
         outcome = self.outcome
         tenant = "" if self.principal is None else self.principal.tenant

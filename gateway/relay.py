@@ -164,7 +164,7 @@ class Relay:
         """Learn from an answer, refuse one that is none, and change what must not go out as it came."""
         if status >= 400:
             # The agent's own error: passed on as it is.
-            told = progress.read_jsonrpc(body)
+            told = progress.read_jsonrpc(body) if self._wrapped else None
             if told is not None and told.error is not None:
                 self._exchange.saw(told)
             return body

@@ -50,7 +50,9 @@ async def show(
     card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare)
     exchange.first_byte = clock()
     etag = card.etag.encode("ascii")
-    public = snapshot.table.agents[backing.agent].public and route.tenant is None
+    # Picked by a credential, or a tenant's own: nobody else may be shown it from a cache.
+    picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
+    public = snapshot.table.agents[backing.agent].public and not picked
     headers: Pairs = [
         (b"etag", etag),
         (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),

@@ -164,3 +164,10 @@ def test_only_sends_are_counted_by_the_state_of_their_task() -> None:
 
 def test_a_path_of_any_bytes_is_logged_as_text() -> None:
     assert exchange(b"/\xff\xfe")[0].close(101.0)["path"] == "/��"
+
+
+def test_what_waited_for_an_answer_that_never_began_is_no_overhead() -> None:
+    found, _ = exchange()
+    found.sent, found.first_byte = 100.25, 101.25
+    line = found.close(101.25)
+    assert (line["upstream_s"], line["overhead_s"]) == (1.0, 0.25)

@@ -250,3 +250,11 @@ async def test_an_agent_that_breaks_off_is_told_from_one_that_is_slow(script: Sc
         assert len(backend.requests) == 1
         rpc = await gateway.post("/echo")
         assert (rpc.status, rpc.json["error"]["code"]) == (200, -32603)
+
+
+async def test_an_agents_error_over_http_json_is_counted_by_its_status() -> None:
+    raw = whole(b'{"error":{"code":404,"status":"NOT_FOUND","message":"no such task"}}', status=b"404 Not Found")
+    async with fronted(answers(raw)) as (gateway, _):
+        assert (await gateway.get("/echo/tasks/t1")).status == 404
+        line = await gateway.line()
+        assert (line["outcome"], line["rpc_code"]) == ("client_error", None)
