@@ -1,6 +1,7 @@
 """The composition root: a configuration becomes listeners that serve it, until somebody says stop."""
 
 import asyncio
+import gc
 import logging
 import signal
 import ssl
@@ -15,13 +16,16 @@ import uvloop
 
 from gateway.a2a.fault import Draining
 from gateway.background import Background
-from gateway.config.address import read_listen
+from gateway.config import effective
 from gateway.config.check import Examined, examine
 from gateway.config.model import Config, Tls
 from gateway.config.problem import as_text
-from gateway.listener.admin import admin_app
+from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
+from gateway.listener.asgi import AsgiListener
+from gateway.listener.edge import ClientLimits, Edge
 from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, ListenFailed, bind, server_tls
+from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, raise_file_limit, server_tls
+from gateway.origin import is_trusted
 from gateway.proxy import Line
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
@@ -29,7 +33,6 @@ from gateway.telemetry.access import AccessLog
 from gateway.telemetry.metrics import Metrics, Sample
 
 _LAG_EVERY = 0.5
-_DRAIN_DELAY = 5.0
 _LAST_WORDS = 1.0
 
 logger = logging.getLogger("gateway")
@@ -90,9 +93,13 @@ class Gateway:
         written = self._config.gateway
         tls = None if written.tls is None else self._tls(written.tls)
         listener = PublicListener(self._line, lambda: self.started and not self.draining)
-        self._servers.append(HttpServer(bind(written.listen), listener, tls=tls))
+        edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
+        self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        self._servers.append(HttpServer(bind(written.admin.listen), admin_app(self, token)))
+        pages = AsgiListener(admin_app(self, token), LONGEST_QUESTION)
+        self._servers.append(
+            HttpServer(bind(written.admin.listen), Edge(pages, ClientLimits(connections=MOST_CONNECTIONS)))
+        )
         public, admin = self._servers
         scheme = "http" if tls is None else "https"
         self.public_url = written.public_url or f"{scheme}://{public.address}"
@@ -102,8 +109,8 @@ class Gateway:
         for server, name in zip(self._servers, ("public", "admin"), strict=True):
             await server.start(self._background, name)
         self._background.start("loop lag", self._watch_lag)
-        self.metrics.reload_ok.set(1)
-        self.metrics.reload_time.set_to_current_time()
+        self.metrics.reload_ok.set((), 1)
+        self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
         logger.info("serving %s, admin on %s", self.public_url, self.admin_url)
 
@@ -115,16 +122,14 @@ class Gateway:
             delay: Seconds; None for what the configuration says.
         """
         self.draining = True
-        self.metrics.draining.set(1)
+        self.metrics.draining.set((), 1)
         drain = self._config.gateway.drain
         if delay is None:
-            delay = drain.delay
-        if delay is None:
-            # Nobody balances what only this machine can reach.
-            delay = 0.0 if read_listen(self._config.gateway.listen).is_loopback else _DRAIN_DELAY
+            delay = effective.drain_delay(self._config)
+        public = self._servers[0]
+        public.wind_down()
         if delay > 0:
             await _within(hurry, delay)
-        public = self._servers[0]
         public.stop_accepting()
         if self._line.open:
             logger.info("waiting up to %.0f s for %d open calls", drain.timeout, self._line.open)
@@ -148,6 +153,9 @@ class Gateway:
         folder = Path(self._examined.marks.place(("gateway", "tls")).file).parent
         return server_tls(folder / written.cert, folder / written.key)
 
+    def _is_proxy(self, address: str) -> bool:
+        return is_trusted(address, self.snapshot.trusted)
+
     def _samples(self) -> Iterable[Sample]:
         yield Sample(
             "log_dropped_total", "Lines of the access log that were not written.", (), (((), self.access.dropped),)
@@ -156,7 +164,7 @@ class Gateway:
             yield from self._snapshot.samples()
 
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
-        self.metrics.auth.labels(method, issuer, result).inc()
+        self.metrics.auth.add((method, issuer, result))
 
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()
@@ -191,6 +199,9 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     await gateway.start()
+    # What is there now stays: no collection needs to look at it again.
+    gc.collect()
+    gc.freeze()
     on_started()
     await stop.wait()
     # A person at a terminal has no balancer that must be given time.
@@ -224,6 +235,7 @@ def serve_examined(
     assert examined.config is not None
     settings = examined.config.observe.log
     log.configure(settings.format, settings.level)
+    raise_file_limit()
     for problem in examined.problems:
         logger.warning("%s: %s", problem.place, problem.fact)
     stream = sys.stdout.buffer if access_stream is None else access_stream

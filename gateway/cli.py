@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -25,14 +26,17 @@ from gateway.command.failure import CommandFailed
 from gateway.command.key import new_key
 from gateway.command.online import visit
 from gateway.command.probe import health_url, probe
+from gateway.command.review import Review
 from gateway.command.sender import Errand, send
-from gateway.command.starter import starter
+from gateway.command.solo import solo
+from gateway.command.starter import save, starter
+from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
 from gateway.config.inquiry import Inquiry
-from gateway.config.problem import as_github, as_json, as_text
+from gateway.config.problem import as_json, as_text
 from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
-from gateway.demo.stage import set_up
+from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 
@@ -87,7 +91,10 @@ def serve(
         raise typer.Exit(composition.serve(_file(config), os.environ))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
-    raise typer.Exit(composition.serve_examined(_examined(starter(agent))))
+    one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
+    # Standard output has the access log and nothing else.
+    welcome = partial(_tell, one.welcome(_program()))
+    raise typer.Exit(composition.serve_examined(_examined(one.configuration()), on_started=welcome))
 
 
 @app.command()
@@ -99,25 +106,16 @@ def check(
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
 ) -> None:
     """Look for every mistake in the configuration."""
-    with _reporting(as_json=output is Output.JSON):
-        # What a visit finds is reported below, not logged.
-        logging.disable()
-        examined = examine(_file(file), os.environ)
-        visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
-        bad = examined.config is None or (strict and examined.problems) or not all(each.good for each in visits)
-        code = 1 if bad else 3 if examined.failed else 0
-        told = (*examined.problems, *examined.failed)
-        if output is Output.JSON:
-            report: dict[str, Any] = {"ok": code == 0, "problems": as_json(told)}
-            if online:
-                report["agents"] = [each.as_json() for each in visits]
-            _print_json(report)
-        elif output is Output.GITHUB:
-            _print(as_github(told))
-        else:
-            good = "" if told else f"{examined.files[0]}: no problems"
-            _print("\n".join([as_text(told) or good, *(each.as_text() for each in visits)]))
-    raise typer.Exit(code)
+    # What a visit finds is reported below, not logged.
+    logging.disable()
+    examined = examine(_file(file, needed=output is Output.TEXT), os.environ)
+    visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
+    review = Review(examined, visits if online else None, strict)
+    if output is Output.JSON:
+        _print_json(review.as_json())
+    else:
+        _print(review.as_github() if output is Output.GITHUB else review.as_text())
+    raise typer.Exit(review.code)
 
 
 @app.command()
@@ -139,7 +137,7 @@ def route(
     """Say which agent a request would reach, and why."""
     with _reporting(as_json=output is RouteOutput.JSON):
         claims = read_claims(claim or [])
-        examined = examine(_file(config), os.environ)
+        examined = examine(_file(config, needed=output is RouteOutput.TEXT), os.environ)
         if examined.config is None and output is RouteOutput.JSON:
             _print_json({"ok": False, "problems": as_json(examined.errors)})
             raise typer.Exit(1)
@@ -192,13 +190,7 @@ def init_command(
     if out is None:
         _write(text)
         return
-    try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise CommandFailed(f"{out} exists: name another file, or overwrite it with --force") from error
-    except OSError as error:
-        raise CommandFailed(f"{out} cannot be written: {error.strerror}") from error
+    save(text, out, force=force)
     _print(f"{out} is written. Next: {_program()} check {shlex.quote(str(out))}")
 
 
@@ -209,7 +201,10 @@ def key_new(
 ) -> None:
     """Make an API key: it is shown once, and the configuration keeps its hash."""
     made = new_key(name, tenant or name)
-    _print(f"The key, shown only now:\n\n  {made.text}\n\nFor the configuration:\n\n{made.yaml}")
+    _print(
+        f"The key, shown only now; clients send it as X-API-Key, or as bearer token:\n\n  {made.text}\n\n"
+        f"For the configuration:\n\n{made.yaml}"
+    )
 
 
 @app.command()
@@ -225,10 +220,13 @@ def health(
 ) -> None:
     """Ask a running gateway whether it lives: 0 yes, 1 no."""
     probe(url or health_url(_file(config), os.environ))
+    _print("ok")
 
 
 def main() -> None:
     """Run the command line; `--debug`, anywhere, shows tracebacks."""
+    if "stdout" in open_closed():
+        sys.stderr.write("standard output is closed: what belongs there is lost, such as the access log\n")
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options
@@ -248,17 +246,19 @@ def main() -> None:
         sys.exit(1)
 
 
-def _file(given: Path | None) -> Path:
+def _file(given: Path | None, *, needed: bool = True) -> Path:
+    """The file to read; where there is none and programs ask, the one whose absence is told as a problem."""
     if given is not None:
         return given
     for path in DEFAULT_FILES:
-        if path.exists():
+        if os.path.lexists(path):
             return path
+    if not needed:
+        return DEFAULT_FILES[0]
     raise CommandFailed(
         f"There is no gateway.yaml here and no config/gateway.yaml.\n"
         f"  {_program()} init URL -o gateway.yaml   writes one for an agent\n"
-        f"  {_program()} demo                       needs none",
-        code=2,
+        f"  {_program()} demo                       needs none"
     )
 
 
@@ -292,9 +292,22 @@ def _program() -> str:
     return "a2a-gateway"
 
 
+def _tell(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has enough, as `head` has.
+        raise
+    except OSError as error:
+        # What was not written is not tried again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise CommandFailed(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _print(text: str) -> None:

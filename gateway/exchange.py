@@ -8,13 +8,23 @@ from typing import Any
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import Fault
+from gateway.a2a.fault import ClientGone, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.principal import Principal
 from gateway.routing.route import Rule
-from gateway.telemetry.metrics import NO_AGENT, OTHER, AgentMeter
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
+FIELDS = (
+    "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
+    "operation", "a2a_version", "a2a_tenant", "task_id", "context_id", "task_state", "status", "rpc_code", "outcome",
+    "reason", "detail", "duration_s", "first_byte_s", "upstream_s", "overhead_s", "attempts", "bytes_in", "bytes_out",
+    "stream", "events", "closed_by", "client_ip", "method", "path",
+)  # fmt: skip
+"""The fields of every line of the access log."""
+
+# Of the rules of one endpoint there may be thousands.
+_MOST_TOLD = 8
 _CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
 
 
@@ -22,13 +32,13 @@ class Exchange:
     """One request from its head to the last byte of its answer.
 
     Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
-    is in `status` and `progress`.
+    is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
     """
 
     __slots__ = (
-        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by", "events", "fault",
-        "first_byte", "head", "id", "interrupted", "meter", "operation", "principal", "progress", "received", "rpc_id",
-        "rule", "sent", "started", "status", "stream", "trace_id", "upstream", "version",
+        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by", "contenders",
+        "events", "fault", "first_byte", "head", "id", "interrupted", "meter", "operation", "principal", "progress",
+        "received", "rpc_id", "rule", "sent", "started", "status", "stream", "trace_id", "upstream", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -45,6 +55,7 @@ class Exchange:
         self.principal: Principal | None = None
         self.call: Call | None = None
         self.rule: Rule | None = None
+        self.contenders: tuple[Rule, ...] = ()
         self.agent = NO_AGENT
         self.backend: str | None = None
         self.fault: Fault | None = None
@@ -99,13 +110,13 @@ class Exchange:
             waited = 0.0 if self.sent is None or until is None else until - self.sent
             overhead = max(first_byte - waited, 0.0)
         outcome = self.outcome
-        tenant = "" if self.principal is None else self.principal.tenant
+        tenant = NO_TENANT if self.principal is None else self.principal.tenant
         meter = self.meter
-        operation = OTHER if self.operation is None else self.operation.value
+        operation = OTHER if self.operation is None else self.operation
         meter.request(operation, self.binding.label, outcome, tenant)
         if self.fault is not None:
             meter.rejected(self.fault.reason)
-        kind = Kind.TASK if self.operation is None else self.operation.kind
+        kind = Kind.OTHER if self.operation is None else self.operation.kind
         meter.timed(kind, duration, first_byte, overhead)
         if self.progress.state is not None and self.operation is not None and self.operation.sends:
             meter.task(self.progress.state)
@@ -116,15 +127,15 @@ class Exchange:
         return {
             "request_id": self.id,
             "trace_id": self.trace_id,
-            "agent": None if self.agent == NO_AGENT else self.agent,
+            "agent": self._meant() if self.agent == NO_AGENT else self.agent,
             "backend": self.backend,
-            "match_line": None if self.rule is None else str(self.rule.place),
+            "match_line": self._places() if self.rule is None else str(self.rule.place),
             "tenant": None if principal is None else principal.tenant,
             "principal": None if principal is None else principal.subject or None,
             "auth_method": None if principal is None else principal.method,
             "binding": self.binding.label,
-            "operation": None if self.operation is None else self.operation.value,
-            "a2a_version": self.version.value,
+            "operation": self.operation,
+            "a2a_version": self.version,
             "a2a_tenant": None if call is None else call.tenant,
             "task_id": told.task_id or (None if call is None else call.task_id),
             "context_id": told.context_id or (None if call is None else call.context_id),
@@ -150,7 +161,36 @@ class Exchange:
             "path": head.path.decode("ascii", "replace"),
         }
 
+    def _meant(self) -> str | None:
+        """The agents that a refused request may have meant: the one it was denied, or those that contended for it."""
+        if self.rule is not None:
+            return self.rule.agent
+        return ", ".join(dict.fromkeys(rule.agent for rule in self.contenders[:_MOST_TOLD])) or None
+
+    def _places(self) -> str | None:
+        return ", ".join(str(rule.place) for rule in self.contenders[:_MOST_TOLD]) or None
+
     def _rpc_code(self) -> int | None:
+        if isinstance(self.fault, ClientGone):
+            # Nobody was told any.
+            return None
         if self.fault is not None and self.binding is Binding.JSONRPC:
             return jsonrpc.code_of(self.fault, self.version, midway=self.stream)
         return self.progress.error
+
+
+def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:
+    """The line of what was refused before it was a request: hardly any field of it is known.
+
+    Args:
+        words: What the client was told.
+    """
+    crowded = status == 503
+    return dict.fromkeys(FIELDS) | {
+        "request_id": request_id,
+        "status": status,
+        "outcome": "limited" if crowded else "client_error",
+        "reason": "overloaded" if crowded else "bad_request",
+        "detail": words,
+        "client_ip": peer,
+    }

@@ -7,79 +7,126 @@ LOCATE refuses nothing by itself: until it is known who asks, an endpoint that e
 the same answer, in the same dialect, so the dialect is guessed from the head alone until then.
 """
 
+import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Executor
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, Fault
+from gateway.a2a.headers import refuse_ambiguous
+from gateway.a2a.operation import Operation
 from gateway.a2a.path import NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
+from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
-from gateway.identity.authenticator import Credentials, Pending
-from gateway.routing.table import Endpoint
+from gateway.identity.authenticator import Credentials
+from gateway.identity.pending import Pending
 from gateway.snapshot import Snapshot
 
 CountAuth: TypeAlias = Callable[[str, str, str], None]
 """Told the method, issuer and result of every identification."""
 
-_RESULTS = {"auth_missing": "missing", "auth_expired": "expired", "auth_unavailable": "unavailable"}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Where a client knocks.
-
-    Attributes:
-        endpoint: None where the path is none.
-        path: What stands behind the endpoint's path; None where that means nothing.
-        unread: Why the path cannot be read, or None; where there is an endpoint, only its callers may know.
-    """
-
-    endpoint: Endpoint | None = None
-    path: PathCall | None = None
-    unread: BadRequest | None = None
-
-    @property
-    def reads_card(self) -> bool:
-        """Whether the request reads a card, as anybody may."""
-        return self.path is not None and self.path.card is not None
+_RESULTS = {
+    "auth_missing": "missing",
+    "auth_expired": "expired",
+    "auth_unavailable": "unavailable",
+    "rate_limited": "limited",
+}
 
 
 def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
     """The entry of a request, from its head alone; the exchange learns the dialect in which to answer for now."""
     head = exchange.head
-    # By the raw path: one that cannot be read is answered in the caller's dialect, too.
-    verbs = not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
-    exchange.binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
+    found = head.known.get(Located)
+    if not isinstance(found, Located) or found.snapshot is not snapshot:
+        # What another snapshot told is let go, with its credentials and its connections.
+        head.known.clear()
+        found = _locate(snapshot, head)
+        if found.entry.unread is None:
+            # A fault that is raised twice grows.
+            head.known[Located] = found
+    exchange.binding = found.binding
+    if found.entry.unread is None:
+        exchange.operation = found.operation
+    exchange.version = found.version
+    return found.entry
+
+
+class Located(msgspec.Struct, frozen=True, eq=False):
+    """What a head tells of where its request knocks, by one snapshot.
+
+    Attributes:
+        said: What the client says of its version, as it says it.
+    """
+
+    snapshot: Snapshot
+    binding: Binding
+    version: Version
+    operation: Operation | None
+    entry: Entry
+    said: str | None
+
+
+def _locate(snapshot: Snapshot, head: Head) -> Located:
+    key = (head.method, head.path, head.host)
+    place = snapshot.places.get(key)
+    if place is None:
+        place = _place(snapshot, head)
+        if place.lasting:
+            if len(snapshot.places) >= _MOST_PLACES:
+                snapshot.places.clear()
+            snapshot.places[key] = place
+    entry, version, said = place.entry, place.version, None
+    if entry.endpoint is not None or entry.unread is None:
+        try:
+            refuse_ambiguous(head.headers)
+            if snapshot.cors.is_forged(head):
+                raise BadRequest("a page of this origin may not call")  # noqa: TRY301 - as any other that is unread
+            said = version_text(head)
+            version = parse_version(said or "") or place.version
+        except BadRequest as fault:
+            entry = Entry(unread=fault)
+    return Located(snapshot, place.binding, version, place.operation, entry, said)
+
+
+def _place(snapshot: Snapshot, head: Head) -> Place:
+    # By the raw path: one that cannot be read is answered in the caller's dialect, too. Escapes are HTTP+JSON's.
+    verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
+    binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
     try:
         path = segments(head.path)
-        if _HOST.fullmatch(head.host) is None:
-            return Entry(unread=BadRequest("the Host header names no host"))
-        hint = parse_version(version_text(head) or "")
     except BadRequest as fault:
-        return Entry(unread=fault)
-    exchange.version = hint or (Version.V0_3 if "v1" in path else Version.V1_0)
+        return Place(binding, Entry(unread=fault))
+    if _HOST.fullmatch(head.host) is None:
+        return Place(binding, Entry(unread=BadRequest("the Host header names no host")))
+    version = Version.V0_3 if "v1" in path else Version.V1_0
     if path[: len(snapshot.prefix)] != snapshot.prefix:
-        return Entry()
+        return Place(binding, version=version)
     path = path[len(snapshot.prefix) :]
     endpoint = snapshot.table.locate(head.host, path)
     if endpoint is None:
-        return Entry()
+        return Place(binding, version=version)
     try:
         found = read_rest(head.method, path[len(endpoint.path) :], tenanted=endpoint.tenanted)
     except BadRequest as fault:
-        return Entry(endpoint, unread=fault)
-    exchange.operation = None if found is None else found.operation
-    return Entry(endpoint, found)
+        return Place(binding, Entry(endpoint, unread=fault), version)
+    operation = None if found is None else found.operation
+    lasting = found is not None and found.task_id is None and len(head.path) <= _LONGEST_KEPT
+    return Place(binding, Entry(endpoint, found), version, operation, lasting)
 
 
 async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:
-    """Who calls; the exchange learns it, and None is who shows nothing. Waits only for keys that are being read.
+    """Who calls; the exchange learns it, and None is who shows nothing.
+
+    Waits only for the turn of a token that was never seen before, and for keys that are being read.
 
     Args:
         count: Told the method, issuer and result.
@@ -87,20 +134,18 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
 
     Raises:
         AuthInvalid, AuthExpired, AuthUnavailable: a credential was shown that proves nothing, or cannot be checked.
+        RateLimited: too many of this address proved nothing.
     """
     head, identity = exchange.head, snapshot.identity
-    credentials = Credentials(head.all(b"authorization"), head.all(b"x-api-key"))
+    shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip)
     try:
         try:
-            principal = identity.identify(credentials, wall())
+            principal = identity.identify(shown, wall(), exchange.started)
         except Pending as pending:
-            await pending.settled()
-            principal = identity.identify(credentials, wall())
-    except Pending as error:
-        count(_method(credentials), "", "unavailable")
-        raise faults.AuthUnavailable("the keys to verify the token with are not available") from error
+            principal = await identity.prove(pending, shown, wall, exchange.started)
     except Fault as fault:
-        count(_method(credentials), "", _RESULTS.get(fault.reason, "invalid"))
+        issuer = fault.issuer if isinstance(fault, faults.AuthMissing | faults.AuthUnavailable) else ""
+        count(_method(shown), issuer, _RESULTS.get(fault.reason, "invalid"))
         raise
     exchange.principal = principal
     if principal is None:
@@ -119,7 +164,7 @@ def _method(shown: Credentials) -> str:
     return "jwt" if credential.count(b".") == 2 else "api_key"
 
 
-def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
+def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds = BOUNDS) -> Call:
     """The call that a request makes; the exchange learns its id before anything else can go wrong.
 
     Raises:
@@ -127,18 +172,19 @@ def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
         VersionUnsupported: the client names a version that nobody here speaks.
     """
     head = exchange.head
-    text = version_text(head)
+    located = head.known.get(Located)
+    text = located.said if isinstance(located, Located) else version_text(head)
     hint = None if not text else parse_version(text)
     exchange.binding = Binding.JSONRPC if path.operation is None else Binding.REST
     exchange.version = hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
     envelope = None
     if path.operation is None:
-        envelope = jsonrpc.open_envelope(body)
+        envelope = jsonrpc.open_envelope(body, bounds)
         exchange.rpc_id = envelope.id
     if text and hint is None:
         raise faults.VersionUnsupported("this gateway speaks A2A 0.1, 0.2, 0.3 and 1.0")
     if envelope is None:
-        call = rest.read_call(path, body, head.query, exchange.version)
+        call = rest.read_call(path, body, head.query, exchange.version, bounds=bounds)
     else:
         call = jsonrpc.read_call(envelope, path, head.query, hint)
     exchange.operation = call.operation
@@ -148,20 +194,36 @@ def decode(exchange: Exchange, path: PathCall, body: bytes) -> Call:
     return call
 
 
+async def decode_aside(exchange: Exchange, path: PathCall, body: bytes, *, bounds: BodyBounds, aside: Executor) -> Call:
+    """As `decode`, in a thread, so that other requests do not wait for a long body.
+
+    The exchange learns what there is to learn when the thread is done; who is cancelled meanwhile learns nothing.
+    """
+    learned = Exchange(exchange.head, exchange.id, exchange.started, exchange.meter)
+    reading = asyncio.get_running_loop().run_in_executor(aside, decode, learned, path, body, bounds)
+    try:
+        return await reading
+    finally:
+        if reading.done() and not reading.cancelled():
+            exchange.binding, exchange.version = learned.binding, learned.version
+            exchange.rpc_id, exchange.operation = learned.rpc_id, learned.operation
+
+
 def version_text(head: Head) -> str | None:
     """What the client says of its version, as it says it; None where it says nothing.
 
     Raises:
-        BadRequest: it says two things; the agent would hear both.
+        BadRequest: the header says one thing and the query another; the agent would hear both.
     """
-    said = {value.strip() for value in head.all(b"a2a-version")} - {b""}
-    if len(said) > 1:
-        raise BadRequest("two A2A-Version headers say different versions")
-    if said:
-        return said.pop().decode("latin-1")
-    return query_value(head.query, "A2A-Version") if head.query else None
+    said = (head.first(b"a2a-version") or b"").strip().decode("latin-1")
+    queried = query_value(head.query, "A2A-Version") if head.query else None
+    if said and queried and said != queried:
+        raise BadRequest("A2A-Version says one thing in the header and another in the query")
+    return said or queried
 
 
+_MOST_PLACES = 4096
+_LONGEST_KEPT = 256
 # What a Host header may name; the card of `*.example.com` repeats it.
 _HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
 _VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})

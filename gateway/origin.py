@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from gateway.a2a.call import Head
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_MOST_HOPS = 32
+"""Addresses of X-Forwarded-For that are looked at; there are never so many proxies."""
 
 # W3C Trace Context §3.2: version, trace id, parent id, flags; all zeros are invalid.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
@@ -18,34 +22,43 @@ def client_address(head: Head, trusted: Sequence[Network]) -> str:
     X-Forwarded-For is read from its end: every address that a trusted proxy wrote counts, the first that none of them
     vouches for is the client's. Whatever stands left of it the client may have written itself.
     """
-    if not trusted or not _within(head.peer, trusted):
+    if not trusted or not is_trusted(head.peer, trusted):
         return head.peer
     hops = [hop.strip() for value in head.all(b"x-forwarded-for") for hop in value.decode("latin-1").split(",")]
-    for hop in reversed(hops):
-        if not _is_address(hop):
+    for hop in reversed(hops[-_MOST_HOPS:]):
+        address = _address(hop)
+        if address is None:
             break
-        if not _within(hop, trusted):
-            return hop
+        if not _within(address, trusted):
+            # As the standard writes it, not as it came: it goes to the agent and into the log.
+            return str(address)
     return head.peer
+
+
+def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
+    """Whether a peer is one of the proxies that may say whom they speak for."""
+    address = _address(peer.partition("%")[0])
+    return address is not None and _within(address, trusted)
 
 
 def trace_id(head: Head) -> str | None:
     """The trace that the client's `traceparent` names, or None."""
-    found = _TRACEPARENT.fullmatch(head.first(b"traceparent") or b"")
+    parent = head.first(b"traceparent")
+    found = None if parent is None else _TRACEPARENT.fullmatch(parent)
     return None if found is None else found[1].decode("ascii")
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _within(text: str, networks: Sequence[Network]) -> bool:
+def _address(text: str) -> Address | None:
+    """An address, an IPv4 one also where it stands in an IPv6 one; None for what is none, or of one link only."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        return False
+        return None
+    if isinstance(address, ipaddress.IPv6Address):
+        # A scope may be any text.
+        return None if address.scope_id is not None else address.ipv4_mapped or address
+    return address
+
+
+def _within(address: Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)

@@ -12,26 +12,33 @@ middleware: the order is the security, and it is read here.
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from gateway import showcase
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Call, Head
 from gateway.a2a.fault import Fault
+from gateway.a2a.headers import Pairs
 from gateway.a2a.path import PathCall
-from gateway.exchange import Exchange
-from gateway.intake import CountAuth, Entry, decode, identify, locate
+from gateway.entry import Entry
+from gateway.exchange import Exchange, unread_line
+from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
+from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
-from gateway.relay import Relay, Wire
+from gateway.relay import Relay
+from gateway.request_id import RequestIds
 from gateway.routing.route import Knock, Verdict
 from gateway.snapshot import Backing, Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.upstream.http import Caller
+from gateway.wire import Wire
 
 logger = logging.getLogger("gateway.proxy")
 
@@ -60,7 +67,11 @@ class Line:
         self._count_auth = count_auth
         self._clock = clock
         self._wall = wall
+        self._ids = RequestIds()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
+        # One thread: each more would only take turns with it, and with the loop, at holding the interpreter.
+        self._aside = ThreadPoolExecutor(1, "long-bodies")
 
     @property
     def open(self) -> int:
@@ -77,17 +88,27 @@ class Line:
     async def serve(self, head: Head, wire: Wire) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
         snapshot = self._current()
-        exchange = Exchange(head, secrets.token_hex(8), self._clock(), snapshot.strangers)
+        exchange = Exchange(head, self._ids.take(), self._clock(), snapshot.strangers)
         exchange.client_ip = client_address(head, snapshot.trusted)
         exchange.trace_id = trace_id(head)
-        task = asyncio.current_task()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        # By name: to find the loop costs a system call in 3.11.
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._open[exchange] = task
         wire.when_gone(partial(self._interrupt, exchange, task, faults.ClientGone("the client left")))
         answer = partial(self._refuse, exchange, wire, snapshot.identity.challenge)
+        preflight = None
+        if snapshot.cors.allowed:
+            preflight = snapshot.cors.preflight(head)
+            wire.extra = snapshot.cors.headers(head)
         try:
             try:
-                await self._walk(snapshot, exchange, wire)
+                if preflight is None:
+                    await self._walk(snapshot, exchange, wire)
+                else:
+                    await self._permit(exchange, wire, preflight)
             except Fault as fault:
                 await answer(fault)
             except Exception as error:
@@ -106,6 +127,17 @@ class Line:
             del self._open[exchange]
             self._access.write(exchange.close(self._clock()))
 
+    def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
+        """Count and log what was refused before it was a request."""
+        self._current().strangers.rejected("overloaded" if status == 503 else "bad_request")
+        self._access.write(unread_line(peer, request_id, status, words))
+
+    async def _permit(self, exchange: Exchange, wire: Wire, preflight: Pairs) -> None:
+        """Tell a browser what its page may send: before identity, which a preflight never shows."""
+        exchange.status = 204
+        exchange.first_byte = self._clock()
+        await wire.answer(204, [*preflight, (b"x-request-id", exchange.id.encode("ascii"))], b"")
+
     async def _walk(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
         entry = locate(snapshot, exchange)
         path = entry.path
@@ -123,13 +155,18 @@ class Line:
             raise faults.EncodedBody("the body must not be encoded")
         body = await wire.read(snapshot.config.gateway.body_limit)
         exchange.bytes_in = len(body)
-        call = exchange.call = decode(exchange, path, body)
+        call = exchange.call = await self._decode(snapshot, exchange, path, body)
         verdict = self._select(snapshot, exchange, entry, call.tenant)
         assert verdict.route is not None
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
         await self._forward(exchange, backing, wire, call)
+
+    async def _decode(self, snapshot: Snapshot, exchange: Exchange, path: PathCall, body: bytes) -> Call:
+        if len(body) < snapshot.config.gateway.body.aside:
+            return decode(exchange, path, body, snapshot.body)
+        return await decode_aside(exchange, path, body, bounds=snapshot.body, aside=self._aside)
 
     def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> None:
         """Turn away who may reach nothing at the endpoint, before its body is read or anything of it is told.
@@ -140,8 +177,12 @@ class Line:
         """
         if entry.endpoint is None and entry.unread is not None and exchange.principal is not None:
             raise entry.unread
+        if isinstance(decided := exchange.head.known.get(Decided), Decided) and decided.holds(snapshot, exchange):
+            return
         kind = snapshot.table.turns_away(entry.endpoint, exchange.principal)
         if kind is not None:
+            if entry.endpoint is not None:
+                exchange.contenders = entry.endpoint.rules
             raise turned_away(kind)
 
     def _select(self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None) -> Verdict:
@@ -150,10 +191,18 @@ class Line:
         Raises:
             AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams: nobody's.
         """
-        table = snapshot.table
-        knock = Knock((), exchange.head.host, tenant, exchange.principal)
-        verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
+        known, table = exchange.head.known, snapshot.table
+        decided = known.get(Decided)
+        if isinstance(decided, Decided) and decided.tenant == tenant and decided.holds(snapshot, exchange):
+            verdict = decided.verdict
+        else:
+            knock = Knock((), exchange.head.host, tenant, exchange.principal)
+            verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
+            if verdict.route is not None and exchange.principal is not None:
+                known[Decided] = Decided(snapshot, exchange.principal, tenant, verdict)
         exchange.rule = verdict.rule
+        if verdict.contenders:
+            exchange.contenders = verdict.contenders
         if verdict.route is None:
             raise turned_away(verdict.fault or faults.NoEndpoint)
         backing = snapshot.backings[verdict.route.backend]
@@ -191,6 +240,19 @@ class Line:
         if exchange in self._open and exchange.interrupted is None:
             exchange.interrupted = why
             task.cancel()
+
+
+class Decided(msgspec.Struct, frozen=True, eq=False):
+    """Whose agent answers requests with one head; what the same caller asks with the same head is decided alike."""
+
+    snapshot: Snapshot
+    principal: Principal
+    tenant: str | None
+    verdict: Verdict
+
+    def holds(self, snapshot: Snapshot, exchange: Exchange) -> bool:
+        """Whether it was decided by this snapshot, for this very caller."""
+        return self.snapshot is snapshot and self.principal is exchange.principal
 
 
 def _refuse_method(path: PathCall) -> None:

@@ -9,7 +9,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
-from gateway.relay import Wire
+from gateway.wire import Wire
 
 
 async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str, clock: Callable[[], float]) -> None:

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
-from gateway.relay import Wire
 from gateway.routing.route import Verdict
 from gateway.snapshot import Backing, Snapshot
+from gateway.wire import Wire
 
 FIRST_CARD = 5.0
 """Seconds to wait for an agent's first card, while the gateway is asking for it; later ones are never waited for."""

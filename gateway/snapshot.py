@@ -1,36 +1,58 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
 import ipaddress
-import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
+from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.card import parse_card
 from gateway.a2a.dialect import Binding
 from gateway.a2a.operation import Operation
+from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.background import Background
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch, open_client
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
+from gateway.catalog.trust import Trust
+from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.model import DEFAULT_TIMEOUTS, Agent, Backend, Card, Config, UpstreamAuth
+from gateway.config.limit import Connections, Verification
+from gateway.config.model import Agent, Backend, Card, Config, UpstreamAuth
 from gateway.config.model import Timeouts as WrittenTimeouts
 from gateway.config.routes import table
+from gateway.cors import Policy
+from gateway.entry import Place
 from gateway.identity.authenticator import Identity
+from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
-from gateway.upstream.connections import ConnectionPool, Origin, client_tls
+from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
 
 _BINDINGS = {"jsonrpc": Binding.JSONRPC, "rest": Binding.REST}
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBounds:
+    """What an answer may hold on its way to the client; see `config.limit.Connections`.
+
+    Attributes:
+        event: Longest event of a stream, in bytes.
+        kept: Bytes of an answer of one frame that are read before it goes out.
+        heartbeat: Seconds of silence after which a client is told that its stream is alive.
+    """
+
+    event: int
+    kept: int
+    heartbeat: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,7 @@ class Backing:
     cards: ServedCards
     methods: frozenset[Operation] | None
     meter: AgentMeter
+    bounds: AnswerBounds
     product: bool = False
 
 
@@ -59,6 +82,9 @@ class Snapshot:
         backings: By the key of the backend.
         strangers: The meter of requests that find no agent.
         prefix: Segments of the public path that incoming requests carry.
+        body: How much structure a request body may have.
+        cors: What browsers' pages may do.
+        places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
     config: Config
@@ -71,7 +97,10 @@ class Snapshot:
     public: PublicUrl
     prefix: tuple[str, ...]
     trusted: tuple[Network, ...]
+    body: BodyBounds
+    cors: Policy
     _clients: tuple[httpx.AsyncClient, ...]
+    places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
     def build(cls, examined: Examined, metrics: Metrics, public_url: str) -> "Snapshot":
@@ -83,7 +112,10 @@ class Snapshot:
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
-        card_client, key_client = open_client(), open_http()
+        # One context for whatever is verified: making one costs 20 ms, and httpx's own reads SSLKEYLOGFILE (safety K9).
+        trust = Trust()
+        key_client = open_http(trust.of().tls)
+        verification = Verification() if config.auth is None else config.auth.verification
         key_sets = {
             name: KeySet(
                 name,
@@ -91,13 +123,14 @@ class Snapshot:
                 jwks_url=issuer.jwks,
                 algorithms=issuer.algorithms,
                 http=key_client,
+                bounds=verification,
             )
             for name, issuer in ({} if config.auth is None else config.auth.issuers).items()
         }
         identity = Identity(config.auth, anonymous=config.gateway.anonymous or config.auth is None, key_sets=key_sets)
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
-        builder = _Builder(examined, metrics, identity.schemes, public, client=card_client)
+        builder = _Builder(examined, metrics, identity.schemes, public, trust=trust)
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
@@ -114,15 +147,18 @@ class Snapshot:
             public=public,
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
             trusted=tuple(ipaddress.ip_network(network) for network in config.gateway.trusted_proxies),
-            _clients=(card_client, key_client),
+            body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
+            cors=Policy.compile(config.gateway.cors),
+            _clients=(*trust.clients, key_client),
         )
 
     def open(self, background: Background) -> None:
-        """Start what runs beside requests: reading cards and keys."""
+        """Start what runs beside requests: reading cards and keys, watching the clock."""
         for backing in self.backings.values():
             background.start(f"card of {backing.upstream.backend}", backing.source.run)
         for name, keys in self.key_sets.items():
             background.start(f"keys of {name}", keys.run)
+        background.start("wall clock", ClockWatch().run)
 
     async def aclose(self) -> None:
         """Close every connection; requests have ended before."""
@@ -136,7 +172,7 @@ class Snapshot:
         backings = list(self.backings.items())
         yield Sample(
             "backend_connections",
-            "Connections to backends. state: active, idle.",
+            "Connections to backends. Series: backends x 2 states (active, idle).",
             ("agent", "backend", "state"),
             tuple(
                 ((backing.agent, key, state), float(count))
@@ -149,7 +185,7 @@ class Snapshot:
         )
         yield Sample(
             "card_age_seconds",
-            "Since the agent last confirmed its card; absent while none was read.",
+            "Since the agent last confirmed its card; absent while none was read. Series: backends.",
             ("agent", "backend"),
             tuple(
                 ((backing.agent, key), backing.source.age)
@@ -159,7 +195,7 @@ class Snapshot:
         )
         yield Sample(
             "jwks_last_success_timestamp_seconds",
-            "When the issuer's keys were last read, in Unix seconds; 0 for never.",
+            "When the issuer's keys were last read, in Unix seconds; 0 for never. Series: issuers of the file.",
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
@@ -175,7 +211,7 @@ class _Builder:
         schemes: tuple[str, ...],
         public: PublicUrl,
         *,
-        client: httpx.AsyncClient,
+        trust: Trust,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -183,8 +219,7 @@ class _Builder:
         self._metrics = metrics
         self._schemes = schemes
         self._public = public
-        self._client = client
-        self._context: ssl.SSLContext | None = None
+        self._trust = trust
 
     def backings(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
         if agent.backend is not None:
@@ -203,6 +238,9 @@ class _Builder:
     ) -> Backing:
         url = backend.url
         card = Card() if agent.card is None else agent.card
+        limits = self._config.defaults.cards
+        pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
+        trusted = self._trust.of(effective.authorities(self._config, name, self._examined.marks))
         static = None if card.file is None else self._static(name, card.file)
         source = CardSource(
             CardPlace(
@@ -210,16 +248,22 @@ class _Builder:
                 card_url=card.url,
                 static=static,
                 credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
+                ttl=limits.refresh,
+                keep=limits.keep,
+                longest=limits.size,
             ),
-            self._client,
+            trusted.client,
             CardWatch(on_report=self._count_card(name)),
+            discretion=Discretion(
+                overrides=card.set, secrets=self._secrets(url, card.url), own=self._public.places(_hosts(agent))
+            ),
         )
         upstream = HttpUpstream(
             backend=key,
             url=url,
-            pool=ConnectionPool(_origin(url), tls=self._tls(url)),
+            pool=ConnectionPool(_origin(url), pool_limits, tls=trusted.tls),
             cards=source,
-            timeouts=_timeouts(agent.timeouts, self._config.defaults.timeouts),
+            timeouts=_timeouts(effective.timeouts(self._config, agent)),
             treatment=treatment,
             binding=None if backend.protocol is None else _BINDINGS[backend.protocol],
             version=backend.a2a_version,
@@ -230,21 +274,11 @@ class _Builder:
             source,
             upstream,
             self._public,
-            overrides=card.set,
             schemes=self._schemes,
-            secrets=self._secrets(url, card.url),
             methods=methods,
         )
         product = card.file is not None or card.url is not None
-        return Backing(name, url, upstream, source, cards, methods, meter, product)
-
-    def _tls(self, url: str) -> ssl.SSLContext | None:
-        """The one context that every https backend shares; making one costs 20 ms."""
-        if not url.startswith("https:"):
-            return None
-        if self._context is None:
-            self._context = client_tls()
-        return self._context
+        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product)
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
         # The gateway's own host is on every card; an agent on the same machine is told apart by its port.
@@ -253,7 +287,7 @@ class _Builder:
 
     def _static(self, name: str, file: str) -> Tree:
         written = self._examined.marks.place(("agents", name, "card")).file
-        return parse_card((Path(written).parent / file).read_bytes())
+        return parse_card((Path(written).parent / file).read_bytes(), longest=self._config.defaults.cards.size)
 
     def _count_card(self, agent: str) -> "_CardCounter":
         return _CardCounter(self._metrics, agent)
@@ -265,7 +299,12 @@ class _CardCounter:
     agent: str
 
     def __call__(self, report: CardReport) -> None:
-        self.metrics.card_fetches.labels(self.agent, _CARD_RESULTS.get(report, "error")).inc()
+        self.metrics.card_fetches.add((self.agent, _CARD_RESULTS.get(report, "error")))
+
+
+def _hosts(agent: Agent) -> tuple[str, ...]:
+    """Hosts, or patterns of them, at which the agent is found."""
+    return tuple(match.host for match in agent.match if match.host is not None)
 
 
 def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None) -> Treatment:
@@ -285,15 +324,23 @@ def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None) -> T
     )
 
 
-def _timeouts(agent: WrittenTimeouts, defaults: WrittenTimeouts) -> Timeouts:
-    def first(name: str) -> float:
-        for written in (agent, defaults, DEFAULT_TIMEOUTS):
-            value = getattr(written, name)
-            if isinstance(value, float):
-                return value
-        raise ValueError(f"no default for {name}")
+def _timeouts(written: WrittenTimeouts) -> Timeouts:
+    return Timeouts(**{name: getattr(written, name) for name in type(written).model_fields})
 
-    return Timeouts(**{name: first(name) for name in ("connect", "first_byte", "send", "stream_idle", "total")})
+
+def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, AnswerBounds]:
+    def number(name: str) -> float:
+        return float(getattr(written, name))
+
+    limits = PoolLimits(
+        connections=int(number("max")),
+        queue=int(number("queue")),
+        queue_timeout=number("queue_timeout"),
+        idle=number("idle"),
+        header_bytes=int(number("headers")),
+        header_count=int(number("header_count")),
+    )
+    return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
 
 
 def _origin(url: str) -> Origin:

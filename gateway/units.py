@@ -1,10 +1,12 @@
-"""Values with units, as operators write them: durations and sizes."""
+"""Values with units, as operators write them: durations, sizes and rates."""
 
 import math
 import re
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _DURATION_FACTOR = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RATE = re.compile(r"([0-9]{1,9})/(s|min|h)")
+_RATE_PERIOD = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"([0-9]{1,18})(B|KB|MB|GB|KiB|MiB|GiB)?")
 _SIZE_FACTOR = {
     None: 1,
@@ -46,3 +48,15 @@ def parse_size(text: str) -> int:
     if found is None:
         raise ValueError("a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
     return int(found[1]) * _SIZE_FACTOR[found[2]]
+
+
+def parse_rate(text: str) -> tuple[float, float]:
+    """How many in how many seconds, of a rate such as `50/s`, `600/min`, `1000/h`; as many may come at once.
+
+    Raises:
+        ValueError: the text is no rate, or nothing would ever pass.
+    """
+    found = _RATE.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise ValueError("a rate is a number per time: 50/s, 600/min, 1000/h")
+    return float(found[1]), _RATE_PERIOD[found[2]]

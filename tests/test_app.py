@@ -224,8 +224,9 @@ async def test_clients_are_served_over_tls_with_files_beside_the_configuration(
 
 async def test_a_certificate_that_cannot_be_used_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
     certified(tmp_path)
-    (tmp_path / "tls/chain.pem").write_text("this was a certificate once\n")
     gateway = assembled(SECURED, tmp_path / "gateway.yaml")
+    # After it was checked.
+    (tmp_path / "tls/chain.pem").write_text("this was a certificate once\n")
     with pytest.raises(ListenFailed, match=r"cannot serve TLS with .*tls/chain\.pem and .*tls/key\.pem: "):
         await gateway.start()
     assert gateway._servers == []
@@ -273,7 +274,9 @@ async def test_while_the_delay_runs_requests_are_served_and_nobody_is_called_rea
                 ready = await site.get("/-/ready", admin=admin)
                 assert (ready.status, ready.body) == (503, b"draining\n")
                 assert (await site.get("/-/live", admin=admin)).status == 200
-            assert (await site.post("/echo")).json == json.loads(RESULT)
+            answer = await site.post("/echo")
+            # Clients that have a connection are told to get another one, elsewhere.
+            assert (answer.json, answer.header("connection")) == (json.loads(RESULT), "close")
             assert site.metric("draining") == 1
             assert not stopping.done()
             began = asyncio.get_running_loop().time()
@@ -449,8 +452,8 @@ async def test_after_the_stop_no_task_descriptor_or_thread_is_left(tmp_path: Pat
 @pytest.mark.parametrize("fails", ["public", "admin", "tls", "snapshot", "server"])
 async def test_a_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     certified(tmp_path)
-    if fails == "tls":
-        (tmp_path / "tls/key.pem").write_text("nothing of the kind")
+    key_file = tmp_path / "tls/key.pem"
+    key_text = key_file.read_text()
 
     def broken(*_: object) -> None:
         raise OSError("a file is gone")
@@ -472,7 +475,11 @@ async def test_a_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
         text = text.replace("agents: {}", 'agents: { echo: "http://127.0.0.1:1" }')
 
         async def try_to_start() -> None:
+            key_file.write_text(key_text)
             gateway = assembled(text, tmp_path / "gateway.yaml")
+            if fails == "tls":
+                # After it was checked.
+                key_file.write_text("nothing of the kind")
             with pytest.raises((ListenFailed, OSError)):
                 await gateway.start()
 
@@ -562,9 +569,22 @@ def test_a_file_that_fails_its_own_tests_is_not_served(tmp_path: Path, capfd: py
     assert "echo is reached" not in told
 
 
-@pytest.mark.parametrize("what", ["address", "certificate"])
-def test_what_cannot_be_listened_on_is_told_in_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], what: str
+def test_a_certificate_that_cannot_be_served_is_told_with_its_place(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    certified(tmp_path)
+    (tmp_path / "tls/key.pem").write_text("this was a key once\n")
+    file.write_text("version: 1\n" + SECURED)
+    assert serve(file, {}) == 1
+    told = capfd.readouterr().err
+    assert f"{file}:5:" in told
+    assert "gateway.tls.key: 'tls/key.pem' has no private key" in told
+    assert "Traceback" not in told
+
+
+def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "gateway.yaml"
     certified(tmp_path)
@@ -573,18 +593,12 @@ def test_what_cannot_be_listened_on_is_told_in_one_line(
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
         text = "version: 1\n" + SECURED.replace("agents: {}", 'agents: { echo: "http://127.0.0.1:1" }')
-        if what == "address":
-            text = text.replace("listen: 127.0.0.1:0", f"listen: {address}")
-        else:
-            (tmp_path / "tls/key.pem").write_text("this was a key once\n")
+        text = text.replace("listen: 127.0.0.1:0", f"listen: {address}")
         file.write_text(text)
         assert serve(file, {}) == 1
     told = capfd.readouterr().err
-    started = (
-        f"cannot listen on {address}: " if what == "address" else f"cannot serve TLS with {tmp_path}/tls/chain.pem"
-    )
     [line] = [line for line in told.splitlines() if line.startswith("cannot")]
-    assert line.startswith(started)
+    assert line.startswith(f"cannot listen on {address}: ")
     assert "Traceback" not in told
 
 

@@ -111,17 +111,40 @@ def test_check_online_goes_to_the_agents(tmp_path: Path) -> None:
         assert "echo: JSONRPC 1.0" in run("check", "--online", cwd=tmp_path).stdout
     told = report(run("check", "--online", "--output", "json", cwd=tmp_path, code=1))
     assert told["agents"][0]["ok"] is False
+    said = run("check", "--online", "--output", "github", cwd=tmp_path, code=1).stdout
+    assert said.startswith("::error file=gateway.yaml,line=2,col=11::agents.echo: no card: ")
 
 
 def test_without_a_file_it_is_said_what_to_do(tmp_path: Path) -> None:
-    assert "init URL" in run("check", cwd=tmp_path, code=2).stderr
-    assert "error" in report(run("check", "--output", "json", cwd=tmp_path, code=2))
+    assert "init URL" in run("check", cwd=tmp_path, code=1).stderr
+    assert "init URL" in run("serve", cwd=tmp_path, code=1).stderr
     run("check", "missing.yaml", cwd=tmp_path, code=1)
+
+
+@pytest.mark.parametrize("file", [[], ["missing.yaml"], ["."], ["binary"]])
+def test_a_file_that_cannot_be_read_is_a_problem_like_any_other_for_programs(tmp_path: Path, file: list[str]) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    told = report(run("check", *file, "--output", "json", cwd=tmp_path, code=1))
+    assert told["ok"] is False
+    assert [problem["file"] for problem in told["problems"]] == [*file, "gateway.yaml"][:1]
+    said = run("check", *file, "--output", "github", cwd=tmp_path, code=1)
+    assert said.stdout.startswith("::error file=")
+    assert said.stderr == ""
+    options = ["-c", *file] if file else []
+    told = report(run("route", "POST", "/a", *options, "--output", "json", cwd=tmp_path, code=1))
+    assert len(told["problems"]) == 1
 
 
 def test_the_file_in_the_config_folder_is_found_too(tmp_path: Path) -> None:
     written(tmp_path, GOOD, "config/gateway.yaml")
     assert "config/gateway.yaml: no problems" in run("check", cwd=tmp_path).stdout
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure_in_words(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    command = ["sh", "-c", 'exec "$@" >/dev/full', "sh", *COMMAND, "check"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "standard output cannot be written: No space left on device\n")
 
 
 # ---- route -----------------------------------------------------------------------------------------------------------
@@ -139,6 +162,7 @@ def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
     assert "name=value" in run("route", "POST", "/support", "--claim", "x", cwd=tmp_path, code=2).stderr
     assert "API key" in run("route", "POST", "/support", "--key", "x", cwd=tmp_path, code=2).stderr
+    assert "name the tenant" in run("route", "POST", "/support", "--claim", "a=b", cwd=tmp_path, code=2).stderr
     written(tmp_path, BAD)
     assert "gateway.yaml:5:" in run("route", "POST", "/support", cwd=tmp_path, code=1).stderr
     assert report(run("route", "POST", "/support", "--output", "json", cwd=tmp_path, code=1))["problems"]
@@ -194,7 +218,7 @@ def test_what_init_writes_can_be_checked_served_and_talked_to(tmp_path: Path, en
             line = msgspec.json.decode(until(gateway.stderr, "serving").splitlines()[-1])["message"]
             public, admin = [word.strip(",") for word in line.split() if word.startswith("http")]
             assert run("send", f"{public}/echo", "Hello", cwd=tmp_path).stdout == "Hello\n"
-            run("health", "--url", admin, cwd=tmp_path)
+            assert run("health", "--url", admin, cwd=tmp_path).stdout == "ok\n"
             assert httpx.get(f"{public}/-/ready", trust_env=False).status_code == 200
             gateway.send_signal(ending)
             said, _ = gateway.communicate(timeout=30)
@@ -206,7 +230,41 @@ def test_what_init_writes_can_be_checked_served_and_talked_to(tmp_path: Path, en
 
 def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
     assert "not both" in run("serve", "-c", "x", "--agent", "http://127.0.0.1:1", cwd=tmp_path, code=2).stderr
-    assert "cannot connect" in run("serve", "--agent", "http://127.0.0.1:1", cwd=tmp_path, code=1).stderr
+    assert "did you mean" in run("serve", "--agent", "127.0.0.1:1", cwd=tmp_path, code=2).stderr
+    with serving() as url, running("serve", "--agent", f"{url}/echo", cwd=tmp_path) as gateway:
+        said = until(gateway.stderr, "Ctrl-C ends it")
+        [command] = _commands(said)
+        assert _pasted(command, tmp_path) == (0, "Hello\n")
+        assert "SendStreamingMessage" in until(gateway.stdout, "SendStreamingMessage")
+        gateway.send_signal(signal.SIGINT)
+        assert gateway.wait(timeout=30) == 0
+
+
+def test_one_agent_that_is_down_is_served_with_a_warning(tmp_path: Path) -> None:
+    with running("serve", "--agent", "http://127.0.0.1:1/echo", cwd=tmp_path) as gateway:
+        said = until(gateway.stderr, "no card from http://127.0.0.1:1/echo")
+        said += "" if "Ctrl-C" in said else until(gateway.stderr, "Ctrl-C ends it")
+        url = _commands(said)[0].split()[-2]
+        assert url.endswith("/echo")
+        card = httpx.get(f"{url}/.well-known/agent-card.json", trust_env=False)
+        assert card.status_code >= 400
+        gateway.send_signal(signal.SIGTERM)
+        assert gateway.wait(timeout=30) == 0
+
+
+def test_a_closed_standard_output_costs_the_access_log_and_nothing_else(tmp_path: Path) -> None:
+    written(tmp_path, GOOD.replace("agents:", "gateway: { listen: 127.0.0.1:0, admin: 127.0.0.1:0 }\nagents:"))
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "serve"]
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as gateway:
+        try:
+            said = until(gateway.stderr, "serving")
+            assert said.startswith("standard output is closed: ")
+            url = msgspec.json.decode(said.splitlines()[-1])["message"].split()[1].strip(",")
+            assert httpx.post(f"{url}/nothing", trust_env=False).status_code == 404
+            gateway.send_signal(signal.SIGTERM)
+            assert gateway.wait(timeout=30) == 0
+        finally:
+            gateway.kill()
 
 
 def test_a_broken_file_is_not_served(tmp_path: Path) -> None:

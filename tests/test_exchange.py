@@ -13,7 +13,7 @@ from gateway.a2a.fault import OUTCOMES, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
-from gateway.exchange import Exchange
+from gateway.exchange import FIELDS, Exchange, unread_line
 from gateway.principal import Principal
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter
@@ -65,6 +65,17 @@ def test_a_line_of_the_access_log_has_every_field() -> None:
     }  # fmt: skip
 
 
+def test_every_line_has_the_same_fields_also_of_what_was_no_request() -> None:
+    found, _ = served()
+    unread = unread_line("203.0.113.9", "r1", 503, "too many connections")
+    assert tuple(found.close(104.0)) == tuple(unread) == FIELDS
+    assert {name for name in FIELDS if unread[name] is not None} == {
+        "request_id", "status", "outcome", "reason", "detail", "client_ip",
+    }  # fmt: skip
+    assert (unread["outcome"], unread["reason"]) == (faults.Overloaded.outcome, faults.Overloaded.reason)
+    assert unread_line("203.0.113.9", "r1", 400, "no")["outcome"] == faults.BadRequest.outcome
+
+
 def test_what_is_counted_is_what_is_logged() -> None:
     found, meter = served()
     found.saw(Progress(state="failed", event="task"))
@@ -87,10 +98,35 @@ def test_a_stranger_at_no_agent_is_counted_without_either() -> None:
     assert (line["reason"], line["detail"], line["rpc_code"]) == ("auth_missing", "none", -31401)
     assert (line["attempts"], line["upstream_s"], line["overhead_s"]) == (0, None, None)
     assert meter.told == [
-        ("request", "other", "jsonrpc", "denied", ""),
+        ("request", "other", "jsonrpc", "denied", "-"),
         ("rejected", "auth_missing"),
-        ("timed", Kind.TASK, 0.5, None, None),
+        ("timed", Kind.OTHER, 0.5, None, None),
     ]
+
+
+def test_a_denial_tells_operators_which_agent_was_denied() -> None:
+    found, _ = exchange()
+    found.fault = faults.TenantDenied("no agent here answers this request")
+    found.rule = Rule("billing", None, ("billing",), frozenset(), Place("gateway.yaml", 7))
+    line = found.close(100.5)
+    assert (line["agent"], line["match_line"], line["backend"]) == ("billing", "gateway.yaml:7", None)
+
+
+def test_a_conflict_tells_operators_which_agents_contended_but_not_thousands() -> None:
+    found, _ = exchange()
+    rules = [Rule(f"a{number}", None, (), frozenset(), Place("gateway.yaml", number)) for number in range(10_000)]
+    found.fault = faults.RouteConflict("the request names two agents")
+    found.contenders = (*rules[:2], rules[0])
+    line = found.close(100.5)
+    assert (line["agent"], line["match_line"]) == ("a0, a1", "gateway.yaml:0, gateway.yaml:1, gateway.yaml:0")
+    found.contenders = tuple(rules)
+    assert found.close(100.5)["agent"] == "a0, a1, a2, a3, a4, a5, a6, a7"
+
+
+def test_a_client_that_left_was_told_no_code() -> None:
+    found, _ = served()
+    found.fault = faults.ClientGone("the client left")
+    assert found.close(104.0)["rpc_code"] is None
 
 
 @pytest.mark.parametrize(

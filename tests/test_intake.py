@@ -1,25 +1,31 @@
 """Which endpoint, in which dialect, who and what: read from a request in the order in which it may be known."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from gateway.a2a.bounds import BOUNDS
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import (
+    AuthExpired,
     AuthInvalid,
     AuthUnavailable,
     BadParams,
     BadRequest,
     DuplicateKey,
     Fault,
+    RateLimited,
     VersionUnsupported,
 )
 from gateway.a2a.operation import Operation
+from gateway.entry import Entry
 from gateway.exchange import Exchange
-from gateway.identity.jwks import Pending
-from gateway.intake import Entry, decode, identify, locate, version_text
+from gateway.identity.authenticator import Credentials
+from gateway.identity.pending import Pending
+from gateway.intake import decode, decode_aside, identify, locate, version_text
 from gateway.principal import Principal
 from gateway.snapshot import Snapshot
 from tests.doubles.gateway import CALL, compiled, keys, secret
@@ -193,41 +199,52 @@ async def test_who_shows_nonsense_is_refused_and_counted() -> None:
 
 
 class Slow:
-    """An identity whose keys are being read until `settled` was awaited `waits` times."""
+    """An identity that makes callers wait, and then says this."""
 
-    def __init__(self, waits: int) -> None:
-        self.waits = waits
+    def __init__(self, outcome: Principal | Fault) -> None:
+        self.outcome = outcome
 
     def identify(self, *_: object) -> Principal:
-        if self.waits:
-            raise _Pending(self)
-        return Principal("acme", method="jwt", issuer="corp")
+        raise Pending("not yet", self.settled)
 
-
-class _Pending(Pending):
-    def __init__(self, slow: Slow) -> None:
-        Exception.__init__(self)
-        self.slow = slow
+    async def prove(self, _pending: Pending, shown: Credentials, wall: Callable[[], float], tick: float) -> Principal:
+        assert (shown.address, wall(), tick) == ("192.0.2.1", 0.0, 7.0)
+        if isinstance(self.outcome, Fault):
+            raise self.outcome
+        return self.outcome
 
     async def settled(self) -> None:
-        self.slow.waits -= 1
+        """Nothing to wait for."""
 
 
-async def test_a_token_waits_for_its_keys_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def after_waiting(
+    monkeypatch: pytest.MonkeyPatch, outcome: Principal | Fault
+) -> tuple[Principal | None, Counted]:
     async with snapshot() as found:
-        monkeypatch.setattr(found.identity, "identify", Slow(1).identify)
-        principal, counted = await who(found)
-        assert principal is not None
-        assert (principal.tenant, counted) == ("acme", [("jwt", "corp", "ok")])
+        slow = Slow(outcome)
+        monkeypatch.setattr(found.identity, "identify", slow.identify)
+        monkeypatch.setattr(found.identity, "prove", slow.prove)
+        exchange, counted = exchange_for(found, "/", authorization=b"Bearer a.b.c"), Counted()
+        exchange.client_ip, exchange.started = "192.0.2.1", 7.0
+        with suppress(Fault):
+            await identify(found, exchange, counted, lambda: 0.0)
+        return exchange.principal, counted
 
 
-async def test_keys_that_do_not_come_are_no_fault_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with snapshot() as found:
-        monkeypatch.setattr(found.identity, "identify", Slow(2).identify)
-        counted = Counted()
-        with pytest.raises(AuthUnavailable):
-            await identify(found, exchange_for(found, "/"), counted, lambda: 0.0)
-        assert counted == [("unknown", "", "unavailable")]
+async def test_a_token_that_has_to_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = Principal("acme", method="jwt", issuer="corp")
+    assert await after_waiting(monkeypatch, ada) == (ada, [("jwt", "corp", "ok")])
+
+
+async def test_a_refused_token_is_counted_by_its_issuer_and_by_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fault, counted in (
+        (AuthInvalid("no", issuer="corp"), ("jwt", "corp", "invalid")),
+        (AuthExpired("no", issuer="corp"), ("jwt", "corp", "expired")),
+        (AuthUnavailable("no", issuer="corp"), ("jwt", "corp", "unavailable")),
+        (AuthInvalid("no"), ("jwt", "", "invalid")),
+        (RateLimited("no"), ("jwt", "", "limited")),
+    ):
+        assert await after_waiting(monkeypatch, fault) == (None, [counted])
 
 
 async def test_two_credentials_are_refused() -> None:
@@ -262,7 +279,7 @@ async def decoded(
         (b" 1.0 ", b"", b"SendMessage", Version.V1_0),
         (b"", b"", b"message/send", Version.V0_3),
         (b"0.2.6", b"", b"message/send", Version.V0_3),
-        (b"0.3", b"A2A-Version=9", b"message/send", Version.V0_3),
+        (b"0.3", b"A2A-Version=0.3", b"message/send", Version.V0_3),
         (b"", b"a2a-version=1.0", b"SendMessage", Version.V1_0),
         (b"", b"", b"tasks/send", Version.V0_1),
         # The objects decide where header and method contradict (protocol §1.4): these are of 1.0.
@@ -275,6 +292,24 @@ async def test_the_version_is_what_the_client_says_else_what_its_grammar_shows(
 ) -> None:
     call = await decoded("/echo", CALL.replace(b"SendMessage", method), query=query, a2a_version=header)
     assert call.dialect.version is version
+
+
+async def test_a_body_that_is_read_aside_tells_the_same() -> None:
+    async with snapshot() as found:
+        with ThreadPoolExecutor(1) as aside:
+            for body in (CALL, CALL.replace(b"SendMessage", b"Nothing"), CALL.replace(b'"id":1', b'"id":1.5'), b"[]"):
+                here, there = exchange_for(found, "/agents/echo"), exchange_for(found, "/agents/echo")
+                path = locate(found, here).path
+                assert path is not None
+                try:
+                    expected: object = decode(here, path, body)
+                except BadRequest as fault:
+                    with pytest.raises(type(fault), match=fault.message):
+                        await decode_aside(there, path, body, bounds=BOUNDS, aside=aside)
+                else:
+                    assert await decode_aside(there, path, body, bounds=BOUNDS, aside=aside) == expected
+                assert (there.rpc_id, there.operation) == (here.rpc_id, here.operation)
+                assert (there.binding, there.version) == (here.binding, here.version)
 
 
 @pytest.mark.parametrize("said", [b"2.0", b"9", b"0.4", b"one", b"1.0, 0.3", b"1.1", b"\xff"])
@@ -316,7 +351,7 @@ TENANT = CALL.replace(b'"params":{', b'"params":{"tenant":"billing",')
         ("/a2a/billing/v1/message:send", b'{"message":{}}', "POST", b""),
         ("/a2a/message:send", b'{"message":{},"tenant":"billing"}', "POST", b""),
         ("/a2a/message:send", b'{"message":{}}', "POST", b"tenant=billing"),
-        ("/a2a/message:send", b'{"message":{}}', "POST", b"%74enant=%62illing"),
+        ("/a2a/message:send", b'{"message":{}}', "POST", b"tenant=%62illing"),
         ("/a2a/tasks/t", b"", "GET", b"tenant=billing&historyLength=1"),
         ("/a2a/billing/tasks/t", b"", "GET", b""),
         ("/a2a/billing/tasks/t:cancel", b'{"tenant":"billing","id":"t"}', "POST", b"tenant=billing"),
@@ -357,19 +392,25 @@ async def test_a_tenant_in_doubt_is_refused(path: str, body: bytes, method: str,
 
 
 async def test_the_query_goes_on_byte_for_byte_without_the_tenant() -> None:
-    query = b"b=%20c&tenant=billing&A=%C3%A9&&x=1+2"
-    assert (await decoded("/a2a/tasks/t", method="GET", query=query)).query == b"b=%20c&A=%C3%A9&&x=1+2"
+    query = b"b=%20c&tenant=billing&A=%C3%A9&&x=1+2&pageToken=a%3d%3D"
+    passed = b"b=%20c&A=%C3%A9&x=1+2&pageToken=a%3d%3D"
+    assert (await decoded("/a2a/tasks/t", method="GET", query=query)).query == passed
 
 
-def test_the_header_says_the_version_before_the_query_does() -> None:
-    assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b"1.0"),))) == "1.0"
+def test_the_header_or_the_query_says_the_version() -> None:
+    assert version_text(Head("GET", b"/", b"A2A-Version=1.0", headers=((b"a2a-version", b"1.0 "),))) == "1.0"
     assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b" "),))) == "0.3"
+    assert version_text(Head("GET", b"/", b"A2A-Version=", headers=((b"a2a-version", b"1.0"),))) == "1.0"
     assert version_text(Head("GET", b"/", b"x=1")) is None
     assert version_text(Head("GET", b"/")) is None
 
 
 async def test_two_versions_in_one_request_are_refused() -> None:
-    twice = Head("POST", b"/echo", headers=((b"a2a-version", b"1.0"), (b"a2a-version", b"0.3")))
     with pytest.raises(BadRequest):
-        version_text(twice)
-    assert version_text(Head("POST", b"/", headers=((b"a2a-version", b"1.0"), (b"a2a-version", b" 1.0 ")))) == "1.0"
+        version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b"1.0"),)))
+    for values in ((b"1.0", b"0.3"), (b"1.0", b"1.0")):
+        head = Head("POST", b"/agents/echo", headers=tuple((b"a2a-version", value) for value in values))
+        async with snapshot() as found:
+            entry = locate(found, Exchange(head, "id", 0.0, found.strangers))
+        assert (entry.endpoint, entry.path) == (None, None)
+        assert entry.unread is not None

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.origin import client_address, trace_id
+from gateway.origin import client_address, is_trusted, trace_id
 
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 
@@ -29,6 +29,11 @@ def test_a_peer_that_is_no_proxy_cannot_say_who_it_is() -> None:
         ((b"1.2.3.4, 198.51.100.9",), "198.51.100.9"),
         ((b"1.2.3.4", b"198.51.100.9, 10.0.0.2"), "198.51.100.9"),
         ((b"2001:db8::1 , fd00::2",), "2001:db8::1"),
+        ((b"2001:DB8:0:0::1",), "2001:db8::1"),
+        ((b"::ffff:198.51.100.9, ::ffff:10.0.0.2",), "198.51.100.9"),
+        ((b"fe80::1%<script>",), "10.0.0.1"),
+        ((b"fd00::2%\x1b[1m",), "10.0.0.1"),
+        ((b"198.51.100.9, " + b"10.0.0.2, " * 4000 + b"10.0.0.2",), "10.0.0.1"),
         ((b"1.2.3.4, not-an-address",), "10.0.0.1"),
         ((b"1.2.3.4, 198.51.100.9:443",), "10.0.0.1"),
         ((b"10.0.0.3",), "10.0.0.1"),
@@ -46,6 +51,14 @@ def test_the_client_is_the_last_address_that_no_trusted_proxy_vouches_for(
 @pytest.mark.parametrize("peer", ["", "unix:", "nonsense"])
 def test_a_peer_without_an_address_is_trusted_with_nothing(peer: str) -> None:
     assert client_address(forwarded(peer, b"198.51.100.9"), TRUSTED) == peer
+
+
+@pytest.mark.parametrize(
+    ("peer", "trusted"),
+    [("10.0.0.1", True), ("::ffff:10.0.0.1", True), ("fd00::1%eth0", True), ("11.0.0.1", False), ("", False)],
+)
+def test_a_trusted_proxy_is_known_however_its_address_is_written(peer: str, *, trusted: bool) -> None:
+    assert is_trusted(peer, TRUSTED) is trusted
 
 
 TRACE = b"0af7651916cd43dd8448eb211c80319c"

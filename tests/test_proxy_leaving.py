@@ -187,7 +187,7 @@ async def test_two_hundred_clients_that_leave_leave_no_connection_and_no_task() 
 
 
 async def test_a_slow_client_that_leaves_ends_the_upstream_call() -> None:
-    event = b"data: " + b"x" * 60_000 + b"\n\n"
+    event = b'data: {"jsonrpc":"2.0","id":1,"result":{"filler":"' + b"x" * 60_000 + b'"}}\n\n'
 
     async def floods(wire: Wire) -> None:
         await wire.request()

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from gateway import relay
 from tests.doubles.gateway import CALL, RESULT, fronted
 from tests.doubles.scripted import (
     Script,
@@ -20,6 +19,7 @@ from tests.doubles.scripted import (
 
 pytestmark = pytest.mark.anyio
 
+KEPT = 1 << 20
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 # Odd, and right: spaces, key order, unknown members, a number no double can hold, escapes, an id with an escape.
@@ -46,15 +46,15 @@ async def test_json_rpc_is_passed_byte_for_byte_both_ways() -> None:
 
 
 async def test_http_json_is_passed_byte_for_byte_both_ways() -> None:
-    sent = b'{ "message" : {"role":"ROLE_USER" , "parts":[], "n":1e400 }, "zz" :  12345678901234567890 }\n'
+    sent = b'{ "message" : {"role":"ROLE_USER" , "parts":[], "n":1e300 }, "zz" :  12345678901234567890 }\n'
     given = b' {"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"},"n":18446744073709551616 } }\r\n'
     script = answers(whole(given, b"x-accel-buffering: no"))
     async with fronted(script) as (gateway, backend):
-        answer = await gateway.post("/echo/message:send?A=b%20c&&d=%C3%A9&e", sent)
+        answer = await gateway.post("/echo/message:send?A=b%20c&d=%C3%A9&e", sent)
         assert answer.body == given
         received = backend.requests[0]
         assert received.body == sent
-        assert received.target == b"/message:send?A=b%20c&&d=%C3%A9&e"
+        assert received.target == b"/message:send?A=b%20c&d=%C3%A9&e"
         line = await gateway.line()
         assert (line["task_id"], line["task_state"], line["binding"]) == ("t1", "working", "rest")
 
@@ -65,6 +65,12 @@ async def test_any_json_document_or_none_is_an_answer_over_http_json(body: bytes
         assert (await gateway.get("/echo/tasks/t1")).body == body
 
 
+@pytest.mark.parametrize("body", [b'{"x":"\xff"}', b'"\xff"', b"[NaN]", b"1 2", '{"x":1}'.encode("utf-16")])
+async def test_what_is_no_json_document_is_no_answer_over_http_json(body: bytes) -> None:
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.get("/echo/tasks/t1")).status == 502
+
+
 async def test_an_answer_without_a_body_is_passed() -> None:
     gone = b"HTTP/1.1 204 No Content\r\n\r\n"
     async with fronted(answers(gone)) as (gateway, _):
@@ -73,13 +79,13 @@ async def test_an_answer_without_a_body_is_passed() -> None:
 
 
 async def test_an_answer_too_long_to_be_kept_is_passed_as_it_comes() -> None:
-    body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (3 * relay.KEPT) + b'"}'
+    body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (3 * KEPT) + b'"}'
 
     async def script(wire: Wire) -> None:
         await wire.request()
-        await wire.send(head(b"content-length: %d" % len(body)) + body[: 2 * relay.KEPT])
+        await wire.send(head(b"content-length: %d" % len(body)) + body[: 2 * KEPT])
         await held.wait()
-        await wire.send(body[2 * relay.KEPT :])
+        await wire.send(body[2 * KEPT :])
         await wire.hang()
 
     held = asyncio.Event()
@@ -96,7 +102,7 @@ async def test_an_answer_too_long_to_be_kept_is_passed_as_it_comes() -> None:
 
 
 async def test_an_answer_that_breaks_off_after_it_began_is_cut_and_never_looks_whole() -> None:
-    opening = head(b"content-length: 4000000") + b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (2 * relay.KEPT)
+    opening = head(b"content-length: 4000000") + b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (2 * KEPT)
     async with fronted(answers_and_closes(opening)) as (gateway, _):
         client = await gateway.client()
         await client.ask("POST", "/echo", CALL)
@@ -114,7 +120,7 @@ NO_ANSWERS = {
     "redirect": whole(b"", b"location: http://{backend}/elsewhere", status=b"307 Temporary Redirect"),
     "not modified": head(status=b"304 Not Modified"),
     "html": whole(b"<p>{backend}</p>").replace(b"application/json", b"text/html; charset=utf-8"),
-    "long html": whole(b"<p>{backend}</p>" * (relay.KEPT // 8)).replace(b"application/json", b"text/html"),
+    "long html": whole(b"<p>{backend}</p>" * (KEPT // 8)).replace(b"application/json", b"text/html"),
     "garbage": whole(b"{backend} says hello"),
     "half a document": whole(b'{"jsonrpc":"2.0","id":1,"result":{'),
     "two documents": whole(RESULT + RESULT),
@@ -174,25 +180,302 @@ async def test_an_answer_that_servers_in_the_wild_give_to_this_request_is_passed
         assert (await gateway.post("/echo")).body == body
 
 
-@pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"429 Slow Down", b"500 No", b"503 Busy"])
-async def test_an_agents_own_status_is_passed_and_a_page_of_its_is_not(status: bytes) -> None:
-    page = b"<script>alert(1)</script> nginx at http://10.9.8.7:9000/"
-    raw = whole(page, b"retry-after: 7", b"server: agent/1.0", b"x-powered-by: x", status=status)
-    async with fronted(answers(raw.replace(b"application/json", b"text/html"))) as (gateway, _):
+# ---- An agent's own errors ------------------------------------------------------------------------------------------
+
+PAGE = b"<script>alert(1)</script> nginx at http://10.9.8.7:9000/"
+PAGES = {
+    "html": (PAGE, b"text/html"),
+    "json of another server": (b'{"detail":"no upstream at 10.9.8.7"}', b"application/json"),
+    "an error of another server": (b'{"error":{"code":500,"message":"10.9.8.7"}}', b"application/json"),
+    "half an envelope": (b'{"jsonrpc":"2.0","id":1,"error":"10.9.8.7"}', b"application/json"),
+    "a result": (RESULT, b"application/json"),
+    "nothing": (b"", b"application/json"),
+    "too long": (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"' + b"x" * KEPT + b'"}}', b"application/json"),
+}
+STATUSES = [b"400 Bad Request", b"403 No", b"404 Not Found", b"429 Slow Down", b"500 No", b"502 No", b"503 Busy"]
+
+
+def page(body: bytes, content_type: bytes, status: bytes, *fields: bytes) -> Script:
+    return answers(whole(body, *fields, status=status).replace(b"application/json", content_type))
+
+
+@pytest.mark.parametrize(("body", "content_type"), PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("status", STATUSES)
+async def test_an_error_that_is_no_json_rpc_answer_is_told_in_the_gateways_words(
+    body: bytes, content_type: bytes, status: bytes
+) -> None:
+    script = page(body, content_type, status, b"server: agent/1.0", b"x-powered-by: x")
+    async with fronted(script) as (gateway, _):
         answer = await gateway.post("/echo")
-        assert answer.status == int(status[:3])
-        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
+        assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
+        assert answer.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
         assert b"10.9.8.7" not in answer.body
-        assert answer.headers == (
-            ("retry-after", "7"),
-            ("cache-control", "no-store"),
-            ("x-request-id", answer.id),
-            ("content-type", "application/json"),
-            ("content-length", str(len(answer.body))),
-        )
+        assert {name for name, _ in answer.headers} == {"content-type", "content-length", "x-request-id"}
         line = await gateway.line()
-        outcome = {b"4": "client_error", b"5": "upstream_error"}[status[:1]]
-        assert (line["outcome"], line.get("reason")) == ("limited" if status[:3] == b"429" else outcome, None)
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+
+
+@pytest.mark.parametrize("status", STATUSES)
+async def test_an_error_page_over_http_json_is_told_in_the_gateways_words(status: bytes) -> None:
+    async with fronted(page(PAGE, b"text/html", status)) as (gateway, _):
+        answer = await gateway.get("/echo/tasks/t1")
+        assert (answer.status, answer.json["error"]["code"]) == (502, 502)
+        assert answer.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+        assert b"10.9.8.7" not in answer.body
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(b"429 Slow Down", "limited"), (b"503 Busy", "upstream_error")])
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ((b"retry-after: 7",), "7"),
+        ((b"retry-after: 0",), "1"),
+        ((b"retry-after: 999999999999",), "86400"),
+        ((b"date: Wed, 21 Oct 2026 07:28:00 GMT", b"retry-after: Wed, 21 Oct 2026 07:29:00 GMT"), "60"),
+        ((b"date: Wed, 21 Oct 2026 07:28:00 GMT", b"retry-after: Wed, 21 Oct 2020 07:29:00 GMT"), "1"),
+    ],
+)
+async def test_an_agent_that_says_when_to_come_again_keeps_its_status(
+    status: bytes, outcome: str, fields: tuple[bytes, ...], seconds: str
+) -> None:
+    async with fronted(page(PAGE, b"text/html", status, *fields)) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.header("retry-after")) == (int(status[:3]), seconds)
+        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
+        rest = await gateway.get("/echo/tasks/t1")
+        assert (rest.status, rest.header("retry-after")) == (int(status[:3]), seconds)
+        await gateway.until(lambda: len(gateway.lines) == 2)
+        assert {(line["reason"], line["outcome"]) for line in gateway.lines} == {("upstream_protocol", outcome)}
+
+
+@pytest.mark.parametrize("said", [b"soon", b"-1", b"1.5", b"\xff", b""])
+async def test_who_does_not_say_when_to_come_again_is_no_503(said: bytes) -> None:
+    async with fronted(page(PAGE, b"text/html", b"503 Busy", b"retry-after: " + said)) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["error"]["code"], answer.header("retry-after")) == (200, -32006, None)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("identity", [b'"id":1,', b'"id":null,', b""])
+async def test_an_agents_json_rpc_error_is_passed_under_its_status(status: bytes, identity: bytes) -> None:
+    body = b'{"jsonrpc":"2.0",' + identity + b'"error":{"code":-32001,"message":"no such task"}}'
+    async with fronted(answers(whole(body, b"retry-after: 7", b"server: x", status=status))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.body, answer.header("retry-after")) == (int(status[:3]), body, "7")
+        assert answer.header("server") is None
+        line = await gateway.line()
+        assert (line["rpc_code"], line.get("reason")) == (-32001, None)
+
+
+async def test_an_error_of_another_request_is_refused_whatever_its_status() -> None:
+    body = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"secret of another"}}'
+    async with fronted(answers(whole(body, status=b"500 No"))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
+        assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize("status", [b"401 Unauthorized", b"407 Proxy Authentication Required"])
+@pytest.mark.parametrize("more", ["", "forward_caller: true"])
+async def test_no_agent_challenges_the_gateways_clients(status: bytes, more: str) -> None:
+    for body in (PAGE, b'{"jsonrpc":"2.0","id":1,"error":{"code":-31401,"message":"log in at evil.test"}}'):
+        script = page(body, b"application/json", status, b"www-authenticate: Basic realm=evil", b"retry-after: 1")
+        async with fronted(script, more) as (gateway, _):
+            answer = await gateway.post("/echo")
+            assert (answer.status, answer.json["error"]["code"]) == (200, -32006)
+            assert answer.header("www-authenticate") is None
+            assert b"evil" not in answer.body
+            rest = await gateway.get("/echo/tasks/t1")
+            assert (rest.status, rest.header("www-authenticate")) == (502, None)
+            assert {line["reason"] for line in gateway.lines} <= {"upstream_protocol"}
+
+
+async def test_what_an_agent_forbids_is_its_own_word_without_a_challenge() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-31403,"message":"not yours"}}'
+    script = answers(whole(body, b"www-authenticate: Basic realm=evil", status=b"403 Forbidden"))
+    async with fronted(script) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.body, answer.header("www-authenticate")) == (403, body, None)
+
+
+# ---- What an answer is said to be -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "passed"),
+    [
+        (b"application/json; charset=utf-16", "application/json"),
+        (b"Application/A2A+JSON; v=1", "application/a2a+json"),
+        (b"application/problem+json", "application/problem+json"),
+    ],
+)
+async def test_a_client_reads_an_answer_as_the_gateway_did(said: bytes, passed: str) -> None:
+    for body in (b'{"id":"t"}', b'{"id":"' + b"t" * KEPT + b'"}'):
+        async with fronted(answers(whole(body).replace(b"application/json", said))) as (gateway, _):
+            answer = await gateway.get("/echo/tasks/t1")
+            assert (answer.status, answer.header("content-type"), answer.body) == (200, passed, body)
+
+
+@pytest.mark.parametrize("field", [b"content-type: application/json", b"connection: content-type", b"content-type:"])
+async def test_an_answer_is_json_whatever_hides_its_type(field: bytes) -> None:
+    raw = b"HTTP/1.1 200 OK\r\n" + field + b"\r\ncontent-length: %d\r\n\r\n" % len(RESULT) + RESULT
+    async with fronted(answers(raw)) as (gateway, _):
+        answer = await gateway.post("/echo")
+        if field == b"content-type:":
+            assert answer.json["error"]["code"] == -32006
+        else:
+            assert answer.body == RESULT
+        assert answer.header("content-type") == "application/json"
+
+
+async def test_an_answer_of_two_types_is_refused() -> None:
+    async with fronted(answers(whole(RESULT, b"content-type: text/html"))) as (gateway, _):
+        assert (await gateway.post("/echo")).json["error"]["code"] == -32006
+
+
+async def test_a_part_that_nobody_asked_for_is_refused() -> None:
+    async with fronted(answers(whole(RESULT, status=b"206 Partial Content"))) as (gateway, _):
+        assert (await gateway.post("/echo")).json["error"]["code"] == -32006
+
+
+# ---- Answers that are too long to be kept ----------------------------------------------------------------------------
+
+
+def lengthy(opening: bytes, closing: bytes, size: int = 2 * KEPT) -> bytes:
+    return opening + b'"result":"' + b"x" * size + b'"' + closing
+
+
+@pytest.mark.parametrize("identity", [b"2", b'"1"', b"{}", b"true"])
+async def test_a_long_answer_to_another_request_is_refused_before_a_byte_of_it(identity: bytes) -> None:
+    body = lengthy(b'{"jsonrpc":"2.0","id":' + identity + b",", b"}")
+    async with fronted(answers(whole(body))) as (gateway, backend):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
+        assert b"xxx" not in answer.body
+        await gateway.rested()
+        await backend.all_gone()
+
+
+async def test_a_long_answer_whose_id_comes_last_is_kept_until_it_is_known() -> None:
+    for identity, good in ((b"1", True), (b"2", False)):
+        body = lengthy(b"{", b',"id":' + identity + b',"jsonrpc":"2.0"}')
+        async with fronted(answers(whole(body))) as (gateway, _):
+            answer = await gateway.post("/echo")
+            assert (answer.body == body) == good
+            assert good or answer.json["error"]["code"] == -32006
+
+
+async def test_a_long_answer_that_does_not_say_soon_enough_whose_it_is_is_refused() -> None:
+    body = lengthy(b"{", b',"id":1}', 5 * KEPT)
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).json["error"]["code"] == -32006
+        assert (await gateway.line())["detail"] == "its id does not stand in front"
+    async with fronted(answers(whole(body)), "connections: { kept: 6MiB }") as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        b"",
+        b',"id":2}',
+        b',"id":1}',
+        b',"result":{}}',
+        b',"error":{"code":1}}',
+        b"}{}",
+        b"}}",
+        b"]",
+        b',"jsonrpc":"1.0"}',
+    ],
+)
+async def test_a_long_answer_that_turns_out_to_be_none_is_cut(closing: bytes) -> None:
+    body = lengthy(b'{"id":1,', closing)
+    async with fronted(answers(whole(body))) as (gateway, _):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL)
+        assert (await client.head())[0] == 200
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.rest()
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+        await gateway.rested()
+
+
+async def test_a_long_answer_of_neither_result_nor_error_is_cut() -> None:
+    body = b'{"id":1,"x":"' + b"x" * (2 * KEPT) + b'"}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL)
+        await client.head()
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.rest()
+
+
+async def test_a_long_error_is_passed_and_told_to_the_log() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"' + b"x" * (2 * KEPT) + b'"}}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+        assert (await gateway.line())["outcome"] == "upstream_error"
+
+
+@pytest.mark.parametrize("raw", [b"\x1f\x8b\x08\x00" * KEPT, b"<p>" * KEPT, b'"' + b"x" * (2 * KEPT) + b'"'])
+async def test_what_is_long_and_no_object_is_refused_over_http_json(raw: bytes) -> None:
+    bare = whole(raw).replace(b"content-type: application/json\r\n", b"")
+    async with fronted(answers(bare)) as (gateway, _):
+        assert (await gateway.get("/echo/tasks/t1")).status == 502
+
+
+async def test_how_much_is_kept_is_the_operators_choice() -> None:
+    body = lengthy(b'{"id":1,', b"}", 2000)
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(head(b"content-length: %d" % len(body)) + body[:1500])
+        await held.wait()
+        await wire.send(body[1500:])
+        await wire.hang()
+
+    held = asyncio.Event()
+    async with fronted(script, "connections: { kept: 1KiB }") as (gateway, _):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL)
+        assert (await client.head())[0] == 200
+        assert await client.piece() == body[:1500]
+        held.set()
+        assert await client.rest() == body[1500:]
+
+
+# ---- Envelopes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"jsonrpc":"2.0","id":1}',
+        RESULT[:-1] + b',"error":{"code":1,"message":"x"}}',
+        RESULT[:-1] + b',"result":{}}',
+        RESULT[:-1] + b',"id":1}',
+        RESULT.replace(b'"2.0"', b'"1.0"'),
+        b"[" + RESULT + b"]",
+        b"\xef\xbb\xbf" + RESULT,
+        RESULT.decode().encode("utf-16"),
+        RESULT.replace(b'"ho"', b"NaN"),
+        RESULT.replace(b'"ho"', b'"\xff"'),
+        RESULT.replace(b'"ho"', b"[" * 100_000 + b"]" * 100_000),
+    ],
+)
+async def test_what_clients_could_read_in_two_ways_or_not_at_all_is_refused(body: bytes) -> None:
+    async with fronted(answers(whole(body))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
+
+
+async def test_a_deletion_may_be_answered_without_a_result() -> None:
+    body = b'{"jsonrpc":"2.0","id":1}\n'
+    call = b'{"jsonrpc":"2.0","id":1,"method":"DeleteTaskPushNotificationConfig","params":{"taskId":"t","id":"c"}}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo", call)).body == body
 
 
 async def test_an_agents_json_rpc_error_is_passed_and_told_to_the_log() -> None:
@@ -213,7 +496,7 @@ async def test_an_answer_that_is_not_complete_in_time_is_a_timeout() -> None:
 
 
 async def test_a_long_answer_that_drips_is_cut_when_its_time_is_over() -> None:
-    opening = head(b"content-length: 9999999") + b"[" + b"1," * relay.KEPT
+    opening = head(b"content-length: 9999999") + b"[" + b"1," * KEPT
 
     async def script(wire: Wire) -> None:
         await wire.request()

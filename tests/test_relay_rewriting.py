@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gateway import relay
 from tests.doubles.gateway import JSON, RESULT, card_of, fronted
 from tests.doubles.scripted import (
     Wire,
@@ -80,7 +79,7 @@ async def test_the_agents_tenant_is_taken_out_where_the_client_has_none() -> Non
         b'{"tenant":"theirs","tenant":"theirs"}',
         b'{"Tenant":"theirs"}',
         b'[{"tenant":"theirs","tenant":"x"}]',
-        b'{"url":"' + b"x" * relay.KEPT + b'","tenant":"theirs"}',
+        b'{"url":"' + b"x" * (1 << 20) + b'","tenant":"theirs"}',
     ],
     ids=["twice", "another case", "in a list", "too long"],
 )
@@ -188,7 +187,7 @@ async def test_an_extended_card_that_the_agent_refuses_is_refused_in_its_words()
 
 
 async def test_an_extended_card_that_is_too_long_is_refused() -> None:
-    long = b'{"jsonrpc":"2.0","id":1,"result":{"url":"http://PLACE/' + b"x" * relay.KEPT + b'"}}'
+    long = b'{"jsonrpc":"2.0","id":1,"result":{"url":"http://PLACE/' + b"x" * (1 << 20) + b'"}}'
     async with fronted(ExtendedAgent(long), card=card_of("http://127.0.0.1/", *DIALECTS)) as (gateway, _):
         answer = await gateway.post("/echo", b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}')
         assert answer.json["error"]["code"] == -32006

@@ -100,7 +100,7 @@ async def test_an_agent_with_a_host_has_its_card_at_the_root_of_that_host() -> N
         assert {url.rstrip("/") for url in found} == {"https://eu.agents.test/agents"}
         await client.send(b"GET /agents" + CARD.encode() + b" HTTP/1.1\r\nHost: evil.test/.agents.test\r\n\r\n")
         answer = await client.answer()
-        assert answer.status == 401
+        assert answer.status == 400
         assert b"evil" not in answer.body
 
 

@@ -12,8 +12,9 @@ from gateway.a2a.dialect import Binding
 from gateway.background import Background
 from gateway.config.check import examine
 from gateway.config.model import DEFAULT_TIMEOUTS
-from gateway.snapshot import Backing, Snapshot
+from gateway.snapshot import AnswerBounds, Backing, Snapshot
 from gateway.telemetry.metrics import Metrics
+from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
 from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
 
@@ -127,6 +128,35 @@ async def test_built_in_timeouts_hold_where_the_file_is_silent() -> None:
         assert all(0 < seconds < math.inf for seconds in BUILT_IN.values())
 
 
+# ---- Connections ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_agents_own_bounds_come_before_the_defaults_of_the_file() -> None:
+    text = """\
+    gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", heartbeat: 7s }
+    defaults: { connections: { max: 5, idle: 2s, header_count: 50, event: 1MiB } }
+    agents:
+      own: { backend: "http://127.0.0.1:7001", connections: { max: 9, queue: 0, queue_timeout: 3s, kept: 2KiB } }
+      none: http://127.0.0.1:7002
+      crm: { by_tenant: { acme: "http://127.0.0.1:7003" }, connections: { headers: 8KiB, event: 64KiB } }
+    """
+    async with compiled(text) as snapshot:
+        pools = {key: each.upstream.pool._limits for key, each in snapshot.backings.items()}
+        bounds = {key: each.bounds for key, each in snapshot.backings.items()}
+    assert pools["own"] == PoolLimits(9, 0, 3.0, 2.0, 32 * 1024, 50)
+    assert pools["none"] == PoolLimits(5, 100, 1.0, 2.0, 32 * 1024, 50)
+    assert pools["crm/acme"] == PoolLimits(5, 100, 1.0, 2.0, 8 * 1024, 50)
+    assert bounds["own"] == AnswerBounds(event=1 << 20, kept=2048, heartbeat=7.0)
+    assert bounds["crm/acme"] == AnswerBounds(event=64 * 1024, kept=1 << 20, heartbeat=7.0)
+
+
+async def test_built_in_bounds_hold_where_the_file_is_silent() -> None:
+    async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
+        backing = snapshot.backings["echo"]
+        assert backing.upstream.pool._limits == PoolLimits() == PoolLimits(100, 100, 1.0, 4.0, 32 * 1024, 100)
+        assert backing.bounds == AnswerBounds(event=4 << 20, kept=1 << 20, heartbeat=15.0)
+
+
 # ---- Credentials for agents ----------------------------------------------------------------------------------------
 
 CREDENTIALS = """\
@@ -233,13 +263,17 @@ async def test_cards_hide_the_agents_host_and_not_the_gateways_own(
     public_url: str, backend: str, hidden: tuple[str, ...]
 ) -> None:
     async with compiled(f"agents: {{ echo: '{backend}' }}", public_url) as snapshot:
-        assert snapshot.backings["echo"].cards._secrets == hidden
+        assert snapshot.backings["echo"].source.discretion.secrets == hidden
 
 
 async def test_cards_hide_where_the_card_came_from_too() -> None:
     text = "agents: { echo: { backend: 'https://a.internal', card: 'https://cards.internal:9/echo.json' } }"
     async with compiled(text) as snapshot:
-        assert set(snapshot.backings["echo"].cards._secrets) == {"a.internal", "cards.internal:9", "cards.internal"}
+        assert set(snapshot.backings["echo"].source.discretion.secrets) == {
+            "a.internal",
+            "cards.internal:9",
+            "cards.internal",
+        }
 
 
 # ---- Labels --------------------------------------------------------------------------------------------------------

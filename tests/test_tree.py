@@ -10,6 +10,8 @@ ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
+    "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
+    "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
     "principal.py": "a value without behaviour",
     "routing/route.py": "values without behaviour; tests/routing/test_table.py builds and reads all of them",
 }
@@ -53,6 +55,14 @@ def test_lock_files_pin_hashes_and_name_no_index() -> None:
         assert "--index" not in text, name
         assert "--extra-index" not in text, name
         assert "--find-links" not in text, name
+
+
+def test_the_lock_file_of_javascript_pins_hashes_and_names_no_registry() -> None:
+    text = (ROOT / "tests/javascript/package-lock.json").read_text()
+    packages = {name: each for name, each in yaml.safe_load(text)["packages"].items() if name}
+    assert packages
+    assert all(each["integrity"].startswith("sha512-") and "resolved" not in each for each in packages.values())
+    assert "://" not in text
 
 
 def test_the_development_lock_runs_what_is_deployed() -> None:

@@ -20,7 +20,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.tree import Tree, TreeInvalid, parse_tree
 
 MAX_CARD = 256 * 1024
-"""Longest card in bytes, read or served."""
+"""Longest card in bytes by default, read or served."""
 MAX_INTERFACES = 100
 """Interfaces of each list that are looked at; the rest is cut off."""
 
@@ -80,16 +80,16 @@ class CardInterface:
     tenant: str | None = None
 
 
-def parse_card(raw: bytes) -> Tree:
+def parse_card(raw: bytes, *, longest: int = MAX_CARD) -> Tree:
     """Read a card strictly and check the types of what clients rely on.
 
     Members that a generation requires but that have a sensible default may be missing; `null` counts as missing.
 
     Raises:
-        CardInvalid: it is no strict JSON object of at most `MAX_CARD` bytes, or a member has a wrong type.
+        CardInvalid: it is no strict JSON object of at most `longest` bytes, or a member has a wrong type.
     """
     try:
-        card = parse_tree(raw, max_bytes=MAX_CARD)
+        card = parse_tree(raw, max_bytes=longest)
     except TreeInvalid as error:
         raise CardInvalid(str(error)) from error
     check_card(card)
@@ -200,27 +200,30 @@ def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> s
     """The request path for an interface, on the backend's own origin.
 
     It is the path that the card gives, with its trailing slash or without, whatever origin stands before it: only
-    URLs of the configuration are dialled (design.md §8). The backend's own path, as written, serves instead where the
-    URL is unusable (no plain http(s) URL, userinfo, query, fragment, unclean segments) and where it is the gateway's,
-    since then the agent advertises what clients see. An agent on the gateway's origin is told apart by the path. So it
-    does where the backend has a path of its own and a card of another origin gives one that is not below it.
+    URLs of the configuration are dialled (design.md §8). The backend's own path, as written, serves instead:
+
+    - where the URL is unusable: no plain http(s) URL, userinfo, query, fragment, unclean segments;
+    - where it is the gateway's, since then the agent advertises what clients see. An agent on the gateway's origin is
+      told apart by the path;
+    - where the backend has a path of its own and the card gives one that is not below it. Behind a path of its own an
+      agent may share its origin, and none may send its callers, with its credentials, to a neighbour.
     """
     own = _PATH_OF_ANY.match(backend_url)
     fallback = (own["path"] if own else "") or "/"
     offered = _HTTP_URL.fullmatch(interface_url)
-    if offered is None or not is_clean_path(path := offered["path"] or "/"):
+    if offered is None or not is_clean_path(path := offered["path"] or "/") or not _is_below(path, fallback):
         return fallback
     public = _HTTP_URL.fullmatch(public_url) if public_url is not None else None
-    backend = _HTTP_URL.fullmatch(backend_url)
     if public is None or _origin(offered) != _origin(public):
-        # Behind a path of its own an agent shares its origin: a path from another origin counts only below it.
-        mine = _segments(fallback)
-        shared = bool(mine) and (backend is None or _origin(offered) != _origin(backend))
-        return fallback if shared and _segments(path)[: len(mine)] != mine else path
-    inside = _segments(path)[: len(_segments(public["path"] or "/"))] == _segments(public["path"] or "/")
-    if inside or backend is None or _origin(backend) != _origin(public):
-        return fallback
-    return path
+        return path
+    backend = _HTTP_URL.fullmatch(backend_url)
+    shared = backend is not None and _origin(backend) == _origin(public)
+    return path if shared and not _is_below(path, public["path"] or "/") else fallback
+
+
+def _is_below(path: str, other: str) -> bool:
+    above = _segments(other)
+    return _segments(path)[: len(above)] == above
 
 
 def is_clean_path(path: str) -> bool:

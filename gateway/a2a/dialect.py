@@ -1,35 +1,46 @@
 """A dialect: how one side speaks, which is a binding (the envelope) at a version (the objects)."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
+
+import msgspec
 
 
 class Binding(StrEnum):
-    """The envelope, spelled as cards spell it (1.0 `protocolBinding`, 0.3 `transport`)."""
+    """The envelope, spelled as cards spell it (1.0 `protocolBinding`, 0.3 `transport`).
 
-    JSONRPC = "JSONRPC"
-    REST = "HTTP+JSON"
-    GRPC = "GRPC"
+    Attributes:
+        label: The word for it in configuration, metrics and logs.
+    """
 
-    @property
-    def label(self) -> str:
-        """The word for it in configuration, metrics and logs."""
-        return _LABELS[self]
+    label: str
 
+    def __new__(cls, name: str, label: str = "") -> Self:
+        """A plain attribute: a property of an enumeration costs a call each time it is asked for."""
+        binding = str.__new__(cls, name)
+        binding._value_ = name
+        binding.label = label
+        return binding
 
-_LABELS = {Binding.JSONRPC: "jsonrpc", Binding.REST: "rest", Binding.GRPC: "grpc"}
+    # As a string has it; an enumeration's own is written in Python.
+    __hash__ = str.__hash__
+
+    JSONRPC = "JSONRPC", "jsonrpc"
+    REST = "HTTP+JSON", "rest"
+    GRPC = "GRPC", "grpc"
 
 
 class Version(StrEnum):
     """A generation of the protocol: Major.Minor; 0.2 is read and written as 0.3."""
+
+    __hash__ = str.__hash__
 
     V0_1 = "0.1"
     V0_3 = "0.3"
     V1_0 = "1.0"
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """How one side speaks."""
 
     binding: Binding

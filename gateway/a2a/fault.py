@@ -107,6 +107,14 @@ class EncodedBody(BadRequest):
     a2a_reason = None
 
 
+class BodyTooSlow(BadRequest):
+    """The request body stopped coming, or comes in drips (408)."""
+
+    rpc_status = 408
+    http_status = 408
+    a2a_reason = None
+
+
 class VersionUnsupported(Fault):
     """The agent, or the gateway, does not speak the client's version (VersionNotSupportedError, 1.0 §3.6)."""
 
@@ -220,7 +228,11 @@ class NotAdmitted(Fault):
 
 
 class AuthMissing(Fault):
-    """No credential, where one is needed."""
+    """No credential, where one is needed.
+
+    Attributes:
+        issuer: The configured name of the issuer that a token says it is from, proven or not; or empty.
+    """
 
     reason = "auth_missing"
     outcome = "denied"
@@ -228,6 +240,10 @@ class AuthMissing(Fault):
     rpc_status = 401
     http_status = 401
     grpc_status = "UNAUTHENTICATED"
+
+    def __init__(self, message: str, *, detail: str = "", issuer: str = "") -> None:
+        super().__init__(message, detail=detail)
+        self.issuer = issuer
 
 
 class AuthInvalid(AuthMissing):
@@ -243,13 +259,32 @@ class AuthExpired(AuthMissing):
 
 
 class AuthUnavailable(Fault):
-    """No keys to verify the token with: the issuer's key set has never been read."""
+    """No keys to verify the token with: the issuer's key set has never been read.
+
+    Attributes:
+        issuer: As that of `AuthMissing`.
+    """
 
     reason = "auth_unavailable"
     rpc_code = -31503
     rpc_status = 503
     http_status = 503
     grpc_status = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, issuer: str = "") -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
+        self.issuer = issuer
+
+
+class RateLimited(Fault):
+    """Too many of a kind from one place; `retry_after` says when the next one counts again."""
+
+    reason = "rate_limited"
+    outcome = "limited"
+    rpc_code = -31429
+    rpc_status = 429
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
 
 
 # ---- The gateway or the agent cannot now ----------------------------------------------------------------------------
@@ -317,6 +352,23 @@ class UpstreamProtocol(Fault):
     http_status = 502
     grpc_status = "INTERNAL"
     a2a_reason = "INVALID_AGENT_RESPONSE"
+
+
+class UpstreamLimited(UpstreamProtocol):
+    """As `UpstreamProtocol`, where the agent's 429 says when to come again: HTTP machinery acts on that."""
+
+    outcome = "limited"
+    rpc_status = 429
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class UpstreamBusy(UpstreamProtocol):
+    """As `UpstreamProtocol`, where the agent's 503 says when to come again."""
+
+    rpc_status = 503
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
 
 
 class ClientGone(Fault):

@@ -5,7 +5,9 @@ case; a name with an underscore never passes (`X_A2A_Tenant` is `X-A2A-Tenant` t
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from gateway.a2a.fault import BadRequest
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -31,16 +33,54 @@ NEVER_FORWARDED = frozenset(
         b"host",
         b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"expect",
         b"forwarded", b"x-a2a-tenant", b"x-a2a-subject", b"x-request-id", b"accept-encoding", b"content-encoding",
+        b"proxy-connection", b"via", b"x-forwarded-for", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip",
+        b"true-client-ip", b"remote-user", b"x-remote-user", b"x-original-url", b"x-original-host", b"x-rewrite-url",
+        b"x-http-method", b"x-http-method-override", b"x-method-override",
     }
 )  # fmt: skip
 """Headers that `forward_headers` of the configuration may not name: hop-by-hop, credentials, identity, framing."""
 
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
+_ONCE = frozenset(
+    {
+        b"a2a-version", b"authorization", b"content-encoding", b"content-type", b"origin", b"retry-after",
+        b"traceparent", b"x-accel-buffering", b"x-api-key",
+    }
+)  # fmt: skip
+"""Headers that are no lists (RFC 9110 §5.3): of two of them, two servers would believe one each."""
+_DECIDING = b"a2a-version"
+
+
+def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """See that a request's headers say one thing to whoever reads them.
+
+    Raises:
+        BadRequest: one that is no list stands twice, there are two credentials, or `Connection` would take away what
+            is decided on.
+    """
+    names = {name for name, _ in headers}
+    if len(names) != len(headers):
+        every = [name for name, _ in headers]
+        for name in _ONCE & names:
+            if every.count(name) > 1:
+                raise BadRequest(f"the header {name.decode()} stands twice")
+    if b"authorization" in names and b"x-api-key" in names:
+        raise BadRequest("show one credential")
+    if b"connection" in names:
+        for name, value in headers:
+            if name == b"connection" and _DECIDING in value.lower():
+                raise BadRequest("Connection cannot name A2A-Version")
+
 
 def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -> Pairs:
-    """The pairs whose name is allowed, in order; a name that `Connection` lists is hop-by-hop and stays here."""
+    """The pairs whose name is allowed, in order; a name that `Connection` lists is hop-by-hop and stays here.
+
+    Of several headers that are no list the first passes: it is the one that was looked at.
+    """
     kept = [(name, value) for name, value in headers if name in allowed and _VALUE.fullmatch(value) is not None]
+    if len(dict(kept)) != len(kept):
+        kept = [pair for at, pair in enumerate(kept) if pair[0] not in _ONCE or pair[0] not in dict(kept[:at])]
     named = [value for name, value in headers if name == b"connection"]
     if not named:
         return kept

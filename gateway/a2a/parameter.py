@@ -1,21 +1,24 @@
 """What the parameters of an operation say, in whichever envelope: `params` of JSON-RPC or the body of HTTP+JSON.
 
-A sender may put the tenant in two places of them: beside the message, and into the push configuration that it sends
-along (protocol §2.1). Names are read in both spellings of ProtoJSON, for a parser takes either.
+A sender may put the tenant in several places of them: beside the message, and into the push configuration that it
+sends along (protocol §2.1), which every generation calls otherwise. Names are read in both spellings of ProtoJSON, for
+a parser takes either.
 """
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
 from gateway.a2a import document
 from gateway.a2a.document import Members
 from gateway.a2a.fault import BadParams
+from gateway.a2a.layout import Edit, cut, edited, insert, locate
 from gateway.a2a.operation import Operation
 
+Way: TypeAlias = tuple[tuple[str, Members], ...]
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+
+class Parameters(msgspec.Struct, frozen=True):
     """The parameters of one call, opened as far as anything in them decides.
 
     Attributes:
@@ -23,11 +26,16 @@ class Parameters:
         message: Those of the message that is sent; empty for other operations.
         tenants: What each place for a tenant holds, the outer one first; None for one that is empty or null. A place
             that is absent is left out.
+        inner: Where the inner ones of these places are: the names that lead to each, from the parameters down, and the
+            members of the object under each name.
+        envelope: The members of the request that has them as its `params`; None where they are the whole body.
     """
 
     members: Members
     message: Members
     tenants: tuple[str | None, ...]
+    inner: tuple[Way, ...] = ()
+    envelope: Members | None = None
 
     @property
     def tenant(self) -> str | None:
@@ -43,7 +51,11 @@ class Parameters:
         return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
 
 
-def read(operation: Operation, members: Members) -> Parameters:
+NOTHING = Parameters({}, {}, ())
+"""Those of a call that has none."""
+
+
+def read(operation: Operation, members: Members, envelope: Members | None = None) -> Parameters:
     """Open the parameters of an operation.
 
     Raises:
@@ -52,32 +64,44 @@ def read(operation: Operation, members: Members) -> Parameters:
     """
     message: Members = {}
     tenants = [document.text(members, "tenant")] if "tenant" in members else []
+    ways: list[Way] = []
     if operation.sends:
         # 0.3 calls the message `request` in its protobuf definition, and its servers take both names.
         message = _opened(members, "message", "request") or {}
-        configuration = _opened(members, "configuration") or {}
-        push = _opened(configuration, *_PUSH)
-        if push is not None and "tenant" in push:
-            tenants.append(document.text(push, "tenant"))
-    return Parameters(members, message, tuple(tenants))
+        _look(members, _IN_SEND, (), ways)
+    elif operation is Operation.CREATE_PUSH_CONFIG:
+        _look(members, _IN_PUSH, (), ways)
+    tenants += [document.text(way[-1][1], "tenant") for way in ways]
+    return Parameters(members, message, tuple(tenants), tuple(ways), envelope)
 
 
-def with_tenant(operation: Operation, members: Members, tenant: str | None) -> bytes:
-    """Parameters with another tenant, or none, in every place that had one; other values keep their bytes.
+def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
+    """The body with another tenant, or none, in every place that had one; all other bytes stay as they are.
 
     The outer place is made where there was none. What is not read for an operation is not changed either.
 
-    Raises:
-        BadParams, DuplicateKey: as `read`.
+    Args:
+        body: What the parameters were read from.
     """
-    changed = _changed(members, tenant)
-    configuration = (_opened(members, "configuration") or {}) if operation.sends else {}
-    push = _opened(configuration, *_PUSH)
-    if push is not None and "tenant" in push:
-        name = next(name for name in _PUSH if name in configuration)
-        inner = {**configuration, name: msgspec.Raw(document.write(_changed(push, tenant)))}
-        changed["configuration"] = msgspec.Raw(document.write(inner))
-    return document.write(changed)
+    written = b"" if tenant is None else msgspec.json.encode(tenant)
+    span = 0, len(body)
+    if params.envelope is not None:
+        if params.envelope.get("params", _NULL) == _NULL:
+            return body if tenant is None else _with_params(params.envelope, body, b'{"tenant":' + written + b"}")
+        place = locate(body, span, params.envelope, "params")
+        span = place.value, place.end
+    edits: list[Edit] = []
+    if "tenant" in params.members:
+        edits.append(_edit(body, span, params.members, written))
+    elif tenant is not None:
+        edits.append(insert(body, span[0], b'"tenant":' + written, alone=not params.members))
+    for way in params.inner:
+        inside, members = span, params.members
+        for name, below in way:
+            place = locate(body, inside, members, name)
+            inside, members = (place.value, place.end), below
+        edits.append(_edit(body, inside, members, written))
+    return edited(body, edits)
 
 
 def text(members: Members, *names: str) -> str | None:
@@ -113,19 +137,53 @@ def agreed(name: str, *places: str | None) -> str | None:
     return found
 
 
-_PUSH = ("taskPushNotificationConfig", "task_push_notification_config")
+def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -> None:
+    """Find the tenants of push configurations, below the members that may hold one."""
+    if names.isdisjoint(members):
+        return
+    for name in [name for name in members if name in names]:
+        inside = _opened(members, name, *_TWINS.get(name, ()))
+        if inside is None:
+            continue
+        here = (*way, (name, inside))
+        if "tenant" in inside and name != "configuration":
+            found.append(here)
+        _look(inside, names, here, found)
 
 
 def _opened(members: Members, *names: str) -> Members | None:
     """The object under the one of the names that is there, or None where there is none or a null."""
-    there = [name for name in names if name in members]
-    if len(there) > 1:
-        raise BadParams(f"{there[0]} and {there[1]} are two names of one thing")
-    if not there or bytes(members[there[0]]) == b"null":
+    found = None
+    for name in names:
+        if name in members:
+            if found is not None:
+                raise BadParams(f"{found} and {name} are two names of one thing")
+            found = name
+    if found is None or (raw := members[found]) == _NULL:
         return None
-    return document.open_object(members[there[0]], there[0])
+    return document.open_object(raw, found)
 
 
-def _changed(members: Members, tenant: str | None) -> dict[str, msgspec.Raw | str]:
-    kept = {name: value for name, value in members.items() if name != "tenant"}
-    return dict(kept) if tenant is None else {"tenant": tenant, **kept}
+def _edit(body: bytes, span: tuple[int, int], members: Members, written: bytes) -> Edit:
+    place = locate(body, span, members, "tenant")
+    return (place.value, place.end, written) if written else cut(body, place)
+
+
+def _with_params(envelope: Members, body: bytes, params: bytes) -> bytes:
+    if "params" not in envelope:
+        return edited(body, [insert(body, 0, b'"params":' + params, alone=not envelope)])
+    place = locate(body, (0, len(body)), envelope, "params")
+    return edited(body, [(place.value, place.end, params)])
+
+
+_SPELLINGS = (
+    ("taskPushNotificationConfig", "task_push_notification_config"),
+    ("pushNotificationConfig", "push_notification_config"),
+    ("pushNotification", "push_notification"),
+)
+"""What the generations call a push configuration that is brought along."""
+_TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in names}
+_IN_SEND = frozenset({"configuration", *_TWINS})
+# 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.
+_IN_PUSH = frozenset({"config", *_TWINS})
+_NULL = msgspec.Raw(b"null")

@@ -1,12 +1,15 @@
 """What a request's path says: its segments, and the operation that HTTP+JSON spells with them.
 
 One parse gives what is decided on and what is forwarded. A path is read raw, never unescaped as a whole: percent
-escapes may stand only in task and push-config ids, are decoded once, and are written again in canonical form.
+escapes may stand only in task and push-config ids, are decoded once, and are written again in canonical form. What
+clients spell differently there is the case of the hex digits and the marks that some escape and others do not (`:`,
+`!`, `~` and their like); an escaped letter, digit, dot, slash or percent sign is never needed, and refused.
 """
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
@@ -18,7 +21,9 @@ NAME = re.compile(
 """Grammar of a tenant on the wire: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
-_ESCAPED_TRAPS = re.compile(r"%(?:2[fFeE5]|5[cC]|0[0-9a-fA-F]|1[0-9a-fA-F]|7[fF])")
+# Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which nobody has to escape (RFC 3986 §2.3).
+_ESCAPED_TRAPS = re.compile(r"%(?:[01][0-9A-F]|2[5DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AF])", re.IGNORECASE)
+_BEFORE_IDS = ("tasks", "pushNotificationConfigs")
 _ID_SAFE = "~!$&'()*+,=:@-._"
 _LONGEST_ID = 512
 
@@ -31,8 +36,7 @@ _FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extende
 _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
 
 
-@dataclass(frozen=True, slots=True)
-class PathCall:
+class PathCall(msgspec.Struct, frozen=True):
     """What stands behind an endpoint's path.
 
     Attributes:
@@ -67,9 +71,17 @@ def segments(raw_path: bytes) -> tuple[str, ...]:
         parts.pop()
     if "." in parts or ".." in parts:
         raise BadRequest("the path has a dot segment")
-    if b"%" in raw_path and any(_ESCAPED_TRAPS.search(part) for part in parts):
-        raise BadRequest("the path has an escape that is not allowed")
+    if b"%" in raw_path:
+        _refuse_escapes(parts)
     return tuple(parts)
+
+
+def _refuse_escapes(parts: list[str]) -> None:
+    before = ""
+    for part in parts:
+        if "%" in part and (before not in _BEFORE_IDS or _ESCAPED_TRAPS.search(part) is not None):
+            raise BadRequest("the path has an escape that is not allowed")
+        before = part
 
 
 def read_rest(method: str, rest: tuple[str, ...], *, tenanted: bool) -> PathCall | None:
@@ -145,14 +157,14 @@ def decode_id(segment: str) -> str:
     """An id as a path writes it, decoded once.
 
     Raises:
-        BadRequest: no UTF-8, a control character, or too long.
+        BadRequest: no UTF-8, a control character, a space at an end, or too long.
     """
     try:
         value = unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRequest("an id in the path is not UTF-8") from error
-    if len(value) > _LONGEST_ID or not value.isprintable():
-        raise BadRequest("an id in the path is too long or has control characters")
+    if len(value) > _LONGEST_ID or not value.isprintable() or value[:1] == " " or value[-1:] == " ":
+        raise BadRequest("an id in the path is too long, or has control characters or a space at an end")
     return value
 
 

@@ -1,14 +1,16 @@
 """What a frame from an agent tells of a task: read along the way, never changed.
 
 Any generation and both bindings: 1.0 wraps (`task`, `message`, `statusUpdate`, `artifactUpdate`), 0.3 and 0.1 send bare
-objects, JSON-RPC puts either under `result`. A frame that cannot be read tells nothing; it is still relayed.
+objects, JSON-RPC puts either under `result`. A frame of an unknown shape tells nothing and is still relayed; one that
+is no JSON, or no JSON-RPC answer where it should be one, is none.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Optional
 
 import msgspec
+
+from gateway.a2a import document
 
 
 class _Status(msgspec.Struct):
@@ -30,10 +32,11 @@ class _Object(msgspec.Struct, rename="camel"):
 
 
 class _Error(msgspec.Struct):
-    code: int | None = None
+    code: int
 
 
 class _Envelope(msgspec.Struct):
+    jsonrpc: msgspec.Raw = msgspec.Raw()
     id: msgspec.Raw = msgspec.Raw()
     result: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
@@ -41,7 +44,17 @@ class _Envelope(msgspec.Struct):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _bare = msgspec.json.Decoder(_Object)
-_error = msgspec.json.Decoder(_Error | None)
+_error = msgspec.json.Decoder(_Error)
+_members = msgspec.json.Decoder(document.Members)
+
+_NULL = msgspec.Raw(b"null")
+_UNSET = (msgspec.Raw(), _NULL)
+_VERSION = msgspec.Raw(b'"2.0"')
+# Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
+_LONGEST_ID = 6 * 512
+# What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
+_COMPACT = len('{"jsonrpc":,"id":,"error":}')
+_TWICE = len(',"id":0')
 
 STATES = (
     "submitted", "working", "input-required", "auth-required", "completed", "canceled", "failed", "rejected", "unknown",
@@ -55,8 +68,7 @@ _STATES["TASK_STATE_CANCELLED"] = "canceled"
 _STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """What one frame tells.
 
     Attributes:
@@ -77,32 +89,56 @@ class Progress:
 NOTHING = Progress()
 
 
-def read_jsonrpc(frame: bytes) -> Progress | None:
-    """What a JSON-RPC answer or event tells, or None for what is no JSON object at all."""
+def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
+    """What a JSON-RPC answer or event tells, or None for what is no such answer (JSON-RPC 2.0 §5).
+
+    It is a JSON object in UTF-8 with a result or an error and not both, and nothing of that twice, for clients would
+    differ on which one counts. An error has a code, and the version beside it: `{"error": ...}` alone may come from any
+    server on the way. A result may come without the version, and a null error beside a result is none.
+
+    Args:
+        void: Whether the answer may have neither: a2a-go leaves a null result out (protocol §4.3).
+    """
+    if not _is_text(frame):
+        return None
     try:
         envelope = _envelope.decode(frame)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    failed = envelope.error not in _UNSET
+    if _is_ambiguous(frame, envelope, failed=failed) or envelope.jsonrpc not in (_VERSION, msgspec.Raw()):
         return None
     identity = bytes(envelope.id)
-    try:
-        error = _error.decode(envelope.error) if bytes(envelope.error) else None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        error = _Error()
-    if error is not None:
-        return Progress(id=identity, event="error", error=error.code or 0)
+    if failed:
+        try:
+            error = _error.decode(envelope.error)
+        except msgspec.DecodeError:
+            return None
+        return Progress(id=identity, event="error", error=error.code) if envelope.jsonrpc else None
+    if not envelope.result:
+        return Progress(id=identity) if void and envelope.jsonrpc else None
     try:
         return _read(_bare.decode(envelope.result), identity)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError):
         # A list, a null, a member of another type: an answer all the same.
         return Progress(id=identity)
 
 
-def read_bare(frame: bytes) -> Progress:
-    """What the body or an event of HTTP+JSON tells."""
+def read_bare(frame: bytes) -> Progress | None:
+    """What the body or an event of HTTP+JSON tells, or None for what is no JSON object in UTF-8."""
+    if not _is_text(frame):
+        return None
     try:
         return _read(_bare.decode(frame), b"")
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except msgspec.ValidationError:
+        # A member of another type; the decoder stopped there, and what follows may be anything.
+        try:
+            _members.decode(frame)
+        except (msgspec.DecodeError, RecursionError):
+            return None
         return NOTHING
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def answers(frame_id: bytes, call_id: bytes) -> bool:
@@ -113,6 +149,8 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
     """
     if frame_id in (b"", b"null", call_id):
         return True
+    if len(frame_id) > _LONGEST_ID:
+        return False
     try:
         answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -122,6 +160,31 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
     if isinstance(answered, int | float) and isinstance(called, int):
         return _double(answered) == _double(called)
     return bool(answered == called)
+
+
+def _is_text(frame: bytes) -> bool:
+    """Whether it is UTF-8; the parser does not look into strings that nobody asked for."""
+    if frame.isascii():
+        return True
+    try:
+        str(frame, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_ambiguous(frame: bytes, envelope: _Envelope, *, failed: bool) -> bool:
+    """Whether an envelope has both a result and an error, or a member twice."""
+    if failed and envelope.result not in _UNSET:
+        return True
+    values = len(envelope.jsonrpc) + len(envelope.id) + len(envelope.result) + len(envelope.error)
+    if envelope.jsonrpc and envelope.id and len(frame) - values - _COMPACT < _TWICE:
+        return False
+    try:
+        return document.has_twins(frame, _members.decode(frame))
+    except (msgspec.DecodeError, RecursionError):
+        # Its own members were read, but one that is none of them has a name that is no text.
+        return True
 
 
 def _double(number: float) -> float:

@@ -1,21 +1,39 @@
-"""A request's query: read for the tenant that it may name, and passed on byte for byte."""
+"""A request's query: read for the tenant that it may name, and written again from the pairs that were read.
+
+Every field that the path does not bind may be a query parameter (google.api.http), so a query is one more place for
+the tenant and for ids. Names are plain words, so that nobody reads another name; a value keeps its bytes, for page
+tokens must survive, but none of its escapes can be read in two ways. Names that this gateway does not know pass.
+"""
 
 import re
 from urllib.parse import unquote_plus
 
-from gateway.a2a.fault import BadRequest
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.path import PathCall
 
 # Visible ASCII but `#`, and no `;`, which some servers take for an `&`.
 _RAW = re.compile(rb"[!\"$-:<-~]*")
+# No escape, no `+`, no bracket: PHP and Rack read ` tenant`, `tenant[]` and `tenant%00` as `tenant`.
+_NAME = re.compile(rb"[A-Za-z0-9._~$-]+")
+# Escapes that are whole, and of no control character.
+_VALUE = re.compile(rb"(?:[^%]|%(?:[2-689A-F][0-9A-F]|7[0-9A-E]))*", re.IGNORECASE)
+
+_CREDENTIALS = frozenset({"accesstoken", "apikey", "xapikey", "authorization", "clientsecret"})
+_IDS = {
+    "id": ("id",),
+    "taskid": ("taskId", "task_id"),
+    "contextid": ("contextId", "context_id"),
+    "referencetaskids": (),
+}
+"""Ids by their folded names, with the spellings that a query may have."""
 
 
 def split_query(query: bytes) -> tuple[str | None, bytes]:
-    """The tenant that a query names, and the rest of the query byte for byte.
-
-    Every field that the path does not bind may be a query parameter (google.api.http), so `?tenant=` is one more place.
+    """The tenant that a query names, and the rest of the query, each value byte for byte.
 
     Raises:
-        BadRequest: a name stands twice, `tenant` in another case, or a byte that two servers could read in two ways.
+        BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, or is like
+            `tenant` or an id but spelled otherwise; or a byte or an escape that two servers could read in two ways.
     """
     if not query:
         return None, b""
@@ -25,18 +43,52 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
     kept: list[bytes] = []
     tenant: str | None = None
     for pair in query.split(b"&"):
-        name, _, value = pair.partition(b"=")
-        plain = _unquote(name)
-        if plain in seen and pair:
+        if not pair:
+            continue
+        raw, _, value = pair.partition(b"=")
+        if _NAME.fullmatch(raw) is None:
+            raise BadRequest("a query parameter has a name that is not allowed")
+        name = raw.decode("ascii")
+        folded = _folded(name)
+        if folded in seen:
             raise BadRequest("a query parameter stands twice")
-        if plain.casefold() == "tenant" and plain != "tenant":
-            raise BadRequest("a query parameter is named like 'tenant' in another case")
-        seen.add(plain)
-        if plain == "tenant":
+        seen.add(folded)
+        _refuse_name(name, folded)
+        if b"%" in value:
+            _refuse_value(value)
+        if b"+" in value and (name == "tenant" or folded in _IDS):
+            # A space to most, a plus to some.
+            raise BadRequest("a tenant or an id in the query has a plus that is not escaped")
+        if name == "tenant":
             tenant = _unquote(value) or None
         else:
             kept.append(pair)
     return tenant, b"&".join(kept)
+
+
+def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
+    """See that no id of a query says something else than the path does.
+
+    Args:
+        query: What `split_query` passed.
+        listing: Whether the operation takes a context from its query.
+
+    Raises:
+        BadParams: it names another task or configuration than the path, or any where the operation takes none.
+    """
+    for pair in query.split(b"&"):
+        raw, _, value = pair.partition(b"=")
+        name = raw.decode("ascii")
+        if name == "id":
+            bound: tuple[str | None, ...] = (path.task_id, path.config_id)
+        elif name in ("taskId", "task_id"):
+            bound = (path.task_id,)
+        elif name in ("contextId", "context_id") and not listing:
+            bound = ()
+        else:
+            continue
+        if value and _unquote(value) not in bound:
+            raise BadParams(f"the query cannot name another {name} than the path")
 
 
 def query_value(query: bytes, name: str) -> str | None:
@@ -46,6 +98,30 @@ def query_value(query: bytes, name: str) -> str | None:
         if _unquote(key).lower() == name.lower():
             return _unquote(value)
     return None
+
+
+def _folded(name: str) -> str:
+    """A name as somebody may read it who takes both spellings of ProtoJSON, in any case."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _refuse_name(name: str, folded: str) -> None:
+    if folded in _CREDENTIALS:
+        raise BadRequest("a credential belongs into a header, not into the query")
+    if "tenant" in folded and name != "tenant":
+        # An agent may believe `Tenant`, `tenantId` or `message.tenant` as well.
+        raise BadRequest("a query parameter is named like 'tenant', but not so")
+    # `message.taskId` is a field path: it names what stands in the body.
+    last = folded.rpartition(".")[2]
+    spellings = _IDS.get(last)
+    if spellings is not None and name not in spellings and (last == folded or last != "id"):
+        raise BadRequest("a query parameter is named like an id, but not so")
+
+
+def _refuse_value(value: bytes) -> None:
+    if _VALUE.fullmatch(value) is None:
+        raise BadRequest("the query has an escape that is not allowed")
+    _unquote(value)
 
 
 def _unquote(raw: bytes) -> str:

@@ -1,19 +1,17 @@
 """What must not be said: the addresses of upstreams, taken out of text that goes to clients."""
 
 import re
-
-from gateway.a2a.tree import MAX_DEPTH
+from collections.abc import Iterable
 
 REMOVED = "[removed]"
 """What stands where an address stood; it holds none itself."""
 
-# Neither stands in honest text: what is put between words, and over a host.
+# None of them stands in honest text: what is put between words, over a host, and between texts.
 _GAP = "\uffff"
 _MARK = "\ufffe"
-# Of text shorter than this there may be many: one pattern costs less there than a search for each host.
-_SHORT = 32
+_END = "\ufdd0"
 # A URL ends at any of these; an address never holds one.
-_BETWEEN_WORDS = re.compile(r"""([\s"'<>(){}|\\^`\uffff\ufffe]+)""")
+_BETWEEN_WORDS = re.compile(r"""([\s"'<>(){}|\\^`\ufdd0\uffff\ufffe]+)""")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
@@ -25,10 +23,13 @@ class Redaction:
     only where an address stands: behind `//`, or before `:` and a digit. Letter case and percent-escapes do not hide a
     host. What is removed is the whole word around it, so a URL goes with its port and its path.
 
-    The work is linear in the text's length and in the number of hosts, whatever the text: it is another party's.
+    The work is linear in the length of all texts times `breadth`, whatever the texts: they are another party's.
+
+    Attributes:
+        breadth: How many names are looked for.
     """
 
-    def __init__(self, hosts: tuple[str, ...]) -> None:
+    def __init__(self, hosts: Iterable[str]) -> None:
         names = sorted({_fold(host.strip()).rstrip(".") for host in hosts} - {""}, key=lambda name: (len(name), name))
         anywhere: list[str] = []
         labels: list[str] = []
@@ -40,11 +41,9 @@ class Redaction:
                 anywhere.append(name)
         self._anywhere = tuple(anywhere)
         self._labels = tuple(labels)
-        # One of these is in every text that names a host.
-        self._needles = (*labels, *(name for name in anywhere if not any(label in name for label in labels)))
-        self._label = _as_address(labels, "[^/@]")
-        patterns = [*([self._label.pattern] if labels else []), *(re.escape(name) for name in anywhere)]
-        self._any = re.compile("|".join(patterns)) if patterns else None
+        self.breadth = len(anywhere) + len(labels)
+        # An address may be spread over words by userinfo that holds spaces, but never over two texts.
+        self._label = _as_address(labels, f"[^/@{_END}]")
         self._label_in_a_word = _as_address(labels, f"[^/@{_GAP}]")
 
     def finds(self, text: str) -> bool:
@@ -53,55 +52,60 @@ class Redaction:
 
     def clean(self, text: str) -> str:
         """The text with every word that names a host replaced by `REMOVED`; cleaning it again changes nothing."""
-        if not self.finds(text):
-            return text
-        if _BETWEEN_WORDS.search(text) is None:
-            return REMOVED
-        pieces = _BETWEEN_WORDS.split(text)
+        return self.replacements((text,)).get(text, text)
+
+    def replacements(self, texts: Iterable[str]) -> dict[str, str]:
+        """What stands in place of each text that names a host; the others are not in it.
+
+        All texts are looked at together, which costs much less than one after the other.
+        """
+        distinct = list(dict.fromkeys(texts))
+        whole = _END.join(distinct)
+        if not self.finds(whole):
+            return {}
+        cleaned = self._without_words(whole)
+        if self.finds(cleaned):
+            cleaned = self._without_texts(cleaned)
+        found = cleaned.split(_END)
+        if len(found) != len(distinct):
+            # One of them holds what stands between them, or an escape for it: then they cannot be told apart.
+            return dict.fromkeys(distinct, REMOVED)
+        return {text: new for text, new in zip(distinct, found, strict=True) if new != text}
+
+    def _without_words(self, whole: str) -> str:
+        """The texts with `REMOVED` for each word that names a host."""
+        pieces = _BETWEEN_WORDS.split(whole)
         words = pieces[::2]
         for form in _forms(_GAP.join(words)):
-            marked = self._mark(form).split(_GAP)
+            marked = self._mark(form, self._label_in_a_word).split(_GAP)
             if len(marked) != len(words):
-                # An escape stands for a gap, so that words cannot be told apart: then none of the text is kept.
+                # An escape stands for a gap, so that words cannot be told apart: then no text is kept.
                 return REMOVED
             words = [REMOVED if _MARK in mark else word for word, mark in zip(words, marked, strict=True)]
         pieces[::2] = words
-        cleaned = "".join(pieces)
-        # An address can be spread over words by userinfo that holds spaces: then none of the text is kept either.
-        return REMOVED if self.finds(cleaned) else cleaned
+        return "".join(pieces)
 
-    def clean_value(self, value: object, depth: int = MAX_DEPTH) -> object:
-        """A JSON value with every string in it cleaned; members whose name names a host go, and what is too deep."""
-        if isinstance(value, str):
-            return self.clean(value)
-        if isinstance(value, dict):
-            return {
-                name: self.clean_value(part, depth - 1)
-                for name, part in value.items()
-                if depth > 0 and isinstance(name, str) and not self.finds(name)
-            }
-        if isinstance(value, list):
-            return [self.clean_value(part, depth - 1) for part in value if depth > 0]
-        return value
+    def _without_texts(self, whole: str) -> str:
+        """The texts with `REMOVED` for each that names a host all the same."""
+        texts = whole.split(_END)
+        for form in _forms(whole):
+            marked = self._mark(form, self._label).split(_END)
+            if len(marked) != len(texts):
+                return REMOVED
+            texts = [REMOVED if _MARK in mark else text for text, mark in zip(texts, marked, strict=True)]
+        return _END.join(texts)
 
     def _names(self, form: str) -> bool:
-        if len(form) < _SHORT:
-            return self._any is not None and self._any.search(form) is not None
         # A substring is looked for many times faster than a pattern, and most text holds none.
-        for needle in self._needles:
-            if needle in form:
-                break
-        else:
-            return False
         return any(name in form for name in self._anywhere) or (
             any(label in form for label in self._labels) and self._label.search(form) is not None
         )
 
-    def _mark(self, form: str) -> str:
+    def _mark(self, form: str, address: re.Pattern[str]) -> str:
         for name in self._anywhere:
             form = form.replace(name, _MARK)
         if any(label in form for label in self._labels):
-            form = self._label_in_a_word.sub(_MARK, form)
+            form = address.sub(_MARK, form)
         return form
 
 

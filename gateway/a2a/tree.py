@@ -11,6 +11,8 @@ Tree = dict[str, Any]
 """A JSON object as Python values: dict, list, str, int, float, bool, None."""
 
 MAX_DEPTH = 64
+MAX_PARTS = 20_000
+"""Most strings, lists and objects of a document together, names of members included: each costs the reader time."""
 
 # Strings are skipped whole, and one that never ends reaches to the end of the text, so that the scan stays linear.
 _BRACKET_OR_STRING = re.compile(rb'"(?:[^"\\]|\\.)*\\?(?:"|\Z)|[\[\]{}]', re.DOTALL)
@@ -24,15 +26,15 @@ def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tre
     """Read one JSON object, refusing whatever two parsers could read differently.
 
     Refused are other encodings than UTF-8, a byte order mark, a member named twice, NaN and infinities, integers
-    beyond 64 bits, lone surrogates, and nesting deeper than `max_depth` (found before anything is built).
+    beyond 64 bits, lone surrogates, nesting deeper than `max_depth`, and more than `MAX_PARTS` strings, lists and
+    objects (both found before anything is built).
 
     Raises:
         TreeInvalid: it is not such an object.
     """
     if len(raw) > max_bytes:
         raise TreeInvalid(f"longer than {max_bytes} bytes")
-    if _deeper_than(raw, max_depth):
-        raise TreeInvalid(f"nested deeper than {max_depth} levels")
+    _refuse_shape(raw, max_depth)
     try:
         # bytes.decode, not json's own guess: json reads UTF-16 and UTF-32 too.
         value = _DECODER.decode(raw.decode("utf-8", errors="strict"))
@@ -51,17 +53,20 @@ def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tre
     return value
 
 
-def _deeper_than(raw: bytes, limit: int) -> bool:
-    depth = 0
+def _refuse_shape(raw: bytes, max_depth: int) -> None:
+    depth = parts = 0
     for found in _BRACKET_OR_STRING.finditer(raw):
         first = raw[found.start()]
+        if first in b"]}":
+            depth -= 1
+            continue
+        parts += 1
+        if parts > MAX_PARTS:
+            raise TreeInvalid(f"made of more than {MAX_PARTS} strings, lists and objects")
         if first in b"[{":
             depth += 1
-            if depth > limit:
-                return True
-        elif first in b"]}":
-            depth -= 1
-    return False
+            if depth > max_depth:
+                raise TreeInvalid(f"nested deeper than {max_depth} levels")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Tree:

@@ -2,10 +2,12 @@
 
 An agent is another party's code, so a fetch trusts nothing: the size is capped while reading, nothing is decompressed,
 no redirect is followed, no cookie is kept, and one deadline covers it all, however slowly the bytes drip. A card that
-cannot be read changes nothing but `error`; calls never wait for any of this.
+cannot be read changes nothing but `error`; calls never wait for any of this. Long cards are parsed and painted in a
+thread, since the worst of them take a tenth of a second.
 
-States of a source: *unread* (no attempt has ended), then *settled*: with a card or without. A card whose agent was not
-heard of for `TRUSTED` seconds is *stale* until the next success. A static card is settled and fresh for ever.
+States of a source: *unread* (no attempt has ended), then *settled*: with a card or without. A card whose agent gives
+none any more and was not heard of for `keep` seconds is *stale* until the next success. A static card is settled and
+fresh for ever.
 """
 
 import asyncio
@@ -14,21 +16,25 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
+from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
 
 TTL = 600.0
-"""Seconds between two successful fetches."""
-TRUSTED = 3600.0
-"""Seconds for which the last good card serves after its agent was last heard of."""
+"""Seconds between two successful fetches, by default."""
+KEEP = 3600.0
+"""Seconds for which the last good card serves after its agent was last heard of, by default."""
+ASIDE = 16 * 1024
+"""Bytes from which on a card is worked on in a thread; shorter ones take less than 5 ms, whatever is in them."""
 DEADLINE = 10.0
 """Seconds that one request may take by default, from the wait for a connection to the last byte."""
 
@@ -50,6 +56,8 @@ class CardPlace:
         static: The card itself, already checked; then nothing is fetched.
         credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
         ttl: Seconds between two successful fetches.
+        keep: Seconds for which the last good card serves although the agent gives none.
+        longest: Bytes of the longest card.
         deadline: Seconds that one request may take.
     """
 
@@ -58,6 +66,8 @@ class CardPlace:
     static: Tree | None = None
     credentials: Mapping[str, str] = field(default_factory=dict)
     ttl: float = TTL
+    keep: float = KEEP
+    longest: int = MAX_CARD
     deadline: float = DEADLINE
 
     @property
@@ -129,13 +139,24 @@ def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa:
     )
 
 
+Result = TypeVar("Result")
+
+
+async def aside(size: int, work: Callable[[], Result]) -> Result:
+    """What `work` makes of `size` bytes of a card: in a thread where it may take long, so that no request waits."""
+    return work() if size < ASIDE else await asyncio.to_thread(work)
+
+
 class CardSource:
     """One backend's card as it is known now; `run` keeps it so.
 
     Attributes:
+        discretion: What the operator decides of the card.
+        longest: Bytes of the longest card, read or served.
         card: The last good card, or None.
         spoken: The interfaces it offers; empty while there is none.
-        version: Grows by one whenever `card` or `spoken` changes.
+        portrait: What it says of the agent, as clients may read it; None while there is none.
+        version: Grows by one whenever `card`, `spoken` and `portrait` change, which they do together.
         fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
         error: Why the last attempt failed, for operators only, or None.
         settled: Set once the first attempt has ended, well or badly.
@@ -147,10 +168,14 @@ class CardSource:
         client: httpx.AsyncClient,
         watch: CardWatch | None = None,
         *,
+        discretion: Discretion | None = None,
         timing: Timing | None = None,
     ) -> None:
+        self.discretion = discretion if discretion is not None else Discretion()
+        self.longest = place.longest
         self.card: Tree | None = None
         self.spoken: tuple[CardInterface, ...] = ()
+        self.portrait: Portrait | None = None
         self.version = 0
         self.fetched_at: float | None = None
         self.error: str | None = None
@@ -161,13 +186,17 @@ class CardSource:
         self._timing = timing if timing is not None else Timing()
         self._held: dict[bool, _Held] = {}
         if place.static is not None:
-            self._hold(place.static)
+            try:
+                self._hold(place.static, paint(place.static, self.discretion))
+            except CardInvalid as error:
+                self.error = f"not a card: {error}"
+                logger.warning("no card of %s: %s", place.shown, error)
             self.settled.set()
 
     @property
     def stale(self) -> bool:
-        """Whether the card is one whose agent has been silent for too long to vouch for it."""
-        return self.card is not None and self.age > TRUSTED
+        """Whether the card is one whose agent has given none for too long to vouch for it."""
+        return self.card is not None and self.error is not None and self.age > self._place.keep
 
     @property
     def age(self) -> float:
@@ -212,7 +241,7 @@ class CardSource:
     async def _read(self) -> CardReport:
         first = await self._ask_all(modern=True)
         if not first.varies:
-            self._hold(first.card)
+            await self._take(first.card, first.size)
             return first.report
         # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
         reports = {first.report}
@@ -222,14 +251,23 @@ class CardSource:
             logger.warning("no card of 0.3 from %s: %s", self._place.shown, failure)
         # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
         second = self._held.get(False)
-        self._hold(first.card if second is None else merge(first.card, second.card))
+        if second is None:
+            await self._take(first.card, first.size)
+        else:
+            await self._take(merge(first.card, second.card), first.size + second.size)
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
 
-    def _hold(self, card: Tree) -> None:
+    async def _take(self, card: Tree, size: int) -> None:
         if card == self.card:
             return
-        self.card = card
-        self.spoken = spoken(card)
+        try:
+            portrait = await aside(size, lambda: paint(card, self.discretion))
+        except CardInvalid as error:
+            raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+        self._hold(card, portrait)
+
+    def _hold(self, card: Tree, portrait: Portrait) -> None:
+        self.card, self.spoken, self.portrait = card, spoken(card), portrait
         self.version += 1
         self._watch.on_change()
 
@@ -239,7 +277,8 @@ class CardSource:
         for url in self._place.candidates:
             try:
                 async with asyncio.timeout(self._place.deadline):
-                    held = await _ask(self._client, url, self._headers(url, modern=modern), self._held.get(modern))
+                    headers = self._headers(url, modern=modern)
+                    held = await self._ask(url, headers, self._held.get(modern))
             except TimeoutError as error:
                 why = f"no complete answer within {self._place.deadline:g} s"
                 raise _Failed(CardReport.UNREACHABLE, why) from error
@@ -249,6 +288,31 @@ class CardSource:
                 self._held[modern] = held
                 return held
         raise missing or _Failed(CardReport.REFUSED, "no address to ask")
+
+    async def _ask(self, url: str, headers: Mapping[str, str], held: "_Held | None") -> "_Held":
+        """Ask for the card at one URL.
+
+        Raises:
+            _Failed: there is none.
+        """
+        if _origin(url)[1] is None:
+            raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
+        longest = self.longest
+        try:
+            async with self._client.stream("GET", url, headers=dict(headers)) as response:
+                if response.status_code == 304 and held is not None and "If-None-Match" in headers:
+                    return replace(held, report=CardReport.UNCHANGED)
+                _refuse_status(response)
+                body = await _body(response, longest)
+                card = await aside(len(body), lambda: parse_card(body, longest=longest))
+                etag = response.headers.get("etag", "")
+                etag = etag if _usable(etag) else ""
+                return _Held(url, etag, _varies(response), card, len(body), CardReport.READ)
+        except CardInvalid as error:
+            raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
+            raise _Failed(CardReport.UNREACHABLE, f"not reached: {type(error).__name__}") from error
 
     def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
         headers = dict(self._place.credentials) if _origin(url) == _origin(self._place.backend_url) else {}
@@ -271,6 +335,7 @@ class _Held:
     etag: str
     varies: bool
     card: Tree
+    size: int
     report: CardReport
 
 
@@ -286,29 +351,6 @@ class _Missing(_Failed):
     """404: there may be a card under another name."""
 
 
-async def _ask(client: httpx.AsyncClient, url: str, headers: Mapping[str, str], held: _Held | None) -> _Held:
-    """Ask for the card at one URL.
-
-    Raises:
-        _Failed: there is none.
-    """
-    if _origin(url)[1] is None:
-        raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
-    try:
-        async with client.stream("GET", url, headers=dict(headers)) as response:
-            if response.status_code == 304 and held is not None and "If-None-Match" in headers:
-                return _Held(held.url, held.etag, held.varies, held.card, CardReport.UNCHANGED)
-            _refuse_status(response)
-            card = parse_card(await _body(response))
-            etag = response.headers.get("etag", "")
-            return _Held(url, etag if _usable(etag) else "", _varies(response), card, CardReport.READ)
-    except CardInvalid as error:
-        raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-        # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
-        raise _Failed(CardReport.UNREACHABLE, f"not reached: {type(error).__name__}") from error
-
-
 def _refuse_status(response: httpx.Response) -> None:
     status = response.status_code
     if status == 404:
@@ -321,13 +363,13 @@ def _refuse_status(response: httpx.Response) -> None:
         raise _Failed(CardReport.REFUSED, "answered with an encoded body, which was not asked for")
 
 
-async def _body(response: httpx.Response) -> bytes:
+async def _body(response: httpx.Response, longest: int) -> bytes:
     """The body as it came, never decoded."""
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
-        if len(body) > MAX_CARD:
-            raise CardInvalid(f"longer than {MAX_CARD} bytes")
+        if len(body) > longest:
+            raise CardInvalid(f"longer than {longest} bytes")
     return bytes(body)
 
 

@@ -1,25 +1,34 @@
 """The cards that the gateway serves, made from what was fetched and kept until the agent's card changes.
 
 What a card says depends on the agent's card, on where it is asked for (the endpoint, its tenant) and on nothing else:
-never on `Host` or a credential's content, so one entry serves every caller who may see it.
+never on `Host` or a credential's content, so one entry serves every caller who may see it. An extended card is the
+agent's answer to one caller; what is made of it is kept under the answer's very bytes, so it serves only those who got
+the same answer.
 """
 
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.a2a.card import CardInvalid
-from gateway.a2a.dialect import Version
+from gateway.a2a.card import CardInvalid, parse_card
+from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.served_card import Served, ServedInterface, encode_card, etag, rebuild, rebuild_extended
-from gateway.a2a.tree import Tree
-from gateway.catalog.cards import CardSource
+from gateway.a2a.portrait import Portrait, paint
+from gateway.a2a.served_card import Served, ServedInterface, encode_card, etag, rebuild
+from gateway.catalog.cards import ASIDE, CardSource
 from gateway.routing.route import Rule
 from gateway.upstream.http import HttpUpstream
 
-_MOST_KEPT = 64
-_BARE = ("capabilities", "defaultInputModes", "defaultOutputModes")
+MOST_KEPT = 64
+"""Most cards that are kept for one backend."""
+ROOM = 1024 * 1024
+"""Most bytes of them together; the card that was made last is kept however long it is."""
+_PERSONAL = "a card of one caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +51,18 @@ class PublicUrl:
 
     def at(self, host: str | None, path: tuple[str, ...]) -> str:
         """The URL of an endpoint; one with a host of its own keeps the scheme and port of the gateway's."""
-        origin = self.origin
-        if host is not None:
-            parts = urlsplit(self.origin)
-            origin = f"{parts.scheme}://{host}" + ("" if parts.port is None else f":{parts.port}")
-        return origin + self.prefix + "/" + "/".join(path)
+        scheme, _, authority = self.origin.partition("://")
+        return f"{scheme}://{authority if host is None else host + self._port}{self.prefix}/" + "/".join(path)
+
+    def places(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The gateway's own authorities: of its own URL, and of endpoints with these hosts or patterns of hosts."""
+        own = self.origin.partition("://")[2]
+        return (own.lower(), *(host.lower() + self._port for host in hosts))
+
+    @property
+    def _port(self) -> str:
+        port = urlsplit(self.origin).port
+        return "" if port is None else f":{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +77,7 @@ class ServedCards:
     """The served cards of one backend of one agent.
 
     Args:
-        overrides: Members that the operator sets (`card.set`).
         schemes: Credentials that the gateway asks for.
-        secrets: Hosts that no card may show.
         methods: Operations that are relayed, None for all; the card promises no others.
     """
 
@@ -73,20 +87,16 @@ class ServedCards:
         upstream: HttpUpstream,
         public: PublicUrl,
         *,
-        overrides: dict[str, Any],
         schemes: tuple[str, ...],
-        secrets: tuple[str, ...],
         methods: frozenset[Operation] | None = None,
     ) -> None:
         self._source = source
         self._upstream = upstream
         self._public = public
-        self._overrides = overrides
         self._schemes: tuple[Any, ...] = schemes
-        self._secrets = secrets
         self._methods = frozenset(CALLABLE) if methods is None else methods
-        # What cannot be served is kept too, as its reason: to find that out costs as much.
-        self._kept: dict[tuple[int, str | None, tuple[str, ...], str | None, bool], ServedCard | str] = {}
+        self._kept = _Shelf()
+        self._painting = asyncio.Lock()
 
     def card(self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False) -> ServedCard:
         """The card for who asks at a rule's endpoint.
@@ -101,45 +111,62 @@ class ServedCards:
             UpstreamConnect: no card has been read yet.
             UpstreamProtocol: what was read is no card that can be served.
         """
-        card = self._available()
-        at = host if rule.host is not None and rule.host.startswith("*.") else rule.host
+        portrait = self._available()
+        at = _host(rule, host)
         key = (self._source.version, at, rule.path, tenant, bare)
         kept = self._kept.get(key)
         if kept is None:
-            try:
-                told = {"name": rule.agent, **{name: card[name] for name in _BARE if name in card}} if bare else card
-                body = encode_card(rebuild(told, self._served(at, rule, tenant)))
-                kept = ServedCard(body, etag(body))
-            except CardInvalid as error:
-                kept = str(error)
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[key] = kept
+            if bare:
+                portrait = portrait.bare(rule.agent, self._source.discretion.overrides)
+            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, self._served(at, rule, tenant))))
         if isinstance(kept, str):
             raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
         return kept
 
-    def extended(self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, version: Version) -> bytes:
-        """An extended card as it goes out; it belongs to one caller, so it is never kept.
+    async def extended(self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect) -> bytes:
+        """An extended card as it goes out, in the dialect of the call.
+
+        The longest of them are worked on in a thread, one of this backend at a time.
+
+        Args:
+            raw: The agent's own: a JSON-RPC `result` or a REST body.
 
         Raises:
             UpstreamProtocol: the agent's answer is no card.
         """
-        at = host if rule.host is not None and rule.host.startswith("*.") else rule.host
-        served = self._served(at, rule, tenant)
-        dialect = next((each.dialect for each in served.interfaces if each.dialect.version is version), None)
-        try:
-            return encode_card(
-                rebuild_extended(raw, served, served.interfaces[0].dialect if dialect is None else dialect)
-            )
-        except (CardInvalid, IndexError) as error:
-            raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error
+        at = _host(rule, host)
+        digest = hashlib.sha256(raw).digest()
+        key = (_PERSONAL, self._source.version, at, rule.path, tenant, dialect, digest)
+        kept = self._kept.get(key)
+        if kept is None:
+            served = self._served(at, rule, tenant)
+            if len(raw) < ASIDE:
+                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, dialect)))
+            else:
+                async with self._painting:
+                    kept = self._kept.get(key)
+                    if kept is None:
+                        made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, dialect))
+                        kept = self._kept.put(key, made)
+        if isinstance(kept, str):
+            raise UpstreamProtocol("the agent's answer is no card", detail=kept)
+        return kept.body
 
-    def _available(self) -> Tree:
+    def _encode_own(self, raw: bytes, served: Served, dialect: Dialect) -> ServedCard:
+        if not served.interfaces:
+            raise CardInvalid("nothing is known yet of how to call this agent")
+        longest = self._source.longest
+        return self._encode(paint(parse_card(raw, longest=longest), self._source.discretion), served, dialect)
+
+    def _encode(self, portrait: Portrait, served: Served, inside: Dialect | None = None) -> ServedCard:
+        body = encode_card(rebuild(portrait, served, inside=inside), longest=self._source.longest)
+        return ServedCard(body, etag(body))
+
+    def _available(self) -> Portrait:
         source = self._source
-        if source.card is None or source.stale:
+        if source.portrait is None or source.stale:
             raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
-        return source.card
+        return source.portrait
 
     def _served(self, host: str | None, rule: Rule, tenant: str | None) -> Served:
         base = self._public.at(host, rule.path)
@@ -154,12 +181,52 @@ class ServedCards:
         return Served(
             tuple(interfaces),
             schemes=self._schemes,
-            overrides=self._overrides,
-            secrets=self._secrets,
             streaming=Operation.SEND_STREAMING_MESSAGE in self._methods,
             push=Operation.CREATE_PUSH_CONFIG in self._methods,
             extended=Operation.GET_EXTENDED_CARD in self._methods,
         )
+
+
+class _Shelf:
+    """Cards that were made, or why one cannot be; what was not asked for longest goes first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, ServedCard | str] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable) -> ServedCard | str | None:
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+        return kept
+
+    def put(self, key: Hashable, made: ServedCard | str) -> ServedCard | str:
+        """Keep what was made under a key that has nothing yet, and give it back."""
+        self._kept[key] = made
+        self._size += _length(made)
+        while len(self._kept) > MOST_KEPT or (self._size > ROOM and len(self._kept) > 1):
+            self._size -= _length(self._kept.popitem(last=False)[1])
+        return made
+
+
+def _attempt(make: Callable[[], ServedCard]) -> ServedCard | str:
+    """What `make` gives, or why it cannot be made: to find that out costs as much, so it is kept too."""
+    try:
+        return make()
+    except CardInvalid as error:
+        return str(error)
+
+
+def _length(made: ServedCard | str) -> int:
+    return len(made) if isinstance(made, str) else len(made.body)
+
+
+def _host(rule: Rule, host: str) -> str | None:
+    """The host that a card shows: the rule's, or for a wildcard the one that matched it; never another."""
+    return host if rule.host is not None and rule.host.startswith("*.") else rule.host
 
 
 def upstream_hosts(*urls: str | None) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ def directions(examined: Examined, inquiry: Inquiry, *, everything: bool = False
         everything: Explain every match of every agent, not only those at the endpoint.
 
     Raises:
-        CommandFailed: the configuration has no such API key.
+        CommandFailed: there can be no such caller, for the configuration has no such API key or what is said of the
+            caller does not agree.
     """
     assert examined.config is not None
     resolver = table(examined.config, examined.marks)
@@ -34,6 +35,8 @@ def as_text(answer: dict[str, Any]) -> str:
         lines = [f"{answer['agent']} at {answer['backend']}", f"  by {answer['match_line']}"]
     else:
         lines = [str(answer["reason"])]
+    if answer["hint"]:
+        lines.append(f"  → {answer['hint']}")
     lines += [
         f"  {'taken' if each['taken'] else 'not taken'}: {each['agent']} ({each['line']}): {each['why']}"
         for each in answer["candidates"]

@@ -1,5 +1,6 @@
 """Finding an agent from a URL that somebody typed: its card, and the interface to call."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -18,6 +19,11 @@ _SPOKEN = (
     {Dialect(Binding.JSONRPC, Version.V1_0), Dialect(Binding.REST, Version.V1_0)},
     {Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V0_3)},
 )
+
+
+# What somebody types who leaves the scheme out.
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+\.[A-Za-z0-9-]+|localhost|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?(?:/\S*)?\Z")
+_NUMBER = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,17 @@ class Found:
         raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.3 or 1.0")
 
 
+class CardDenied(CommandFailed):
+    """The card is not for everybody, or not for whom the credential shows."""
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(f"{url}: the card is not for everybody ({status})")
+
+
+class CardMissing(CommandFailed):
+    """There is no card at a URL."""
+
+
 def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
     """A client that follows no redirect and takes nothing from the environment (no proxy, no .netrc)."""
     timeout = httpx.Timeout(10, read=900)
@@ -63,7 +80,7 @@ def find_card(client: httpx.Client, url: str) -> Found:
         # 0.2 agents have the old name only.
         if answer.status_code != httpx.codes.NOT_FOUND:
             return Found(_parse(answer, base + path), base + path)
-    raise CommandFailed(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
+    raise CardMissing(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
 
 
 def check_url(url: str) -> None:
@@ -78,7 +95,8 @@ def check_url(url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise CommandFailed("the URL must be like https://agents.example.com/support", code=2)
+        hint = f"; did you mean http://{url} ?" if _ADDRESS.match(url) else ""
+        raise CommandFailed(f"the URL must be like https://agents.example.com/support{hint}", code=2)
     if "@" in parts.netloc:
         raise CommandFailed("the URL holds a user or a password: leave them out", code=2)
     if parts.query or parts.fragment:
@@ -89,7 +107,8 @@ def explain(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> CommandFaile
     """Why a request to `url` came to nothing."""
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return CommandFailed(f"cannot connect to {origin}: {str(error) or 'no answer'}")
+        # "[Errno 111] Connection refused"
+        return CommandFailed(f"cannot connect to {origin}: {_NUMBER.sub('', str(error)) or 'no answer'}")
     if isinstance(error, httpx.TimeoutException):
         return CommandFailed(f"{origin} did not answer in time")
     return CommandFailed(f"{origin}: {str(error) or type(error).__name__}")
@@ -118,7 +137,7 @@ def _parse(answer: httpx.Response, url: str) -> Tree:
     if answer.is_redirect:
         raise CommandFailed(f"{url} redirects to {answer.headers.get('location', 'nowhere')}\nUse the URL there.")
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise CommandFailed(f"{url}: the card is not for everybody ({answer.status_code}): show --key or --token")
+        raise CardDenied(url, answer.status_code)
     if answer.status_code != httpx.codes.OK:
         raise CommandFailed(f"{url}: the card cannot be read ({answer.status_code})")
     try:

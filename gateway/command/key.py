@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gateway.command.failure import CommandFailed
 from gateway.config.model import NAME, RESERVED
+from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"
 """Starts every key, so that scanners for leaked secrets and our own log can tell one."""
@@ -45,9 +46,13 @@ def new_key(name: str, tenant: str, random: Callable[[int], str] = secrets.token
     for what, value in (("name", name), ("tenant", tenant)):
         if NAME.fullmatch(value) is None or value in RESERVED:
             raise CommandFailed(f"{value!r} can be no {what}: 1 to 64 characters of A-Z a-z 0-9 . _ -", code=2)
+    if tenant == ANONYMOUS_TENANT:
+        raise CommandFailed(f"{tenant!r} is the tenant of callers without a key: name another with --tenant", code=2)
     text = PREFIX + random(_BYTES)
     sha256 = hashlib.sha256(text.encode("ascii")).hexdigest()
     yaml = f"auth:\n  api_keys:\n    {scalar(name)}:\n      sha256: {sha256}\n      tenant: {scalar(tenant)}\n"
+    # The rest is for the operator to say.
+    yaml += f"# and below `tenants:`, the agents that it may call:   {scalar(tenant)}: [AGENT, ...]\n"
     return NewKey(text, sha256, yaml)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from gateway.a2a.card import spoken
 from gateway.config.check import Examined
+from gateway.config.problem import KeyPath, Problem
+from gateway.config.source import Marks
 from gateway.snapshot import Backing, Snapshot
 from gateway.telemetry.metrics import Metrics
 
@@ -32,6 +34,13 @@ class Visit:
     def as_json(self) -> dict[str, object]:
         """The visit for programs."""
         return {"backend": self.backend, "ok": self.good, "message": self.fact}
+
+    def problem(self, marks: Marks) -> Problem:
+        """A visit that is not good, at the place of the agent in the file."""
+        agent, _, tenant = self.backend.partition("/")
+        path: KeyPath = ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
+        remedy = "start the agent, or correct its `backend` or `card`"
+        return Problem(marks.key(path), path, f"no card: {self.fact}", remedy)
 
 
 async def visit(examined: Examined) -> tuple[Visit, ...]:

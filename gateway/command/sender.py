@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.tree import Tree
-from gateway.command.discovery import explain, find_card, open_client
+from gateway.command.discovery import CardDenied, CardMissing, Found, explain, find_card, open_client
 from gateway.command.failure import CommandFailed
 from gateway.command.sight import Sight, safe, see
 
@@ -26,6 +26,8 @@ _METHODS = {
     (Version.V0_3, True): "message/stream",
     (Version.V0_3, False): "message/send",
 }
+
+_CREDENTIAL = "Show a credential: --key or --token"
 
 Write = Callable[[str], None]
 
@@ -57,6 +59,8 @@ def send(errand: Errand, write: Write) -> None:
     Raises:
         CommandFailed: the agent cannot be found or refused the message, the task failed, or the answer broke off.
     """
+    if not errand.text.strip():
+        raise CommandFailed("there is nothing to say: the text is empty", code=2)
     if errand.key is not None and errand.token is not None:
         raise CommandFailed("show one credential: --key or --token", code=2)
     headers = {"X-API-Key": errand.key} if errand.key else {}
@@ -65,7 +69,7 @@ def send(errand: Errand, write: Write) -> None:
     if not all(value.isascii() and value.isprintable() for value in headers.values()):
         raise CommandFailed("the credential holds characters that no header can carry", code=2)
     with open_client(headers) as client:
-        found = find_card(client, errand.url)
+        found = _find(client, errand)
         interface = found.interface
         if headers and _origin(interface.url) != _origin(found.url):
             raise CommandFailed(
@@ -75,12 +79,26 @@ def send(errand: Errand, write: Write) -> None:
         streaming = (found.card.get("capabilities") or {}).get("streaming") is True
         request = _request(client, errand, interface, streaming=streaming)
         last: Sight | None = None
-        for event in _events(client, request):
+        for event in _events(client, request, shown=bool(headers)):
             last = see(_result(event, interface.dialect.binding)).after(last)
             write(msgspec.json.encode(event).decode() + "\n" if errand.raw else last.text)
     _judge(last, streaming=streaming)
     if last is not None and last.state == "input-required" and not errand.raw:
         write(f"(answer with --task {last.task})\n")
+
+
+def _find(client: httpx.Client, errand: Errand) -> Found:
+    try:
+        return find_card(client, errand.url)
+    except CardDenied as denied:
+        hint = "The credential is not good for it." if errand.key or errand.token else _CREDENTIAL
+        raise CommandFailed(f"{denied.message}\n{hint}") from denied
+    except CardMissing as missing:
+        if errand.tenant is None:
+            raise
+        there = f"{errand.url.rstrip('/')}/{quote(errand.tenant, safe='')}"
+        hint = f"An agent that is found by its tenant mostly has its card at {there} : send there, without --tenant."
+        raise CommandFailed(f"{missing.message}\n{hint}") from missing
 
 
 def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, streaming: bool) -> httpx.Request:
@@ -128,7 +146,7 @@ def _message(errand: Errand, interface: CardInterface) -> Tree:
     return message
 
 
-def _events(client: httpx.Client, request: httpx.Request) -> Iterator[Tree]:
+def _events(client: httpx.Client, request: httpx.Request, *, shown: bool) -> Iterator[Tree]:
     url = str(request.url)
     try:
         answer = client.send(request, stream=True)
@@ -141,7 +159,7 @@ def _events(client: httpx.Client, request: httpx.Request) -> Iterator[Tree]:
                 body += piece
                 if len(body) > _LONGEST_ANSWER:
                     raise CommandFailed("the answer is too long")
-            yield _single(answer, body)
+            yield _single(answer, body, shown=shown)
         finally:
             answer.close()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -160,12 +178,12 @@ def _streamed(answer: httpx.Response) -> Iterator[Tree]:
         raise CommandFailed(fault.message) from fault
 
 
-def _single(answer: httpx.Response, body: bytes) -> Tree:
+def _single(answer: httpx.Response, body: bytes, *, shown: bool) -> Tree:
     if answer.is_redirect:
         raise CommandFailed(f"the agent redirects to {answer.headers.get('location', 'nowhere')}")
     if answer.is_success:
         return _event(body, answer)
-    hint = "\nShow a credential: --key or --token" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
+    hint = f"\n{_CREDENTIAL}" if answer.status_code == httpx.codes.UNAUTHORIZED and not shown else ""
     try:
         tree = msgspec.json.decode(body)
     except ValueError:

@@ -1,11 +1,13 @@
 """`a2a-gateway init`: a first configuration, made from an agent's own card."""
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.command.discovery import WELL_KNOWN, Found, find_card, open_client
+from gateway.command.discovery import WELL_KNOWN, CardDenied, Found, find_card, open_client
+from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
 from gateway.command.sight import safe
 from gateway.config.address import is_loopback
@@ -20,8 +22,34 @@ def starter(url: str) -> str:
     Raises:
         CommandFailed: there is no agent, or none that can be called.
     """
-    with open_client() as client:
-        return compose(find_card(client, url))
+    try:
+        with open_client() as client:
+            return compose(find_card(client, url))
+    except CardDenied as denied:
+        remedy = "Save the card as a file, write `card: FILE` below the agent, and its credential as `upstream_auth`."
+        raise CommandFailed(f"{denied.message}\n{remedy}") from denied
+
+
+def save(text: str, path: Path, *, force: bool) -> None:
+    """Write a configuration to a file.
+
+    Args:
+        force: Whether one that is there may be overwritten.
+
+    Raises:
+        CommandFailed: there is one, or it cannot be written.
+    """
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except (FileExistsError, IsADirectoryError) as error:
+        if path.is_dir():
+            raise CommandFailed(f"{path} is a folder: name the file in it, such as {path / 'gateway.yaml'}") from error
+        raise CommandFailed(f"{path} exists: name another file, or overwrite it with --force") from error
+    except FileNotFoundError as error:
+        raise CommandFailed(f"{path} cannot be written: there is no folder {path.parent}") from error
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
 
 
 def compose(found: Found) -> str:
@@ -31,13 +59,7 @@ def compose(found: Found) -> str:
         CommandFailed: the card offers no interface that the gateway can call.
     """
     interface = found.interface
-    backend = _backend(found)
-    name = _name(str(found.card.get("name", "")))
-    insecure = urlsplit(backend).scheme == "http" and not is_loopback(urlsplit(backend).hostname or "")
-    address = [f"    backend: {_quoted(backend)}"]
-    if insecure:
-        address = ["    backend:", f"      url: {_quoted(backend)}", "      allow_insecure: true    # plain http"]
-    elsewhere = not any(found.url == backend.rstrip("/") + path for path in WELL_KNOWN)
+    name = name_from(str(found.card.get("name", "")))
     lines = [
         f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({interface.dialect}).",
         "#   a2a-gateway check      # looks for mistakes",
@@ -53,23 +75,31 @@ def compose(found: Found) -> str:
         "# `a2a-gateway key new NAME --tenant TENANT` makes a key and prints the lines for it.",
         "",
         "agents:",
-        f"  {scalar(name)}:",
-        *address,
-        *([f"    card: {_quoted(found.url)}"] if elsewhere else []),
+        *entry(name, found.url),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _backend(found: Found) -> str:
+def entry(name: str, card_url: str) -> list[str]:
+    """The lines below `agents:` for the agent whose card is at a URL."""
+    backend = _backend(card_url)
+    address = [f"    backend: {_quoted(backend)}"]
+    if urlsplit(backend).scheme == "http" and not is_loopback(urlsplit(backend).hostname or ""):
+        address = ["    backend:", f"      url: {_quoted(backend)}", "      allow_insecure: true    # plain http"]
+    elsewhere = not any(card_url == backend.rstrip("/") + path for path in WELL_KNOWN)
+    return [f"  {scalar(name)}:", *address, *([f"    card: {_quoted(card_url)}"] if elsewhere else [])]
+
+
+def _backend(card_url: str) -> str:
     """The URL whose origin the gateway dials and whose path is the fallback: where the card was found."""
     for path in WELL_KNOWN:
-        if found.url.endswith(path):
-            return found.url.removesuffix(path)
-    return "{0.scheme}://{0.netloc}".format(urlsplit(found.url))
+        if card_url.endswith(path):
+            return card_url.removesuffix(path)
+    return "{0.scheme}://{0.netloc}".format(urlsplit(card_url))
 
 
-def _name(text: str) -> str:
-    """A name for URLs, metrics and logs out of the card's."""
+def name_from(text: str) -> str:
+    """A name for URLs, metrics and logs out of what something else is called."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
     return name if NAME.fullmatch(name) and name not in RESERVED else "agent"
 

@@ -11,6 +11,8 @@ _URL = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 _DEFAULT_PORT = {"http": 80, "https": 443}
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 
 @dataclass(frozen=True, slots=True)
 class Listen:
@@ -28,6 +30,28 @@ class Listen:
     def is_any(self) -> bool:
         """Whether it is every address of the machine."""
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - it is compared, not bound
+
+    def collides(self, other: "Listen") -> bool:
+        """Whether the two cannot both be listened at; of names only that of this machine is known."""
+        if self.port != other.port or self.port == 0:
+            return False
+        mine, theirs = _bound(self.host), _bound(other.host)
+        if mine is None or theirs is None:
+            # A name may be any address; every address of a family holds those of a name too.
+            return self.host.lower() == other.host.lower() or self.is_any or other.is_any
+        # `::` is bound for IPv6 alone.
+        meet = [(one, two) for one in mine for two in theirs if one.version == two.version]
+        return any(one == two or one.is_unspecified or two.is_unspecified for one, two in meet)
+
+
+def _bound(host: str) -> tuple[Address, ...] | None:
+    """The addresses that a listener at a host may have, or None for a name that only the system knows."""
+    if host.lower().rstrip(".") == "localhost":
+        return ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1")
+    try:
+        return (ipaddress.ip_address(host),)
+    except ValueError:
+        return None
 
 
 def read_listen(text: str) -> Listen:
@@ -116,7 +140,7 @@ def _same_host(host: str) -> str:
     if host == "localhost" or host.endswith(".localhost"):
         return "localhost"
     try:
-        address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(host)
+        address: Address = ipaddress.ip_address(host)
     except ValueError:
         try:
             # What resolvers take for an address too: 127.1, 0x7f000001.

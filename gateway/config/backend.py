@@ -8,8 +8,9 @@ import msgspec
 
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.address import is_loopback, read_url
+from gateway.config.certificate import CertificateUnusable, check_authorities
 from gateway.config.finding import Findings
-from gateway.config.model import NAME, RESERVED, Agent, Backend, Card, Config, Timeouts, UpstreamAuth
+from gateway.config.model import NAME, RESERVED, SYSTEM, Agent, AgentTls, Backend, Card, Config, Timeouts, UpstreamAuth
 from gateway.config.problem import KeyPath, printable
 
 LARGEST_CARD = 256 * 1024
@@ -26,6 +27,7 @@ _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 def check_backends(config: Config, findings: Findings) -> None:
     """Find what is wrong behind each agent."""
     _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
+    _tls(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _presence(agent, at, findings)
@@ -68,7 +70,7 @@ def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
 def _backend(backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
     _dialled(backend.url, (*at, "url"), findings, insecure=allowed)
-    if backend.a2a_version is not None and backend.protocol is None:
+    if backend.a2a_version is not None and backend.protocol is None and not findings.is_broken((*at, "protocol")):
         remedy = "add `protocol: jsonrpc` or `protocol: rest`"
         findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
 
@@ -83,6 +85,38 @@ def _dialled(url: str, at: KeyPath, findings: Findings, *, insecure: bool, query
     if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname or ""):
         remedy = "use https, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
         findings.error(at, "the URL is plain http to another machine", remedy)
+
+
+def _tls(config: Config, findings: Findings) -> None:
+    """See that the files of authorities can be used; one that many agents name is read once."""
+    unusable: dict[Path, CertificateUnusable | None] = {}
+    written: list[tuple[AgentTls | None, KeyPath]] = [(config.defaults.tls, ("defaults", "tls"))]
+    written += [(agent.tls, ("agents", name, "tls")) for name, agent in config.agents.items()]
+    for tls, at in written:
+        if tls is None or tls.ca == SYSTEM:
+            continue
+        folder = Path(findings.marks.place(at).file).parent
+        file = folder / tls.ca
+        if file not in unusable:
+            unusable[file] = _unusable(file)
+        error = unusable[file]
+        if error is not None:
+            remedy = f"{error.remedy}; it is relative to {folder}"
+            findings.error((*at, "ca"), f"{printable(tls.ca)!r} {error.fact}", remedy)
+    for name, agent in config.agents.items():
+        urls = [backend.url for backend, _ in backends(agent, ())]
+        urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
+        if agent.tls is not None and urls and not any(url.startswith("https:") for url in urls):
+            remedy = "write its URL with https, or remove `tls`"
+            findings.warning(("agents", name, "tls"), "the agent is not reached by https: nobody has to vouch", remedy)
+
+
+def _unusable(file: Path) -> CertificateUnusable | None:
+    try:
+        check_authorities(file)
+    except CertificateUnusable as error:
+        return error
+    return None
 
 
 # ---- credentials and headers ---------------------------------------------------------------------------------------

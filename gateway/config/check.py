@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config.backend import check_backends
+from gateway.config.browser import check_browsers
 from gateway.config.credential import check_credentials
 from gateway.config.endpoint import check_endpoints
 from gateway.config.exposure import check_exposure
@@ -82,6 +83,7 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
 
 def _check(draft: Config, names: Names, findings: Findings, today: date) -> None:
     check_exposure(draft, findings)
+    check_browsers(draft, findings)
     check_credentials(draft, findings, today)
     check_tenancy(draft, names, findings)
     check_endpoints(draft, findings)

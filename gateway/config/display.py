@@ -1,15 +1,33 @@
-"""The configuration as it may be shown: whole, but for what is secret."""
+"""The configuration as it may be shown: whole, with what holds where nothing is written, but for what is secret."""
 
 from typing import Any
 
+from gateway.config import effective
 from gateway.config.model import Config
 from gateway.config.secrets import MASK
 
 
 def shown(config: Config) -> dict[str, Any]:
-    """The configuration in its long form, with every credential, key hash and token masked."""
+    """The configuration in its long form, with every credential, key hash and token masked.
+
+    What is left out at an agent is shown with the value that holds: that of `defaults`, or the built-in one.
+    """
     tree: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
     for key in (tree.get("auth") or {}).get("api_keys", {}).values():
         # A weak key can be found from its hash.
         key["sha256"] = [MASK for _ in key["sha256"]]
+    tree["gateway"]["drain"]["delay"] = effective.drain_delay(config)
+    tree["defaults"] |= {
+        "timeouts": effective.timeouts(config).model_dump(mode="json"),
+        "connections": effective.connections(config).model_dump(mode="json"),
+    }
+    for name, agent in config.agents.items():
+        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        tree["agents"][name] |= {
+            "allow_insecure": insecure,
+            "timeouts": effective.timeouts(config, agent).model_dump(mode="json"),
+            "connections": effective.connections(config, agent).model_dump(mode="json"),
+            "isolation": effective.isolation(config, agent),
+            "tls": tree["defaults"]["tls"] if agent.tls is None else tree["agents"][name]["tls"],
+        }
     return tree

@@ -4,6 +4,7 @@ import ipaddress
 from pathlib import Path
 
 from gateway.config.address import Listen, is_loopback, read_listen, read_url
+from gateway.config.certificate import CertificateUnusable, server_context
 from gateway.config.finding import Findings
 from gateway.config.model import Config, Gateway, Tls
 from gateway.config.problem import KeyPath, printable
@@ -20,8 +21,8 @@ def check_exposure(config: Config, findings: Findings) -> None:
     listen = _listen(gateway.listen, (*_AT, "listen"), findings)
     admin_at: KeyPath = (*_AT, "admin", "listen")
     admin = _listen(gateway.admin.listen, admin_at, findings)
-    if listen is not None and admin is not None and _collide(listen, admin):
-        findings.error(admin_at, "clients are served at the same address", "choose another port")
+    if listen is not None and admin is not None and listen.collides(admin):
+        _collision(gateway, findings)
     if listen is not None and not listen.is_loopback:
         _open(config, findings)
     if admin is not None:
@@ -44,8 +45,14 @@ def _listen(text: str, at: KeyPath, findings: Findings) -> Listen | None:
         return None
 
 
-def _collide(one: Listen, other: Listen) -> bool:
-    return one.port == other.port != 0 and (one.host == other.host or one.is_any or other.is_any)
+def _collision(gateway: Gateway, findings: Findings) -> None:
+    written = "listen" in gateway.admin.model_fields_set
+    if written:
+        fact = f"clients are served there too: `gateway.listen` is {printable(gateway.listen)}"
+        findings.error((*_AT, "admin", "listen"), fact, "choose another port for one of the two")
+    else:
+        fact = f"operators are served there too: `gateway.admin` is {gateway.admin.listen} where it is left out"
+        findings.error((*_AT, "listen"), fact, "choose another port, or add `admin: 127.0.0.1:PORT` with another one")
 
 
 def _open(config: Config, findings: Findings) -> None:
@@ -128,14 +135,11 @@ def _proxies(gateway: Gateway, findings: Findings) -> None:
 
 
 def _tls(tls: Tls, findings: Findings) -> None:
-    for name in ("cert", "key"):
-        at: KeyPath = (*_AT, "tls", name)
-        file = getattr(tls, name)
-        path = Path(findings.marks.place(at).file).parent / file
-        try:
-            with path.open("rb") as stream:
-                if not stream.read(64):
-                    findings.error(at, f"{printable(file)!r} is empty", "name a PEM file")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "its name is malformed"
-            findings.error(at, f"{printable(file)!r} cannot be read: {reason}", f"it is relative to {path.parent}")
+    at: KeyPath = (*_AT, "tls")
+    folder = Path(findings.marks.place(at).file).parent
+    try:
+        server_context(folder / tls.cert, folder / tls.key)
+    except CertificateUnusable as error:
+        file = tls.cert if error.key == "cert" else tls.key
+        fact = f"{printable(file)!r} {error.fact}"
+        findings.error((*at, error.key), fact, f"{error.remedy}; it is relative to {folder}")

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from gateway.config.model import Config
-from gateway.config.trial import caller, public_prefix
+from gateway.config.trial import advice, caller, public_prefix
+from gateway.principal import Principal
 from gateway.routing.question import Question, ask
 from gateway.routing.table import Table
 
@@ -36,12 +37,13 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         everything: Explain every match of every agent, not only those at the endpoint.
 
     Raises:
-        LookupError: the file has no such API key; the text is for the operator.
+        LookupError: there can be no such caller; the text is for the operator.
     """
     try:
         who = caller(config, tenant=inquiry.as_, key=inquiry.key, claims=inquiry.claim)
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
+    _agree(inquiry, who)
     question = Question(inquiry.path, inquiry.method.upper(), inquiry.host or "", inquiry.tenant, who)
     verdict = ask(table, question, prefix=public_prefix(config), everything=everything).verdict
     route, rule = verdict.route, verdict.rule
@@ -49,6 +51,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         "agent": None if route is None else route.agent,
         "backend": None if route is None else route.url,
         "reason": verdict.reason,
+        "hint": advice(config, inquiry.path) or None,
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [
@@ -56,3 +59,19 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
             for each in verdict.candidates
         ],
     }
+
+
+def _agree(inquiry: Inquiry, who: Principal | None) -> None:
+    """See that all that is said of the caller can be true of one.
+
+    Raises:
+        LookupError: it cannot.
+    """
+    if inquiry.key is not None and who is not None:
+        if inquiry.as_ is not None and inquiry.as_ != who.tenant:
+            whose = f"the API key {inquiry.key!r} is of the tenant {who.tenant!r}, not of {inquiry.as_!r}"
+            raise LookupError(f"{whose}: name one of the two")
+        if inquiry.claim:
+            raise LookupError("a caller shows a key or a token, not both: claims come with a token, so name no key")
+    elif inquiry.claim and (inquiry.as_ is None or who is None or who.method == "anonymous"):
+        raise LookupError("nobody has these claims: they come with a token, so name the tenant that it is of")

@@ -201,7 +201,7 @@ def _only_agents(source: Source) -> Iterator[Problem]:
             yield Problem(
                 source.marks.key(path), path, fact, "included files have `agents:` only; move it to the main file"
             )
-        elif key == "version" and value != 1:
+        elif key == "version" and (isinstance(value, bool | float) or value not in (1, "1")):
             yield Problem(source.marks.place(path), path, "this version of the format is not known", "write version: 1")
         elif key == "agents" and not isinstance(value, dict):
             yield Problem(

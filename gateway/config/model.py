@@ -7,9 +7,11 @@ the format but is not built yet stands in `unbuilt.UNBUILT`, never in a class: i
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, SecretStr, field_validator, model_validator
 
 from gateway.config import value as values
+from gateway.config.limit import Body, Cards, Connections, Cors, Http, Verification
+from gateway.config.part import Part
 from gateway.config.value import (
     A2aVersion,
     Callable,
@@ -18,6 +20,7 @@ from gateway.config.value import (
     Day,
     Duration,
     Flag,
+    Format,
     Name,
     Names,
     OneOrMany,
@@ -26,17 +29,12 @@ from gateway.config.value import (
     Strings,
     TenantName,
     TenantNames,
+    Wait,
     read_flag,
 )
 
 NAME = values.NAME
 RESERVED = values.RESERVED
-
-
-class Part(BaseModel):
-    """A mapping of the file: frozen, and closed to keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
 
 
 # ---- gateway -------------------------------------------------------------------------------------------------------
@@ -96,6 +94,14 @@ class Gateway(Part):
     """Networks whose X-Forwarded-For is believed."""
     body_limit: Size = 10 * 1024 * 1024
     """Longest request body."""
+    http: Http = Http()
+    """Bounds on the connections of clients."""
+    body: Body = Body()
+    """Bounds on the bodies of requests."""
+    heartbeat: Wait = 15.0
+    """Silence after which a client is told that its stream is alive."""
+    cors: Cors | None = None
+    """Browsers that may call agents directly; none where it is left out."""
     drain: Drain = Drain()
     """How it stops."""
     tls: Tls | None = None
@@ -151,6 +157,8 @@ class Auth(Part):
     """Who may issue tokens, by a name for logs and metrics."""
     api_keys: dict[Name, ApiKey] = {}
     """Keys by name; `a2a-gateway key new NAME` makes one."""
+    verification: Verification = Verification()
+    """What verifying tokens may cost."""
 
 
 # ---- tenants and agents --------------------------------------------------------------------------------------------
@@ -219,6 +227,17 @@ class Backend(Part):
     @classmethod
     def _short(cls, value: object) -> object:
         return {"url": value} if isinstance(value, str) else value
+
+
+SYSTEM = "system"
+"""The authorities that the system trusts."""
+
+
+class AgentTls(Part):
+    """Who vouches for agents that are reached by https."""
+
+    ca: str
+    """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
 
 
 class Timeouts(Part):
@@ -310,6 +329,10 @@ class Agent(Part):
     """Names of client headers that go to the agent beside those of A2A, tracing and content."""
     timeouts: Timeouts = Timeouts()
     """How long it may take, where that differs from `defaults`."""
+    connections: Connections = Connections()
+    """Bounds on its connections and answers, where they differ from `defaults`."""
+    tls: AgentTls | None = None
+    """Who vouches for it, where that differs from `defaults`."""
     isolation: Isolation | None = None
     """Whose tasks a caller may touch: its tenant's, or with `none` anyone's whose id it knows."""
 
@@ -326,6 +349,12 @@ class Defaults(Part):
     """Plain http to backends that are not on loopback."""
     timeouts: Timeouts = Timeouts()
     """How long an agent may take."""
+    connections: Connections = Connections()
+    """Bounds on the connections to one backend and on its answers."""
+    cards: Cards = Cards()
+    """How agents' cards are read."""
+    tls: AgentTls | None = None
+    """Who vouches for agents; the authorities of the system where it is left out."""
     isolation: Isolation = "tenant"
     """Whose tasks a caller may touch. An agent that several tenants may call has to say `none` for now."""
 
@@ -424,7 +453,7 @@ class RouteTest(Part):
 class Config(Part):
     """The whole file."""
 
-    version: Literal[1]
+    version: Format
     """Version of this format."""
     include: Strings = ()
     """Glob patterns of files with more `agents:`, relative to this one."""

@@ -16,10 +16,10 @@ from gateway.config.model import (
     Config,
     Drain,
     Expect,
-    Part,
     Tenant,
     TestRequest,
 )
+from gateway.config.part import Part
 
 Schema = dict[str, Any]
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.config.model import Part
+from gateway.config.model import Config
+from gateway.config.part import Part
 from gateway.config.problem import KeyPath
 from gateway.config.unbuilt import UNBUILT_KEYS
 
@@ -34,7 +35,10 @@ _PLAIN_AUTH = frozenset(
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
 _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
-_KEYS = frozenset(name for part in Part.__subclasses__() for name in part.model_fields)
+# The others are there because the module of this one was read.
+_PARTS: tuple[type[Part], ...] = (Config, *Part.__subclasses__())
+_KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
+_NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
 _HEADERS = frozenset({"upstream_auth", "header", "headers"})
 
 
@@ -155,7 +159,7 @@ def is_reference(text: str) -> bool:
 
 def _telling(names: Sequence[str]) -> list[str]:
     """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
-    given = {1} if names[0] in ("agents", "tenants") else set()
+    given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim")}
     return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
 

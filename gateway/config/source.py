@@ -112,7 +112,7 @@ def read(path: Path, interpolation: Interpolation, text: str | None = None) -> S
         with path.open("rb") as stream:
             data = stream.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
-        return _unread(Place(file, 1, 1), _why(error), "name a file that the gateway's user can read")
+        return _unread(Place(file, 1, 1), *_why(error))
     if len(data) > LARGEST_FILE:
         remedy = "split it with `include:`"
         return _unread(Place(file, 1, 1), f"the file is larger than {LARGEST_FILE // 1024**2} MiB", remedy)
@@ -130,12 +130,14 @@ def _unread(place: Place, fact: str, remedy: str, data: bytes = b"") -> Source:
     return Source(place.file, None, Marks(start=start), (Problem(place, (), fact, remedy),), data=data)
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception) -> tuple[str, str]:
+    """The fact and the remedy."""
     if isinstance(error, FileNotFoundError):
-        return "there is no such file"
+        return "there is no such file", "correct its name; `a2a-gateway init URL -o FILE` writes a first one"
     if isinstance(error, IsADirectoryError):
-        return "this is a folder, not a file"
-    return f"the file cannot be read: {getattr(error, 'strerror', None) or 'its name is malformed'}"
+        return "this is a folder, not a file", "name the file in it"
+    reason = getattr(error, "strerror", None) or "its name is malformed"
+    return f"the file cannot be read: {reason}", "name a file that the gateway's user can read"
 
 
 class _Mark(Protocol):

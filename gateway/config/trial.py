@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from gateway.a2a.fault import REASONS
+from gateway.a2a.fault import REASONS, BadRequest
+from gateway.a2a.path import segments
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
@@ -22,6 +23,27 @@ def public_prefix(config: Config) -> tuple[str, ...]:
     if config.gateway.prefix_stripped or config.gateway.public_url is None:
         return ()
     return path_segments(urlsplit(config.gateway.public_url).path)
+
+
+def advice(config: Config, path: str) -> str:
+    """What to say of a path that can lead nowhere, for it is none, or not below the public one; empty for any other."""
+    if path and not path.startswith("/"):
+        meant = urlsplit(path).path if path.startswith(("http://", "https://")) else "/" + path
+        return f"a path starts with a slash: write {printable(meant or '/')}"
+    prefix = public_prefix(config)
+    raw, mark, query = path.partition("?")
+    try:
+        inside = segments(raw.encode("utf-8", "surrogatepass"))[: len(prefix)] == prefix
+    except BadRequest:
+        return ""
+    if inside:
+        return ""
+    front = "/" + "/".join(prefix)
+    would_be = front + ("" if raw == "/" else raw) + mark + query
+    return (
+        f"the path lacks {front}, the path of `public_url`: clients send {printable(would_be)}; "
+        "where something in front removes it, write `gateway.prefix_stripped: true`"
+    )
 
 
 def caller(
@@ -89,7 +111,8 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
         if not _as_expected(test, verdict):
             at: KeyPath = ("tests", number, "expect")
             fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
-            yield Problem(findings.marks.place(at), findings.marks.find(at), fact, _why(verdict))
+            remedy = advice(config, request.path) or _why(verdict)
+            yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)
 
 
 def _as_expected(test: RouteTest, verdict: Verdict) -> bool:

@@ -14,7 +14,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
     ("gateway", "public_grpc"): "gRPC",
     ("gateway", "state"): "the task ledger",
     ("gateway", "replicas"): "the task ledger",
-    ("gateway", "cors"): "CORS",
     ("auth", "mtls"): "client certificates",
     ("tenants", "*", "limits"): "limits",
     ("defaults", "limits"): "limits",
@@ -162,12 +161,23 @@ def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbu
     if isinstance(url, str) and url.startswith(("grpc://", "grpcs://")):
         yield Unbuilt(path, "a gRPC backend", "gRPC")
         holder[key] = PLACEHOLDER
-    elif isinstance(value, dict) and str(value.get("a2a_version", "")).startswith("0.1"):
-        yield Unbuilt((*path, "a2a_version"), "an agent of A2A 0.1", "translation between versions")
-        del value["a2a_version"]
-    elif isinstance(value, dict) and not value:
+    elif isinstance(value, dict) and value:
+        yield from _manner(value, path)
+    elif isinstance(value, dict):
         # Only what is not built stood here, and that has been told.
         holder[key] = PLACEHOLDER
+
+
+def _manner(backend: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
+    """How an agent is said to speak, where the gateway cannot speak so yet."""
+    if backend.get("protocol") == "grpc":
+        yield Unbuilt((*path, "protocol"), "`protocol: grpc`", "gRPC")
+        # Its version is that of gRPC, too.
+        del backend["protocol"]
+        backend.pop("a2a_version", None)
+    elif str(backend.get("a2a_version", "")).startswith("0.1"):
+        yield Unbuilt((*path, "a2a_version"), "an agent of A2A 0.1", "translation between versions")
+        del backend["a2a_version"]
 
 
 PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"

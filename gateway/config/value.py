@@ -7,7 +7,7 @@ the words that would be right, where they can be listed.
 import math
 import re
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -16,7 +16,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.units import parse_duration, parse_size
+from gateway.units import parse_duration, parse_rate, parse_size
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -31,6 +31,7 @@ RESERVED = frozenset(
 _FLAGS = {"true": True, "false": False}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST = 366 * 86400.0
+_LARGEST = 1024**3
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -45,14 +46,24 @@ def _duration(value: object) -> object:
 
 
 def _size(value: object) -> object:
-    try:
-        if isinstance(value, str):
-            return parse_size(value)
-    except ValueError:
-        pass
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
+    size = value
+    if isinstance(value, str):
+        try:
+            size = parse_size(value)
+        except ValueError:
+            size = None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
+    if size > _LARGEST:
+        raise ValueError("is more than the gateway would hold in memory", "write at most 1GiB")
+    return size
+
+
+def _format(value: object) -> object:
+    # 1.0 and true equal 1, and are something else: the next version of the format will be 2, never 1.1.
+    if value == "1" or (isinstance(value, int) and not isinstance(value, bool) and value == 1):
+        return 1
+    raise ValueError("is no version of this format", "write version: 1")
 
 
 def read_flag(value: object) -> object:
@@ -70,6 +81,27 @@ def _count(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise ValueError("is no whole number", "write digits, such as 200")
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise ValueError("is not enough", "write at least 1")
+    return value
+
+
+def _wait(value: float) -> float:
+    if value <= 0:
+        raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
+    return value
+
+
+def _per_time(value: object) -> object:
+    try:
+        if isinstance(value, str):
+            return parse_rate(value)
+    except ValueError:
+        pass
+    raise ValueError("is no rate", "a rate is a number per time: 50/s, 600/min, 1000/h")
 
 
 def _date(value: object) -> object:
@@ -140,19 +172,28 @@ class OneOrMany:
 
 _DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
+_RATE_SCHEMA = {"type": "string", "pattern": r"^\d+/(s|min|h)$|\$\{"}
 _DATE_SCHEMA = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$|\$\{"}
 _VERSION_SCHEMA = {
     "anyOf": [{"enum": ["0.2", "0.3", "1.0"]}, {"type": "string", "pattern": r"^(0\.[23]|1\.0)\.\d+$|\$\{"}]
 }
 
+Format = Annotated[Literal[1], BeforeValidator(_format)]
+"""The version of the format: the number 1."""
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """Seconds, written with a unit."""
 Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
-"""Bytes, written as a number or with a unit."""
+"""Bytes, written as a number or with a unit; at most 1 GiB, for all that is bounded by one is held in memory."""
 Flag = Annotated[bool, BeforeValidator(read_flag)]
 """True or false, and no other word for it."""
 Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
 """A whole number."""
+Positive = Annotated[Count, AfterValidator(_positive)]
+"""A whole number from 1 on."""
+Wait = Annotated[Duration, AfterValidator(_wait)]
+"""Seconds above 0, written with a unit."""
+PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]
+"""How many in how many seconds; as many may come at once."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name of an agent, tenant, key or issuer."""
 TenantName = Annotated[str, AfterValidator(_tenant_name)]

@@ -11,13 +11,19 @@ from gateway.a2a.fault import AuthExpired
 from gateway.config.model import ApiKey
 from gateway.principal import Principal
 
+MOST_PLACES = 64
+"""Addresses of one key that are remembered."""
+
 _DIGEST_SIZE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
+    """One hash of the file, whose it is, and the addresses from where it was shown."""
+
     digest: bytes
     principal: Principal
+    places: dict[str, None]
 
 
 class ApiKeys:
@@ -52,7 +58,7 @@ class ApiKeys:
                     raise ValueError(f"API key {name}: sha256 has 64 hex digits")
                 if digest in known and known[digest].principal.key != name:
                     raise ValueError(f"API keys {known[digest].principal.key} and {name} have the same sha256")
-                known[digest] = _Known(digest, principal)
+                known[digest] = _Known(digest, principal, {})
         self._known = known
 
     def find(self, digest: bytes, now: float) -> Principal | None:
@@ -70,6 +76,20 @@ class ApiKeys:
         if now >= known.principal.expires:
             raise AuthExpired("the API key has expired", detail=f"API key {known.principal.key}")
         return known.principal
+
+    def recall(self, digest: bytes, address: str, now: float) -> Principal | None:
+        """As `find`, for a key that was shown from this address before, so that it is nobody's guess; else None."""
+        known = self._known.get(digest)
+        if known is None or address not in known.places or not hmac.compare_digest(known.digest, digest):
+            return None
+        return known.principal if now < known.principal.expires else self.find(digest, now)
+
+    def settle(self, digest: bytes, address: str) -> None:
+        """Remember that the key with this SHA-256 is shown from this address; the oldest one makes place."""
+        places = self._known[digest].places
+        if len(places) >= MOST_PLACES:
+            del places[next(iter(places))]
+        places[address] = None
 
     def expiring(self, now: float, within: float) -> Mapping[str, float]:
         """Names of the keys that are still good and end in less than `within` seconds, with when each ends."""

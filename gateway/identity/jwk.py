@@ -1,9 +1,10 @@
 """The keys in an issuer's key set document (RFC 7517), as far as they are fit to verify signatures.
 
-A document is refused whole where it is no key set, has over 100 keys, or has none of use. A single key is left out
+A document is refused whole where it is no key set, has too many keys, or has none of use. A single key is left out
 where it is symmetric, private, weak, malformed, meant for something else, or fits none of the issuer's algorithms
-(safety K5). Two different keys of one type under one `kid` are both left out: which one the issuer means cannot be
-told, and whoever managed to add the second must not be believed. The same key written twice is one key.
+(safety K5). Of two different keys of one type under one `kid` the one that was known before stays; where none was, both
+are left out: which one the issuer means cannot be told, and whoever managed to add the second must not be believed. The
+same key written twice is one key.
 """
 
 from collections import Counter
@@ -32,6 +33,7 @@ from msgspec import UNSET, UnsetType
 from gateway.identity.jws import LONGEST_KID, unbase64url
 
 MOST_KEYS = 100
+"""Keys of a set, where the configuration does not say."""
 
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _WEAKEST_RSA = 2048
@@ -104,6 +106,11 @@ class Keys:
         fitting = [key for key in candidates if algorithm in key.algorithms]
         return fitting[0] if len(fitting) == 1 else None
 
+    def has(self, key: Key, algorithm: str) -> bool:
+        """Whether this very key is here, by the same name and for this algorithm."""
+        known = self._by_kid.get(key.kid, ()) if key.kid is not None else ()
+        return any(each.material == key.material and algorithm in each.algorithms for each in known)
+
     def knows(self, kid: str | None) -> bool:
         """Whether newer keys could not help a token with this `kid`: it names a key that is here, or none at all."""
         return kid is None or kid in self._by_kid
@@ -129,11 +136,15 @@ class _Written(msgspec.Struct):
     d: msgspec.Raw | UnsetType = UNSET
 
 
-def parse_keys(document: bytes, algorithms: frozenset[str]) -> Keys:
+def parse_keys(
+    document: bytes, algorithms: frozenset[str], *, most: int = MOST_KEYS, before: Keys | None = None
+) -> Keys:
     """Read a key set.
 
     Args:
         algorithms: Those that the issuer may use.
+        most: Keys that the set may have.
+        before: Those of the set that was read last.
 
     Raises:
         KeySetInvalid: the document is refused whole.
@@ -142,9 +153,9 @@ def parse_keys(document: bytes, algorithms: frozenset[str]) -> Keys:
         written = msgspec.json.decode(document, type=_Document).keys
     except (msgspec.MsgspecError, RecursionError):
         raise KeySetInvalid("the answer is no key set") from None
-    if len(written) > MOST_KEYS:
-        raise KeySetInvalid(f"the key set has over {MOST_KEYS} keys")
-    keys = _unambiguous([key for key in (_key(raw, algorithms) for raw in written) if key is not None])
+    if len(written) > most:
+        raise KeySetInvalid(f"the key set has over {most} keys")
+    keys = _unambiguous([key for key in (_key(raw, algorithms) for raw in written) if key is not None], before)
     if not keys:
         raise KeySetInvalid("the key set has no key of use")
     return Keys(keys, len(written) - len(keys))
@@ -183,6 +194,9 @@ def _public(written: _Written) -> tuple[PublicKey, tuple[str, ...]]:
         modulus, exponent = _integer(written.n), _integer(written.e)
         if not _WEAKEST_RSA <= modulus.bit_length() <= _STRONGEST_RSA or exponent.bit_length() > _LONGEST_EXPONENT:
             raise ValueError("RSA key of a bad size")
+        # No product of two odd primes; OpenSSL takes it, and fails only when it verifies.
+        if modulus % 2 == 0:
+            raise ValueError("RSA key of an even modulus")
         return RSAPublicNumbers(exponent, modulus).public_key(), _RSA
     if written.kty == "EC" and written.crv in _CURVES:
         curve, size, algorithm = _CURVES[written.crv]
@@ -200,7 +214,7 @@ def _integer(text: str) -> int:
     return int.from_bytes(unbase64url(text.encode()))
 
 
-def _unambiguous(keys: list[Key]) -> tuple[Key, ...]:
+def _unambiguous(keys: list[Key], before: Keys | None) -> tuple[Key, ...]:
     """The keys without those that share a `kid` and an algorithm with another; equal keys are merged."""
     merged: dict[tuple[str | None, bytes], Key] = {}
     for key in keys:
@@ -208,9 +222,12 @@ def _unambiguous(keys: list[Key]) -> tuple[Key, ...]:
         algorithms = key.algorithms | merged[place].algorithms if place in merged else key.algorithms
         merged[place] = Key(key.kid, algorithms, key.public, key.material)
     claims = Counter((key.kid, algorithm) for key in merged.values() for algorithm in key.algorithms)
+
+    def may(key: Key, algorithm: str) -> bool:
+        # Two keys cannot both have been known: the set before was unambiguous, too.
+        return claims[key.kid, algorithm] == 1 or (before is not None and before.has(key, algorithm))
+
     # Keys without a name are told apart by trying whether just one fits, in `Keys.find`.
     return tuple(
-        key
-        for key in merged.values()
-        if key.kid is None or all(claims[key.kid, algorithm] == 1 for algorithm in key.algorithms)
+        key for key in merged.values() if key.kid is None or all(may(key, algorithm) for algorithm in key.algorithms)
     )

@@ -7,7 +7,8 @@ each time, up to 30 s, with jitter. A key set that could not be read for a day i
 
 A token that names a key which is not here may be newer than what was read last. The first such token in ten seconds
 has the set read at once, and whoever shows one meanwhile waits for the same answer, for two seconds at most from when
-it was asked for (`Pending`); all others are refused on the spot (safety K6). Tokens whose key is here never wait.
+it was asked for (`Pending`); all others are refused on the spot (safety K6). Tokens whose key is here never wait. Five
+minutes, a day and ten seconds are defaults: `auth.verification` has them.
 """
 
 import asyncio
@@ -17,23 +18,19 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
+from ssl import SSLContext
 from typing import Final, cast
 
 import httpx
 import msgspec
 
+from gateway.config.limit import Verification
 from gateway.identity.jwk import Key, Keys, KeySetInvalid, parse_keys
+from gateway.identity.pending import Pending
 
-LIFETIME: Final = 300.0
-"""Seconds between two readings."""
-STALE_AFTER: Final = 24 * 3600.0
-"""Seconds for which keys serve although the issuer gives none."""
-DEMAND_EVERY: Final = 10.0
-"""Seconds between two readings that unknown key ids cause."""
+DEFAULTS: Final = Verification()
 PATIENCE: Final = 2.0
 """Seconds that a token waits for a reading at most."""
-LARGEST: Final = 1024 * 1024
-"""Bytes of the longest document that is read."""
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -46,27 +43,13 @@ _DISCOVERY: Final = "/.well-known/openid-configuration"
 logger = logging.getLogger("gateway.identity.jwks")
 
 
-def open_http() -> httpx.AsyncClient:
-    """A client for key sets: no proxies or certificates from the environment (safety K9), no redirects (K8)."""
-    return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=_STEP_TIMEOUT)
+def open_http(verify: SSLContext) -> httpx.AsyncClient:
+    """A client for key sets: no proxies or certificates from the environment (safety K9), no redirects (K8).
 
-
-class Pending(Exception):  # noqa: N818 - no error: a step that the async caller takes before it asks again
-    """A token that can be judged only after the issuer's keys were read; that is already under way.
-
-    Whoever has awaited `settled` and asks again gets an answer: the next `Pending` for the same issuer is eight
-    seconds away.
+    Args:
+        verify: How issuers are verified; httpx's own context would write its keys where SSLKEYLOGFILE says.
     """
-
-    def __init__(self, reading: "_Reading") -> None:
-        super().__init__("the keys of the issuer are being read")
-        self._reading = reading
-
-    async def settled(self) -> None:
-        """Wait until the keys were read, or could not be, or two seconds have passed since they were asked for."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._reading.remaining()):
-                await self._reading.over.wait()
+    return httpx.AsyncClient(verify=verify, trust_env=False, follow_redirects=False, timeout=_STEP_TIMEOUT)
 
 
 class _Reading:
@@ -80,6 +63,12 @@ class _Reading:
     def remaining(self) -> float:
         """Seconds that are left to wait; 0 or less where waiting is over."""
         return 0.0 if self.over.is_set() else self._deadline - self._clock()
+
+    async def wait(self) -> None:
+        """Wait until the keys were read, or could not be, or two seconds have passed since they were asked for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.remaining()):
+                await self.over.wait()
 
 
 class _Discovered(msgspec.Struct):
@@ -95,6 +84,7 @@ class KeySet:
         issuer_url: Its exact `iss`; where `jwks_url` is None, OIDC discovery starts here.
         algorithms: Those that its tokens may use.
         http: See `open_http`; not closed here.
+        bounds: How often it is read, how long it may be, and how long its keys serve.
         on_result: Told the name and whether the reading was good, after each one.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, for `last_success` alone.
@@ -112,6 +102,7 @@ class KeySet:
         jwks_url: str | None,
         algorithms: Iterable[str],
         http: httpx.AsyncClient,
+        bounds: Verification = DEFAULTS,
         on_result: Callable[[str, bool], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - the metric is a wall-clock time
@@ -124,6 +115,7 @@ class KeySet:
         self._url = jwks_url
         self._algorithms = frozenset(algorithms)
         self._http = http
+        self._bounds = bounds
         self._on_result = on_result
         self._clock = clock
         self._wall = wall
@@ -146,29 +138,30 @@ class KeySet:
     def pending(self, kid: str | None) -> Pending | None:
         """What to wait for before a token with this `kid` is refused; None where waiting is no use.
 
-        Asks for a reading where one is allowed, at most one in ten seconds.
+        Asks for a reading where one is allowed, at most one in `keys_on_demand` seconds.
         """
         if self._keys is None:
             reading = self._begin_first()
-            return Pending(reading) if reading.remaining() > 0 else None
+            return self._wait_for(reading) if reading.remaining() > 0 else None
         if self._keys.knows(kid):
             return None
         if self._demanded is not None and self._demanded.remaining() > 0:
-            return Pending(self._demanded)
+            return self._wait_for(self._demanded)
         now = self._clock()
-        if now - self._demanded_at < DEMAND_EVERY:
+        if now - self._demanded_at < self._bounds.keys_on_demand:
             return None
         self._demanded_at = now
         self._demanded = _Reading(self._clock)
         self._wake.set()
-        return Pending(self._demanded)
+        return self._wait_for(self._demanded)
 
     async def run(self) -> None:
         """Read the keys, for ever; cancel it to stop."""
         failures = 0
         while True:
             failures = 0 if await self._refresh() else failures + 1
-            pause = pause_after(failures, random.random())  # noqa: S311 - spreads load, no secret
+            chance = random.random()  # noqa: S311 - spreads load, no secret
+            pause = pause_after(failures, chance, every=self._bounds.keys_every)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
@@ -194,6 +187,9 @@ class KeySet:
             self._on_result(self.name, good)
         return good
 
+    def _wait_for(self, reading: _Reading) -> Pending:
+        return Pending("the keys of the issuer are being read", reading.wait, issuer=self.name)
+
     def _begin_first(self) -> _Reading:
         if self._first is None:
             self._first = _Reading(self._clock)
@@ -217,15 +213,20 @@ class KeySet:
             logger.warning("issuer %s: %d keys of its key set are of no use and left out", self.name, keys.ignored)
 
     def _give_up_stale(self) -> None:
-        if self._keys is not None and self._clock() - self._read_at > STALE_AFTER:
-            logger.error("issuer %s: keys given up, they could not be read again for a day", self.name)
+        if self._keys is not None and self._clock() - self._read_at > self._bounds.keys_kept:
+            logger.error(
+                "issuer %s: keys given up, they could not be read again for %.0f s", self.name, self._bounds.keys_kept
+            )
             self._keys = None
             self.version += 1
 
     async def _read(self, *, rediscover: bool) -> Keys:
         if rediscover or self._url is None:
             self._url = await self._discover()
-        return parse_keys(await self._get(self._url), self._algorithms)
+        document = await self._get(self._url)
+        # A hundred keys take up to 10 ms, which nothing else shall wait for.
+        most = self._bounds.keys_count
+        return await asyncio.to_thread(parse_keys, document, self._algorithms, most=most, before=self._keys)
 
     async def _discover(self) -> str:
         """The address of the keys, by OpenID Connect Discovery 1.0 §4."""
@@ -258,8 +259,8 @@ class KeySet:
             async with aclosing(cast("AsyncGenerator[bytes, None]", answer.aiter_raw())) as chunks:
                 async for chunk in chunks:
                     body += chunk
-                    if len(body) > LARGEST:
-                        raise KeySetInvalid(f"the answer is longer than {LARGEST} bytes")
+                    if len(body) > self._bounds.keys_size:
+                        raise KeySetInvalid(f"the answer is longer than {self._bounds.keys_size} bytes")
         return bytes(body)
 
     def _check(self, url: str) -> None:
@@ -278,13 +279,15 @@ class KeySet:
             raise KeySetInvalid("the address is neither https nor on loopback")
 
 
-def pause_after(failures: int, chance: float) -> float:
+def pause_after(failures: int, chance: float, every: float = DEFAULTS.keys_every) -> float:
     """Seconds until the next reading, after so many failures in a row.
 
     Args:
+        every: Seconds between two good readings; failures are not waited for longer either.
         chance: 0 to 1; takes up to a quarter away, so that a fleet of gateways does not knock in step.
     """
-    pause = LIFETIME if failures == 0 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
+    again = _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
+    pause = every if failures == 0 else min(every, _LONGEST_PAUSE, again)
     return pause * (1.0 - chance / 4)
 
 

@@ -3,7 +3,8 @@
 A token is judged in this order: is it strict (`jws`), whose is it (`iss` and `aud`, still unproven), may it be signed
 like this, with which key, is the signature right; only then, what it says of time and tenant. So `AuthExpired` is said
 of true tokens alone. A verdict is remembered: a good one for a minute but never past `exp`, a bad one for five seconds,
-and neither past a change of the issuer's keys (safety K7).
+and neither past a change of the issuer's keys (safety K7). What was good once stays *familiar* after that: it is judged
+anew, but as nobody's guess.
 """
 
 import math
@@ -11,18 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable
+from gateway.config.limit import Verification
 from gateway.config.model import NAME, RESERVED, Issuer
 from gateway.identity.jwk import Key
 from gateway.identity.jwks import KeySet
 from gateway.identity.jws import Jws, parse
-from gateway.identity.verdict import Verdict, Verdicts
+from gateway.identity.verdict import Refusal, Verdict, Verdicts
 from gateway.principal import ANONYMOUS_TENANT, Principal
-
-MOST_VERDICTS = 10_000
-GOOD_FOR = 60.0
-"""Seconds for which a good token is not verified again."""
-BAD_FOR = 5.0
-"""Seconds for which a bad token is not verified again."""
 
 _LONGEST_LEEWAY = 30.0
 # The end of the year 9999. Times beyond are milliseconds taken for seconds, or an attempt at an overflow.
@@ -50,24 +46,51 @@ class Tokens:
     Args:
         issuers: By name, as the configuration has them.
         key_sets: By the same names; every issuer has one.
+        bounds: How long and how many verdicts are remembered.
     """
 
-    def __init__(self, issuers: Mapping[str, Issuer], key_sets: Mapping[str, KeySet]) -> None:
+    def __init__(self, issuers: Mapping[str, Issuer], key_sets: Mapping[str, KeySet], bounds: Verification) -> None:
         trusted: dict[str, list[_Trust]] = {}
         for name, issuer in issuers.items():
             trust = _Trust(name, issuer, frozenset(issuer.audience), key_sets[name])
             trusted.setdefault(issuer.issuer, []).append(trust)
         self._trusted = trusted
+        self._good_for = bounds.remember
+        self._bad_for = bounds.remember_bad
         # Apart, so that whoever invents bad tokens cannot push out the good ones.
-        self._good = Verdicts(MOST_VERDICTS)
-        self._bad = Verdicts(MOST_VERDICTS)
+        self._good = Verdicts(bounds.entries)
+        self._bad = Verdicts(bounds.entries)
 
-    def verify(self, token: bytes, digest: bytes, now: float) -> Principal:
-        """Whose token this is.
+    def recall(self, digest: bytes, now: float) -> Principal | None:
+        """Whose token this is, if it was found good of late.
 
         Args:
             digest: SHA-256 of the token.
             now: Wall-clock seconds.
+
+        Raises:
+            AuthInvalid, AuthExpired: it was found bad of late.
+        """
+        verdict = self._good.get(digest, now)
+        if verdict is None:
+            verdict = self._bad.get(digest, now)
+            if verdict is None:
+                return None
+        if isinstance(verdict.outcome, Principal):
+            return verdict.outcome
+        raise verdict.outcome.fault()
+
+    def is_familiar(self, digest: bytes) -> bool:
+        """Whether this token was good when it was judged last, so that it is nobody's guess."""
+        return digest in self._good
+
+    def judge(self, token: bytes, digest: bytes, now: float, *, patient: bool = True) -> Principal:
+        """Whose token this is, found out anew.
+
+        Args:
+            digest: SHA-256 of the token.
+            now: Wall-clock seconds.
+            patient: Whether keys may be waited for; whoever has done so takes those that are here.
 
         Raises:
             AuthInvalid: it proves nothing.
@@ -75,31 +98,24 @@ class Tokens:
             AuthUnavailable: the keys of its issuer have never been read.
             Pending: the keys are being read, and may then decide.
         """
-        verdict = self._good.get(digest, now)
-        if verdict is None:
-            verdict = self._bad.get(digest, now)
-        if verdict is None:
-            verdict = self._judge(token, now)
-            (self._good if isinstance(verdict.outcome, Principal) else self._bad).put(digest, verdict)
-        if isinstance(verdict.outcome, Principal):
-            return verdict.outcome
-        fault, message, detail = verdict.outcome
-        raise fault(message, detail=detail)
-
-    def _judge(self, token: bytes, now: float) -> Verdict:
-        """As `verify`, but a token that is bad, for good reason, is a verdict as well."""
-        key_set = None
-        version = 0
+        trust, version = None, 0
         try:
             jws = parse(token)
             trust = self._trust(jws.claims)
-            key_set, version = trust.key_set, trust.key_set.version
-            _check_signature(jws, trust)
+            version = trust.key_set.version
+            _check_signature(jws, trust, patient=patient)
             expires = _check_times(jws.claims, trust, now)
             principal = _principal(jws.claims, trust, expires)
         except (AuthInvalid, AuthExpired) as fault:
-            return Verdict((type(fault), fault.message, fault.detail), now, now + BAD_FOR, key_set, version)
-        return Verdict(principal, now, min(expires, now + GOOD_FOR), key_set, version)
+            fault.issuer = fault.issuer if trust is None else trust.name
+            refusal = Refusal(type(fault), fault.message, fault.detail, fault.issuer)
+            key_set = None if trust is None else trust.key_set
+            self._good.drop(digest)
+            self._bad.put(digest, Verdict(refusal, now, now + self._bad_for, key_set, version))
+            raise
+        good = Verdict(principal, now, min(expires, now + self._good_for), trust.key_set, version)
+        self._good.put(digest, good)
+        return principal
 
     def _trust(self, claims: Mapping[str, object]) -> _Trust:
         """The issuer that the token says it is from and that takes its audience; nothing is proven by this."""
@@ -107,46 +123,49 @@ class Tokens:
         trusted = self._trusted.get(issuer) if isinstance(issuer, str) else None
         if trusted is None:
             raise AuthInvalid("the token's issuer is not accepted here", detail="iss is no issuer of the file")
-        audience = _audience(claims)
+        name = trusted[0].name
+        audience = _audience(claims, name)
         fitting = [trust for trust in trusted if not trust.audience.isdisjoint(audience)]
         if not fitting:
-            raise AuthInvalid("the token's audience is not accepted here", detail=f"issuer {trusted[0].name}")
+            raise AuthInvalid("the token's audience is not accepted here", detail=f"issuer {name}", issuer=name)
         # Two entries for one issuer may name different tenants: a token that fits both is nobody's.
         if len(fitting) > 1:
             names = ", ".join(trust.name for trust in fitting)
-            raise AuthInvalid("the token's audience is ambiguous", detail=f"issuers {names}")
+            raise AuthInvalid("the token's audience is ambiguous", detail=f"issuers {names}", issuer=name)
         return fitting[0]
 
 
-def _audience(claims: Mapping[str, object]) -> list[str]:
+def _audience(claims: Mapping[str, object], name: str) -> list[str]:
     """RFC 7519 §4.1.3: one string, or a list of strings."""
     value = claims.get("aud")
     members = value if isinstance(value, list) else [value]
     audience = [member for member in members if isinstance(member, str)]
     if len(audience) != len(members):
-        raise AuthInvalid("the token is malformed", detail="aud is neither a string nor a list of strings")
+        fact = f"issuer {name}: aud is neither a string nor a list of strings"
+        raise AuthInvalid("the token is malformed", detail=fact, issuer=name)
     return audience
 
 
-def _check_signature(jws: Jws, trust: _Trust) -> None:
-    if not _key(jws, trust).verifies(jws.algorithm, jws.signed, jws.signature):
+def _check_signature(jws: Jws, trust: _Trust, *, patient: bool) -> None:
+    if not _key(jws, trust, patient=patient).verifies(jws.algorithm, jws.signed, jws.signature):
         raise AuthInvalid("the token's signature is wrong", detail=f"issuer {trust.name}")
 
 
-def _key(jws: Jws, trust: _Trust) -> Key:
+def _key(jws: Jws, trust: _Trust, *, patient: bool) -> Key:
     if jws.algorithm not in trust.issuer.algorithms:
         raise AuthInvalid("the token's algorithm is not accepted here", detail=f"issuer {trust.name}")
     key = trust.key_set.find(jws.kid, jws.algorithm)
     if key is not None:
         return key
-    pending = trust.key_set.pending(jws.kid)
+    pending = trust.key_set.pending(jws.kid) if patient else None
     if pending is not None:
         raise pending
     if not trust.key_set.ready:
         raise AuthUnavailable(
             "tokens cannot be verified now; try again soon",
-            detail=f"issuer {trust.name}: its keys were never read, or not for a day",
+            detail=f"issuer {trust.name}: its keys were never read, or not for long",
             retry_after=_RETRY_AFTER,
+            issuer=trust.name,
         )
     raise AuthInvalid("the token names no key of its issuer", detail=f"issuer {trust.name}")
 

@@ -1,30 +1,44 @@
-"""Remembers what became of a token, for as long as nothing can have changed it."""
+"""Remembers what became of a credential, for as long as nothing can have changed it."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from gateway.a2a.fault import Fault
+from gateway.a2a.fault import AuthMissing
 from gateway.identity.jwks import KeySet
 from gateway.principal import Principal
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a credential was refused; a fault can be raised once, this as often as one likes."""
+
+    kind: type[AuthMissing]
+    message: str
+    detail: str
+    issuer: str = ""
+
+    def fault(self) -> AuthMissing:
+        """The same refusal once more."""
+        return self.kind(self.message, detail=self.detail, issuer=self.issuer)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one token.
+    """What became of one credential.
 
     Attributes:
-        outcome: Whose token it is; or the kind of fault, its message and its detail.
+        outcome: Whose it is, or why it is refused.
         since: Wall-clock seconds of the judgement; a clock that was set back makes it void.
         until: Wall-clock seconds at which it is over.
-        key_set: The keys it rests on, or None where the token was refused before they mattered.
+        key_set: The keys it rests on, or None where the credential was refused before they mattered.
         version: Of the key set at the time.
     """
 
-    outcome: Principal | tuple[type[Fault], str, str]
+    outcome: Principal | Refusal
     since: float
     until: float
-    key_set: KeySet | None
-    version: int
+    key_set: KeySet | None = None
+    version: int = 0
 
     def holds(self, now: float) -> bool:
         """Whether it still stands at `now`, in wall-clock seconds."""
@@ -32,7 +46,7 @@ class Verdict:
 
 
 class Verdicts:
-    """Verdicts by the SHA-256 of the token, `most` of them at most; the oldest goes first."""
+    """Verdicts by the SHA-256 of the credential, `most` of them at most; the oldest goes first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -41,13 +55,14 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self._verdicts)
 
+    def __contains__(self, digest: bytes) -> bool:
+        """Whether there was a verdict on it, be it over or not."""
+        return digest in self._verdicts
+
     def get(self, digest: bytes, now: float) -> Verdict | None:
-        """The verdict on the token with this digest, where one still stands."""
+        """The verdict on the credential with this digest, where one still stands."""
         verdict = self._verdicts.get(digest)
-        if verdict is None or verdict.holds(now):
-            return verdict
-        del self._verdicts[digest]
-        return None
+        return verdict if verdict is not None and verdict.holds(now) else None
 
     def put(self, digest: bytes, verdict: Verdict) -> None:
         """Remember a verdict; the oldest is forgotten where there is no place."""
@@ -55,3 +70,7 @@ class Verdicts:
         if len(self._verdicts) >= self._most:
             self._verdicts.popitem(last=False)
         self._verdicts[digest] = verdict
+
+    def drop(self, digest: bytes) -> None:
+        """Forget a verdict, if there is one."""
+        self._verdicts.pop(digest, None)

@@ -12,15 +12,19 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.config.address import is_loopback
 from gateway.config.display import shown
 from gateway.config.inquiry import Inquiry, reply
-from gateway.listener.http import host_name
+from gateway.listener.request import host_name
 from gateway.snapshot import Backing, Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
-_LONGEST_QUESTION = 64 * 1024
+LONGEST_QUESTION = 64 * 1024
+"""Bytes of the longest request body."""
+MOST_CONNECTIONS = 256
+"""Connections to the admin port; those of clients must not want for open files because of them."""
 
 
 class Watched(Protocol):
@@ -81,7 +85,8 @@ class _Local:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = Request(scope).headers.get("host", "")
-        if scope["path"] in _OPEN_PATHS or is_loopback(host_name(host.encode("latin-1")).strip("[]")):
+        name = host_name(host.encode("latin-1")) or ""
+        if scope["path"] in _OPEN_PATHS or is_loopback(name.strip("[]")):
             await self._app(scope, receive, send)
             return
         refusal = PlainTextResponse("ask by a loopback address, or set gateway.admin.token\n", status_code=421)
@@ -151,11 +156,12 @@ class _Pages:
         return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})
 
     async def route(self, request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _LONGEST_QUESTION:
-                return JSONResponse({"error": "the question is too long"}, status_code=413)
+        try:
+            body = await request.body()
+        except BodyTooLarge:
+            return JSONResponse({"error": "the question is too long"}, status_code=413)
+        except Fault as fault:
+            return JSONResponse({"error": fault.message}, status_code=fault.http_status)
         try:
             question = msgspec.json.decode(body, type=Inquiry)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -2,23 +2,31 @@
 
 import asyncio
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import uvicorn
 
 from gateway.background import Background
+from gateway.config.certificate import CertificateUnusable, server_context
+from gateway.config.limit import Http
+from gateway.listener.edge import ClientLimits, Edge
+from gateway.listener.handshake import Handshakes
 from gateway.listener.protocol import ClientConnection
+from gateway.listener.request import Bounds
 
-KEEP_ALIVE = 30
-"""Seconds for which a client's connection may rest between two requests."""
 _BACKLOG = 2048
 _LARGEST_PORT = 65535
 _GLANCE = 0.01
+_MOST_FILES = 1_048_576
+# A call needs a connection to its agent beside that of its client, and the process some files of its own.
+_FILES_FOR_CLIENTS = 0.9
 
 logger = logging.getLogger("gateway.listener")
 
@@ -74,39 +82,86 @@ def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
     Raises:
         ListenFailed: the two cannot be used.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
     try:
-        # Without a callback OpenSSL would ask for a passphrase at the terminal, and wait for it.
-        context.load_cert_chain(chain, key, _no_passphrase)
-    except (OSError, ValueError) as error:
-        raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {_why(error)}") from error
-    return context
+        return server_context(chain, key)
+    except CertificateUnusable as error:
+        named = chain if error.key == "cert" else key
+        raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
 
 
-def _no_passphrase() -> str:
-    raise ValueError("the private key is under a passphrase; store it without one, readable by the gateway alone")
+def client_limits(written: Http) -> ClientLimits:
+    """The bounds that a configuration writes; fewer connections where the system grants fewer open files."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        allowed = _MOST_FILES
+    return ClientLimits(
+        bounds=Bounds(target=written.target, headers=written.headers, header_count=written.header_count),
+        header_timeout=written.header_timeout,
+        body_idle=written.body_idle,
+        body_rate=written.body_rate,
+        keep_alive=written.keep_alive,
+        connections=min(written.connections, int(allowed * _FILES_FOR_CLIENTS)),
+        connections_per_peer=written.connections_per_peer,
+        write_buffer=written.write_buffer,
+        write_stall=written.write_stall,
+        tls_handshake=written.tls_handshake,
+    )
 
 
-def _why(error: OSError | ValueError) -> str:
-    if not isinstance(error, ssl.SSLError):
-        return getattr(error, "strerror", None) or str(error)
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "the private key is not that of the certificate"
-    return "the first must be a certificate chain and the second its private key, both PEM"
+def raise_file_limit() -> None:
+    """Take as many open files as the system grants without asking; the usual 1,024 are for other times."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _tune(listener: socket.socket, limits: ClientLimits) -> None:
+    """Have the system keep the same bounds for what it has taken to send; connections inherit them."""
+    for name, value in (
+        # A kernel that takes megabytes would not say for minutes whether a slow reader reads at all.
+        ("TCP_NOTSENT_LOWAT", limits.write_buffer),
+        # A client that is gone without a word, and one that reads nothing of the little that fits into the kernel.
+        ("TCP_USER_TIMEOUT", max(int(limits.write_stall * 1000), 1)),
+        ("TCP_NODELAY", 1),
+    ):
+        option = getattr(socket, name, None)
+        if option is not None:
+            with suppress(OSError):
+                listener.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, for what it leaves out."""
+
+    protocol: Callable[..., ClientConnection]
+    tls: ssl.SSLContext | None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections on these sockets; over TLS `Handshakes` does."""
+        factory = partial(self.protocol, server_state=self.server_state)
+        loop = asyncio.get_running_loop()
+        self.servers = []
+        if self.tls is None:
+            self.servers = [
+                await loop.create_server(factory, sock=each, backlog=self.config.backlog) for each in sockets or ()
+            ]
+        self.started = True
 
 
 class HttpServer:
-    """One listening socket and the application behind it.
+    """One listening socket and what answers behind it.
 
     Args:
+        edge: What its connections share.
         tls: From `server_tls`, or None for plain http.
     """
 
-    def __init__(self, listener: socket.socket, app: Callable[..., Any], *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, listener: socket.socket, edge: Edge, *, tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
-            app,
+            _nothing,
             http=ClientConnection,
             ws="none",
             lifespan="off",
@@ -115,14 +170,19 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+            backlog=_BACKLOG,
         )
         config.load()
+        _tune(listener, edge.limits)
         self._listener = listener
-        self._server = uvicorn.Server(config)
+        self._edge = edge
+        self._tls = tls
+        self._server = _Server(config)
+        self._server.protocol = partial(ClientConnection, edge)
+        self._server.tls = tls
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
+        self._shaking: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
@@ -131,13 +191,27 @@ class HttpServer:
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
-        await self._server.startup(sockets=[self._listener])
+        server = self._server
+        await server.startup(sockets=[self._listener])
         self._accepting = True
+        if self._tls is not None:
+            state = server.server_state
+
+            def connection(peer: str) -> ClientConnection:
+                return ClientConnection(self._edge, server_state=state, peer=peer)
+
+            handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
+            self._shaking = background.start(f"{name} handshakes", handshakes.run)
         # Keeps the Date header right; it returns once `should_exit` is set.
-        background.start(f"{name} clock", self._server.main_loop)
+        background.start(f"{name} clock", server.main_loop)
+
+    def wind_down(self) -> None:
+        """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
+        self._edge.closing = True
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
+        self._edge.closing = True
         if not self._accepting:
             self._listener.close()
             return
@@ -145,9 +219,18 @@ class HttpServer:
         self._server.should_exit = True
         for server in self._server.servers:
             server.close()
-        self._listener.close()
-        for connection in list(self._server.server_state.connections):
+        if self._shaking is None:
+            self._listener.close()
+        else:
+            # The loop has to let go of it first.
+            self._shaking.add_done_callback(lambda _: self._listener.close())
+            self._shaking.cancel()
+        for connection in self._connections:
             connection.shutdown()
+
+    @property
+    def _connections(self) -> list[ClientConnection]:
+        return cast("list[ClientConnection]", list(self._server.server_state.connections))  # it knows no others
 
     async def aclose(self, timeout: float = 1.0) -> None:  # noqa: ASYNC109 - the last step before the process ends
         """Close what is left, after `timeout` seconds also what is still in use."""
@@ -158,14 +241,12 @@ class HttpServer:
                 await asyncio.wait(list(state.tasks))
         for task in list(state.tasks):
             task.cancel()
-        for connection in list(state.connections):
-            connection.transport.close()
+        for connection in self._connections:
+            connection.end()
         # What was written goes out first; a client that does not read would keep it for ever.
         await self._emptied(timeout)
-        for connection in list(state.connections):
-            # CPython 3.11.2 cannot abort a TLS transport that is gone.
-            with suppress(AttributeError):
-                connection.transport.abort()
+        for connection in self._connections:
+            connection.abort()
         await self._emptied(timeout)
 
     async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
@@ -173,6 +254,10 @@ class HttpServer:
         async with _at_most(timeout):
             while state.tasks or state.connections:  # noqa: ASYNC110 - uvicorn tells nobody when one is gone
                 await asyncio.sleep(_GLANCE)
+
+
+async def _nothing(_scope: object, _receive: object, _send: object) -> None:
+    """Where uvicorn would look for an application; connections of ours ask their edge."""
 
 
 @asynccontextmanager

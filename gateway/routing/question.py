@@ -3,15 +3,16 @@
 The question takes the very steps that traffic takes: the path is read by the same parser, the rules by the same table.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from gateway.a2a.fault import BadParams, BadRequest, MethodNotAllowed
+from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import agreed
 from gateway.a2a.path import NAME, PathCall, read_rest, segments
 from gateway.a2a.query import split_query
 from gateway.principal import Principal
-from gateway.routing.route import Knock, Verdict
+from gateway.routing.route import Candidate, Knock, Rule, Verdict
 from gateway.routing.table import Endpoint, Table
 
 
@@ -75,13 +76,32 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         return Answer(Verdict(None, BadParams), endpoint)
     knock = Knock(path, host, named, question.principal)
     verdict = table.explain(endpoint, knock, everything=everything, card=card)
+    if not inside:
+        below = "/" + "/".join(prefix)
+        verdict = _refused(verdict, verdict.fault, f"is below {below}, and the path is not")
     if endpoint is not None and rest is None:
         # The endpoint is here, but this path names nothing of it: to every caller as if there were none.
-        nowhere = table.resolve(None, knock)
-        verdict = Verdict(None, nowhere.fault, None, verdict.candidates)
-    if rest is not None and rest.allowed and verdict.route is not None:
-        verdict = Verdict(None, MethodNotAllowed, verdict.rule, verdict.candidates)
+        fault = table.resolve(None, knock).fault
+        why = "is here, but what follows in the path names nothing of A2A"
+        verdict = _refused(verdict, fault, why, frozenset(endpoint.rules))
+    if rest is not None and rest.allowed and verdict.route is not None and verdict.rule is not None:
+        why = f"all it asks for holds, but the path is for {', '.join(rest.allowed)} only"
+        refused = _refused(verdict, MethodNotAllowed, why, frozenset([verdict.rule]))
+        verdict = Verdict(None, MethodNotAllowed, verdict.rule, refused.candidates)
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
+
+
+def _refused(verdict: Verdict, fault: type[Fault] | None, why: str, of: Collection[Rule] | None = None) -> Verdict:
+    """A refusal in a verdict's place, with the reason for some rules, or for all of them."""
+    return Verdict(
+        None,
+        fault,
+        None,
+        tuple(
+            Candidate(each.rule, taken=False, why=why if of is None or each.rule in of else each.why)
+            for each in verdict.candidates
+        ),
+    )
 
 
 def _rest(method: str, path: tuple[str, ...], endpoint: Endpoint) -> PathCall | None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
 
@@ -14,9 +16,14 @@ class Place:
     file: str
     line: int
     column: int = 1
+    # Made once: every line of the access log has one.
+    _text: str = field(init=False, repr=False, compare=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"{self.file}:{self.line}")
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return self._text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +108,7 @@ class Reach:
 NOWHERE = Reach(frozenset())
 
 
-@dataclass(frozen=True, slots=True)
-class Knock:
+class Knock(msgspec.Struct, frozen=True):
     """All that routing may know of a request.
 
     Attributes:
@@ -126,8 +132,7 @@ class Candidate:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What became of a knock.
 
     Attributes:
@@ -135,12 +140,14 @@ class Verdict:
         fault: Why none does, as the class of the fault that the caller gets, or None.
         rule: The rule that won, or None.
         candidates: Every rule that was looked at; only `Table.explain` fills it.
+        contenders: The rules that hold where none of them wins; empty but for a conflict. For logs only.
     """
 
     route: Route | None
     fault: type[Fault] | None = None
     rule: Rule | None = None
-    candidates: tuple[Candidate, ...] = field(default=())
+    candidates: tuple[Candidate, ...] = ()
+    contenders: tuple[Rule, ...] = ()
 
     @property
     def reason(self) -> str | None:

@@ -151,7 +151,7 @@ class Table:
         """The verdict as the caller may know it: to a stranger every path that is not public looks the same."""
         if verdict.fault in (None, AuthMissing, BadParams) or not self._is_stranger(principal):
             return verdict
-        return Verdict(None, AuthMissing, verdict.rule)
+        return Verdict(None, AuthMissing, verdict.rule, contenders=verdict.contenders)
 
     def _is_stranger(self, principal: Principal | None) -> bool:
         return self.guarded and (principal is None or principal.method == "anonymous")
@@ -167,10 +167,13 @@ class Table:
             return Verdict(None, NoEndpoint)
         winner, contenders = _select(endpoint, knock)
         if winner is None:
-            return Verdict(None, self._refusal(endpoint, principal, reach, contenders))
+            refusal = self._refusal(endpoint, principal, reach, contenders)
+            return Verdict(None, refusal, contenders=contenders)
         if not _reaches(reach, principal, winner.agent):
             here = self._knows_any(endpoint, principal, reach)
             return Verdict(None, TenantDenied if here else TenantDeniedEndpoint, winner)
+        if self._names_nobody(endpoint, winner, knock.tenant):
+            return Verdict(None, NoRoute, winner)
         return self._backend(self.agents[winner.agent], winner, knock, reach)
 
     def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
@@ -185,6 +188,8 @@ class Table:
         callable_ = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
         if not agent.public and not callable_:
             return Verdict(None, TenantDeniedEndpoint, winner)
+        if self._names_nobody(endpoint, winner, knock.tenant):
+            return Verdict(None, NoEndpoint, winner)
         if not agent.by_tenant:
             return Verdict(agent.routes[None], None, winner)
         if knock.tenant is None and not callable_:
@@ -206,13 +211,15 @@ class Table:
             everything: Every rule of every agent, not only those of the endpoint.
             card: The request reads a card.
         """
-        verdict = self.resolve_card(endpoint, knock) if card else self.resolve(endpoint, knock)
+        # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
+        verdict = self._resolve_card(endpoint, knock) if card else self._resolve(endpoint, knock)
         if everything:
             rules = [rule for agent in self.agents.values() for rule in agent.rules]
         else:
             rules = [] if endpoint is None else list(endpoint.rules)
         candidates = tuple(self._explained(rule, endpoint, knock, verdict) for rule in rules)
-        return Verdict(verdict.route, verdict.fault, verdict.rule, candidates)
+        told = self._told(verdict, knock.principal)
+        return Verdict(told.route, told.fault, told.rule, candidates)
 
     def _refusal(
         self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]
@@ -225,6 +232,20 @@ class Table:
 
     def _knows_any(self, endpoint: Endpoint, principal: Principal, reach: Reach) -> bool:
         return any(_reaches(reach, principal, agent) for agent in endpoint.agents & reach.agents)
+
+    def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
+        """Whether a credential alone has picked the winner, and the request names a tenant that does not agree.
+
+        Only where tenants pick agents. An agent that is picked by neither answers for the rest, and one that has a use
+        for tenants of its own takes any.
+        """
+        if tenant is None or not endpoint.tenants or not winner.conditions or ("tenant", tenant) in winner.conditions:
+            return False
+        agent = self.agents[winner.agent]
+        if agent.by_tenant or agent.tenanted or agent.require_tenant:
+            return False
+        named = endpoint.by_condition.get(("tenant", tenant), ())
+        return all(rule.agent != winner.agent for rule in named)
 
     def _backend(self, agent: AgentRules, rule: Rule, knock: Knock, reach: Reach) -> Verdict:
         if agent.require_tenant and knock.tenant is None:
@@ -240,15 +261,29 @@ class Table:
 
     def _explained(self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
         if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-            return Candidate(rule, taken=False, why=_elsewhere(rule, knock))
+            return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
         unmet = _unmet(rule, knock)
         if unmet is not None:
             return Candidate(rule, taken=False, why=unmet)
         if rule is verdict.rule:
-            return Candidate(rule, taken=verdict.route is not None, why=_won(verdict, knock))
-        if verdict.rule is None:
-            return Candidate(rule, taken=False, why="holds, but so does another that neither includes nor is included")
-        return Candidate(rule, taken=False, why=f"holds, but {verdict.rule.agent!r} asks for all of it and more")
+            return Candidate(rule, taken=verdict.route is not None, why=self._won(verdict, knock))
+        return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
+
+    def _won(self, verdict: Verdict, knock: Knock) -> str:
+        principal = knock.principal
+        if verdict.route is not None:
+            return "all it asks for holds"
+        who = "a stranger" if principal is None else repr(principal.tenant)
+        if verdict.reason == "tenant_denied":
+            reach = None if principal is None else self.admitted(principal)
+            if principal is not None and verdict.rule is not None and reach and verdict.rule.agent in reach.agents:
+                who = f"the key {principal.key!r}"
+            return f"all it asks for holds, but {who} may not call it"
+        if verdict.reason == "bad_request":
+            return "all it asks for holds, but it requires a `tenant`"
+        if verdict.rule is not None and not self.agents[verdict.rule.agent].by_tenant:
+            return f"all it asks for holds, but the tenant {knock.tenant!r} does not pick it"
+        return f"all it asks for holds, but it has no backend for the tenant that {who} may name here"
 
 
 class _Paths:
@@ -355,24 +390,35 @@ def _unmet(rule: Rule, knock: Knock) -> str | None:
     return None
 
 
-def _elsewhere(rule: Rule, knock: Knock) -> str:
-    if rule.host is not None and knock.host not in (rule.host, "") and rule.host not in _patterns(knock.host):
-        return f"is at host {rule.host}"
-    path = "/" + "/".join(rule.path)
-    if rule.path != knock.path[: len(rule.path)]:
-        return f"is at {path}"
-    return f"is at {rule.host or ''}{path}, and a more exact host or a longer path is there too"
+def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
+    here = f"is at {_spelled(rule)}"
+    if rule.host is not None and not knock.host:
+        return f"{here}, and the request names no host"
+    matched = rule.host is None or rule.host in _patterns(knock.host)
+    if endpoint is None or not matched or rule.path != knock.path[: len(rule.path)]:
+        return here
+    better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
+    return f"{here}, but {_spelled(endpoint)} {better}"
 
 
-def _won(verdict: Verdict, knock: Knock) -> str:
-    if verdict.route is not None:
-        return "all it asks for holds"
-    tenant = knock.principal.tenant if knock.principal is not None else "a stranger"
-    if verdict.reason == "tenant_denied":
-        return f"all it asks for holds, but {tenant!r} may not call it"
-    if verdict.reason == "bad_request":
-        return "all it asks for holds, but it requires a `tenant`"
-    return f"all it asks for holds, but it has no backend for the tenant that {tenant!r} may name here"
+def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:
+    """Why a rule of the endpoint that holds is not the one that won."""
+    if verdict.fault is AuthMissing:
+        return "holds, but a stranger may call nothing: it shows no credential"
+    if verdict.fault is NotAdmitted and knock.principal is not None:
+        return f"holds, but the tenant {knock.principal.tenant!r} is not admitted"
+    holding = [other for other in endpoint.possible(knock) if other is not rule and _unmet(other, knock) is None]
+    more = next((other for other in holding if rule.conditions < other.conditions), None)
+    if more is not None:
+        return f"holds, but {more.agent!r} asks for all of it and more"
+    if verdict.rule is not None:
+        return "holds, but another match of the same agent does too"
+    others = ", ".join(sorted({repr(other.agent) for other in holding if not other.conditions < rule.conditions}))
+    return f"holds, but so does what {others} asks for, and neither asks for all that the other does"
+
+
+def _spelled(place: Rule | Endpoint) -> str:
+    return f"{place.host or ''}/{'/'.join(place.path)}"
 
 
 def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:

@@ -1,19 +1,28 @@
-"""The gateway's own log, on standard error: JSON lines or text, with secrets masked and control characters shown."""
+"""The gateway's own log, on standard error: JSON lines or text, with secrets masked and control characters shown.
+
+Everything that Python itself would write there goes through it too: warnings, and exceptions that nobody caught.
+"""
 
 import json
 import logging
 import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import BinaryIO, Literal
 
 from gateway.telemetry.sink import Sink
 
 LONGEST = 4_096
-"""Characters of a message or an extra field that are kept."""
+"""Characters of a message that are kept."""
+LONGEST_VALUE = 256
+"""Characters of an argument of a message, or of an extra field, that are kept: others may decide what they hold."""
 LONGEST_EXCEPTION = 16_384
 """Characters of a traceback that are kept: the last ones, where the cause stands."""
+
+logger = logging.getLogger("gateway.telemetry.log")
 
 _QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.error")
 """Loggers of libraries that are heard from WARNING upwards: at INFO, httpx writes out every URL."""
@@ -26,15 +35,21 @@ _SENSITIVE = (
     r"|client_secret|client_assertion|secret|password|passwd"
 )
 _SECRETS = (
-    # user:password@ of a URL
-    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,15}://)[^/\s@\"'<>]{1,1024}@", re.IGNORECASE), r"\1***@"),
+    # user:password@ of a URL, up to the last @: a password may hold one
+    (re.compile(r"((?:\b[a-z][a-z0-9+.-]{0,15}:)?//)[^/\s\"'<>]+@", re.IGNORECASE), r"\1***@"),
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)", re.DOTALL
+        ),
+        "***",
+    ),
     (re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), r"\1\2***"),
     # API keys of this gateway, and tokens wherever they turn up
     (re.compile(r"\ba2a_[A-Za-z0-9_-]{16,}"), "a2a_***"),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_.-]*"), "***"),
-    # name=value of a query or a form, 'name': 'value' of a printed mapping, Name: value of a header
+    # name=value of a query or a form, 'name': 'value' or ('name', b'value') of what is printed, Name: value of a header
     (re.compile(rf"\b({_SENSITIVE})=[^&\s\"',;)\]}}]+", re.IGNORECASE), r"\1=***"),
-    (re.compile(rf"\b({_SENSITIVE})([\"']\s*[:=]\s*)([\"'])(?:(?!\3).)*\3", re.IGNORECASE), r"\1\2\3***\3"),
+    (re.compile(rf"\b({_SENSITIVE})([\"']\s*[:=,]\s*b?)([\"'])(?:(?!\3).)*\3", re.IGNORECASE), r"\1\2\3***\3"),
     (re.compile(r"\b((?:proxy-)?authorization|x-api-key|(?:set-)?cookie)(:\s*)[^\r\n]+", re.IGNORECASE), r"\1\2***"),
 )
 
@@ -67,8 +82,11 @@ def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | N
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # A library's warning would otherwise stand between the lines as bare text.
+    # A library's warning would otherwise stand between the lines as bare text, and so would what nobody caught.
     logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
+    sys.unraisablehook = _unraisable
     return sink
 
 
@@ -121,9 +139,31 @@ class _SinkHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Queue the record's line; a log call never raises."""
         try:
-            self.sink.write(self._render(record))
-        except Exception:  # noqa: BLE001 - a record that cannot be rendered must not fail the call that logs it
-            self.handleError(record)
+            line = self._render(record)
+        except Exception as error:  # noqa: BLE001 - a record that cannot be rendered must not fail the call that logs it
+            # Not `handleError`, which writes the record as it is to standard error.
+            words = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
+            args = (type(error).__name__,)
+            line = self._render(logging.makeLogRecord({**words, "msg": "a record cannot be written: %s", "args": args}))
+        self.sink.write(line)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    logger.critical("nobody caught an exception", exc_info=(kind, error, trace))
+
+
+def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+    if found.exc_value is not None and found.exc_type is not SystemExit:
+        name = "a thread" if found.thread is None else found.thread.name
+        logger.error("%s ended by an exception", name, exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
+
+
+def _unraisable(found: "sys.UnraisableHookArgs") -> None:
+    if found.exc_value is not None:
+        logger.error("an exception had nowhere to go", exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -132,16 +172,31 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    try:
-        message = record.getMessage()
-    except Exception:  # noqa: BLE001 - arguments that do not fit their format are still worth reading
-        message = f"{record.msg!s} {record.args!r}"
-    return redact(message)[:LONGEST]
+    message, args = str(record.msg), record.args
+    if args:
+        short = (
+            {name: _short(value) for name, value in args.items()}
+            if isinstance(args, Mapping)
+            else (*map(_short, args),)
+        )
+        try:
+            message %= short
+        except Exception:  # noqa: BLE001 - arguments that do not fit their format are still worth reading
+            message = f"{message} {short!r}"
+    # More than is kept, so that no secret is cut where it would not be known any more.
+    return redact(message[: 2 * LONGEST])[:LONGEST]
+
+
+def _short(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else str(value)
+    return value if len(text) <= LONGEST_VALUE else redact(text[: 2 * LONGEST])[:LONGEST_VALUE] + "…"
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
     return {
-        name: value if value is None or isinstance(value, bool | int) else redact(str(value))[:LONGEST]
+        name: value if value is None or isinstance(value, bool | int) else redact(str(_short(value)))
         for name, value in record.__dict__.items()
         if name not in _ORDINARY
     }
@@ -153,4 +208,4 @@ def _exception(record: logging.LogRecord) -> str:
         parts.append(logging.Formatter().formatException(record.exc_info))
     if record.stack_info:
         parts.append(record.stack_info)
-    return redact("\n".join(parts))[-LONGEST_EXCEPTION:]
+    return redact("\n".join(parts)[-2 * LONGEST_EXCEPTION :])[-LONGEST_EXCEPTION:]

@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import BinaryIO, Generic, TypeVar
 
 CAPACITY = 10_000
@@ -33,7 +32,9 @@ class Sink(Generic[Item]):
         self._stream = getattr(stream, "raw", stream)
         self._render = render
         self._capacity = capacity
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        # A list, taken in one step: a queue is taken from one by one, and each time the interpreter changes threads.
+        self._queued: list[Item] = []
+        self._wanted = threading.Event()
         self._closing = threading.Event()
         # Two counters, each written by one thread only.
         self._refused = 0
@@ -50,31 +51,37 @@ class Sink(Generic[Item]):
 
     def write(self, item: Item) -> None:
         """Queue one item; never blocks and never raises. The item must not change afterwards."""
-        if self._closing.is_set() or self._queue.qsize() >= self._capacity:
+        if self._closing.is_set() or len(self._queued) >= self._capacity:
             self._refused += 1
             return
-        self._queue.put(item)
+        self._queued.append(item)
+        if not self._wanted.is_set():
+            self._wanted.set()
+
+    def miss(self) -> None:
+        """Count one item that could not even be queued."""
+        self._refused += 1
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, for at most `timeout` seconds; what is left then is dropped. May be called twice."""
         atexit.unregister(self.close)
-        if not self._closing.is_set():
-            self._closing.set()
-            self._queue.put(None)
+        self._closing.set()
+        self._wanted.set()
         self._thread.join(timeout)
         if self._thread.is_alive():
-            self._refused += max(0, self._queue.qsize() - 1)
+            self._refused += len(self._queued)
 
     def _run(self) -> None:
         while True:
-            items = [self._queue.get()]
-            self._closing.wait(_GATHER)
-            with contextlib.suppress(Empty):
-                while len(items) < _BATCH:
-                    items.append(self._queue.get_nowait())
-            self._put([line for item in items if item is not None and (line := self._line(item))])
-            # Nothing is queued behind the None that `close` put.
-            if items[-1] is None:
+            self._wanted.wait()
+            closing = self._closing.wait(_GATHER)
+            # Before anything is taken: what is queued from here on wakes this thread again.
+            self._wanted.clear()
+            while count := min(len(self._queued), _BATCH):
+                items = self._queued[:count]
+                del self._queued[:count]
+                self._put([line for item in items if (line := self._line(item))])
+            if closing:
                 return
 
     def _line(self, item: Item) -> bytes:

@@ -9,7 +9,7 @@ A connection is in one of four states, told by what it holds:
     CLOSED    the transport is closing. For good: what was once in doubt is never used again (safety T14).
 
 What is refused where: a byte while RESTING or HANDED (an answer nobody asked for); any byte behind the end of an
-answer; reuse after an answer that came before the request was sent whole.
+answer; reuse after an answer that came before the request was sent whole, or that turned out to be none (`distrust`).
 
 Deadlines cost no timer each: a connection has one alarm, which is moved only when a deadline is earlier than the
 alarm, and asks when it rings whether the deadline has moved on since.
@@ -62,8 +62,9 @@ class Connection(asyncio.Protocol):
     """One connection to an agent."""
 
     __slots__ = (
-        "_alarm", "_alarm_at", "_answering", "_deadline", "_exchanges", "_expired", "_header_bytes", "_header_count",
-        "_keeper", "_poll", "_reading_paused", "_response", "_transport", "_unsent", "_writing_paused", "loop",
+        "_alarm", "_alarm_at", "_answering", "_deadline", "_distrusted", "_exchanges", "_expired", "_header_bytes",
+        "_header_count", "_keeper", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
+        "_writing_paused", "loop",
     )  # fmt: skip
 
     def __init__(self, keeper: Keeper, header_bytes: int, header_count: int) -> None:
@@ -76,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._response: Response | None = None
         self._exchanges = 0
         self._answering = False  # a byte of the current answer came
+        self._distrusted = False  # an earlier answer was not to what was asked
         self._unsent: memoryview | None = None
         self._writing_paused = False
         self._reading_paused = False
@@ -152,6 +154,12 @@ class Connection(asyncio.Protocol):
         response.detach(fault)
         self._keeper.settled(self, reusable=False)
 
+    def distrust(self) -> None:
+        """Serve nothing that has not begun yet; an exchange that has goes on, and looks at its own answer."""
+        self._distrusted = True
+        if self._response is None:
+            self.drop()
+
     # ---- Deadlines ---------------------------------------------------------------------------------------------
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
@@ -159,6 +167,10 @@ class Connection(asyncio.Protocol):
         self._expired = expired
         self._watch(deadline)
         return self.loop.create_future()
+
+    def expect_by(self, deadline: float) -> None:
+        """What is waited for may take until then."""
+        self._watch(deadline)
 
     def expect_nothing(self, response: Response) -> None:
         """`response` waits no longer; whoever reads it may take any time between two reads."""
@@ -296,6 +308,7 @@ class Connection(asyncio.Protocol):
         self._deadline = math.inf
         reusable = (
             reader.reusable
+            and not self._distrusted
             and self._unsent is None
             and transport is not None
             and not transport.is_closing()

@@ -4,12 +4,14 @@ The request is built from what was decided on, never copied from the client's: m
 call, headers from allow-lists, the body as it came unless its `tenant` has to change.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
-from gateway.a2a.bindings import jsonrpc, rest
+import msgspec
+
+from gateway.a2a import parameter
+from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -18,17 +20,19 @@ from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.request import request_head
+from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
 
 _A2A_JSON = b"application/a2a+json"
+_LONGEST_START = 256
+_MOST_KNOWN = 16
+"""What is worked out from one head that is kept at most: a client may call many agents with it."""
 RELAYED = (Binding.JSONRPC, Binding.REST)
 # Not the space, which HTTP drops at the ends of a value: two subjects must never look alike. And not the escape itself.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(msgspec.Struct, frozen=True):
     """Where an agent speaks one dialect.
 
     Attributes:
@@ -69,8 +73,7 @@ class Treatment:
     forward_caller: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """What the agent is told of the caller: who it is, from where, and under which request id."""
 
     principal: Principal
@@ -128,6 +131,7 @@ class HttpUpstream:
         # What the gateway sets itself no client adds to.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
         self._allowed = (TO_AGENT | treatment.forwarded) - own
+        self._starts: dict[tuple[bytes, bytes], bytes] = {}
         self._read: tuple[int, dict[Dialect, Interface]] | None = None
 
     def interfaces(self) -> dict[Dialect, Interface]:
@@ -165,11 +169,9 @@ class HttpUpstream:
         method = self._method(call, head)
         timeouts = self.timeouts
         return await self.pool.request(
-            request_head(
-                method,
-                self._target(call, interface, tenant),
-                self._host,
-                self._headers(call, body, head, caller),
+            whole_head(
+                self._start(method, self._target(call, interface, tenant)),
+                self._lines(call, body, head, caller) + b"x-request-id: %b\r\n" % caller.request_id.encode("ascii"),
                 content_length=len(body) if body or method == b"POST" else None,
             ),
             body,
@@ -243,7 +245,29 @@ class HttpUpstream:
             path = interface.path.rstrip("/") + middle + rest_path(call.path, call.dialect.version)
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
 
-    def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Sequence[tuple[bytes, bytes]]:
+    def _start(self, method: bytes, target: bytes) -> bytes:
+        start = self._starts.get((method, target))
+        if start is None:
+            start = start_lines(method, target, self._host)
+            if len(target) <= _LONGEST_START:
+                if len(self._starts) >= _MOST_KNOWN:
+                    self._starts.clear()
+                self._starts[method, target] = start
+        return start
+
+    def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
+        """The headers but for the request id; the same for the next request with the same head of the same caller."""
+        key = (self, call.dialect.binding, body != b"")
+        found = head.known.get(key)
+        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
+            return found.lines
+        lines = header_lines(self._headers(call, body, head, caller))
+        if len(head.known) >= _MOST_KNOWN:
+            head.known.clear()
+        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
+        return lines
+
+    def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
         headers: Pairs = pass_on(head.headers, self._allowed)
         if body:
             # Never the client's own words: by another charset an agent would read another document (safety T8).
@@ -254,13 +278,20 @@ class HttpUpstream:
             headers += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
         headers += treatment.credentials
         headers.append((b"accept-encoding", b"identity"))
-        headers.append((b"x-request-id", caller.request_id.encode("ascii")))
         headers.append((b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace")))
         headers.append((b"x-a2a-tenant", caller.principal.tenant.encode("ascii", "replace")))
         if caller.principal.subject:
             subject = quote(caller.principal.subject, safe=_IDENTITY_SAFE)
             headers.append((b"x-a2a-subject", subject.encode("ascii")))
         return headers
+
+
+class _Prepared(msgspec.Struct, frozen=True, eq=False):
+    """The headers for one caller behind one client."""
+
+    principal: Principal
+    peer: str
+    lines: bytes
 
 
 def spellings(call: Call) -> tuple[Dialect, ...]:
@@ -278,7 +309,7 @@ def spellings(call: Call) -> tuple[Dialect, ...]:
 def _body(call: Call, tenant: str | None) -> bytes:
     if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
         return call.body
-    if call.dialect.binding is Binding.JSONRPC:
-        return jsonrpc.with_tenant(call.operation, call.body, tenant)
-    # The path says it to an HTTP+JSON agent; a body that says it too must agree.
-    return rest.with_tenant(call.operation, call.body, tenant) if call.in_body else call.body
+    if call.dialect.binding is Binding.REST and not call.in_body:
+        # The path says it to an HTTP+JSON agent; a body that says it too must agree.
+        return call.body
+    return parameter.with_tenant(call.params, call.body, tenant)

@@ -1,15 +1,15 @@
-"""The head of a request to an agent: always our own framing, never a byte that could end a line."""
+"""The head of a request to an agent: always our own framing, never a byte that could end a line.
+
+It is made of parts that are each checked where they are made, so that what the next request has again, such as the
+headers of a client that sends the same ones, is neither made nor checked again.
+"""
 
 import re
 from collections.abc import Iterable
 
 # RFC 9112 §2.1, §3, §5: every line of the head, and nothing that is not one. Targets are in origin-form (§3.2.1).
-_HEAD = re.compile(
-    rb"[A-Z]+ /[\x21\x22\x24-\x7e]* HTTP/1\.1\r\n"
-    rb"host: [A-Za-z0-9._~:\[\]-]+\r\n"
-    rb"(?:[A-Za-z0-9!#$%&'*+.^_`|~-]+: [\t\x20-\x7e\x80-\xff]*\r\n)*"
-    rb"\r\n"
-)
+_START = re.compile(rb"[A-Z]+ /[\x21\x22\x24-\x7e]* HTTP/1\.1\r\nhost: [A-Za-z0-9._~:\[\]-]+\r\n")
+_LINES = re.compile(rb"(?:[A-Za-z0-9!#$%&'*+.^_`|~-]+: [\t\x20-\x7e\x80-\xff]*\r\n)*")
 
 # The hop is ours: what a client or an operator says about theirs must not frame or keep this one (safety H3, H4, H6).
 _OURS = frozenset(
@@ -37,26 +37,55 @@ def request_head(
         ValueError: something in it is no HTTP, would frame the request, or asks for an answer that cannot be read
             (HEAD, CONNECT). The text names the part, never its value.
     """
-    lines = [method + b" " + target + b" HTTP/1.1", b"host: " + host]
-    encoding = False
+    headers = list(headers)
+    if not any(name.lower() == b"accept-encoding" for name, _ in headers):
+        headers.append((b"accept-encoding", b"identity"))
+    return whole_head(start_lines(method, target, host), header_lines(headers), content_length)
+
+
+def start_lines(method: bytes, target: bytes, host: bytes) -> bytes:
+    """The request line and the Host header.
+
+    Raises:
+        ValueError: as `request_head`.
+    """
+    lines = b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (method, target, host)
+    # Two lines, well-formed, and no third: no part brought a line of its own.
+    if _START.fullmatch(lines) is None or lines.count(b"\n") != 2:
+        raise ValueError("a part of the request head is no HTTP")
+    if method in (b"HEAD", b"CONNECT"):
+        raise ValueError("the method has an answer of another shape")
+    return lines
+
+
+def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """End-to-end headers, a line for each.
+
+    Raises:
+        ValueError: as `request_head`.
+    """
+    lines = []
     for name, value in headers:
-        lowered = name.lower()
-        if lowered in _OURS:
+        if name.lower() in _OURS:
             raise ValueError("a header of the hop itself cannot be set")
         if b":" in name:
             # The line would be well-formed, but of another name.
             raise ValueError("a header name is no HTTP")
-        if lowered == b"accept-encoding":
-            encoding = True
-        lines.append(name + b": " + value)
-    if not encoding:
-        lines.append(b"accept-encoding: identity")
-    if content_length is not None:
-        lines.append(b"content-length: %d" % content_length)
-    head = b"\r\n".join(lines) + b"\r\n\r\n"
-    # Each line is well-formed and there are as many as were put in, so no part brought a line of its own.
-    if _HEAD.fullmatch(head) is None or head.count(b"\n") != len(lines) + 1:
+        lines.append(b"%b: %b\r\n" % (name, value))
+    whole = b"".join(lines)
+    if _LINES.fullmatch(whole) is None or whole.count(b"\n") != len(lines):
         raise ValueError("a part of the request head is no HTTP")
-    if method in (b"HEAD", b"CONNECT"):
-        raise ValueError("the method has an answer of another shape")
-    return head
+    return whole
+
+
+def whole_head(start: bytes, headers: bytes, content_length: int | None) -> bytes:
+    """The head that these parts make.
+
+    Args:
+        start: From `start_lines`.
+        headers: From `header_lines`.
+        content_length: As `request_head`.
+    """
+    if content_length is None:
+        return b"%b%b\r\n" % (start, headers)
+    return b"%b%bcontent-length: %d\r\n\r\n" % (start, headers, content_length)

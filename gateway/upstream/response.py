@@ -1,7 +1,7 @@
 """An answer whose body may still be on its way."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
@@ -23,8 +23,14 @@ class Carrier(Protocol):
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """What to wait for until `deadline`; then the exchange fails with `expired()`."""
 
+    def expect_by(self, deadline: float) -> None:
+        """What is waited for may take until then."""
+
     def expect_nothing(self, response: "Response") -> None:
         """`response` waits no longer."""
+
+    def distrust(self) -> None:
+        """Serve nothing that has not begun yet."""
 
     def resume_reading(self) -> None:
         """What had arrived was taken."""
@@ -42,16 +48,23 @@ class Response:
         reader: What has been read of it; between a response and its connection.
     """
 
-    __slots__ = ("_connection", "_fault", "_waiter", "headers", "reader", "status")
+    __slots__ = (
+        "_carrier", "_connection", "_fault", "_full", "_refused", "_sink", "_waiter", "headers", "reader", "status",
+    )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
         self.status = 0
         self.headers = reader.headers
         self.reader = reader
+        self._carrier = connection
         # None once the exchange is over; the connection may serve another one by then.
         self._connection: Carrier | None = connection
         self._fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
+        # Where the body goes while `flow` waits, and why that wakes.
+        self._sink: tuple[Callable[[bytes], bool], float] | None = None
+        self._full = False
+        self._refused: Exception | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The first header called `name` (in lower case), or None."""
@@ -89,6 +102,11 @@ class Response:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
             deadline = deadline or self._deadline(timeout)
             await self._more(deadline, late)
+
+    def whole(self) -> bytes | None:
+        """The whole body, where all of it has arrived already and none of it was read; None where it has not."""
+        reader = self.reader
+        return self._take() if reader.ended and self._fault is None else None
 
     async def chunk(self, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
         """The next bytes of the body: all that have arrived, or b"" after the last ones.
@@ -147,11 +165,59 @@ class Response:
             if alarm is not None:
                 alarm.cancel()
 
+    async def flow(
+        self,
+        take: Callable[[bytes], bool],
+        settle: Callable[[], Awaitable[None]],
+        timeout: float,  # noqa: ASYNC109 - as `chunk`
+    ) -> None:
+        """Give the body to `take` as it comes, to its end.
+
+        `take` is called from within the reading of the connection. Where it answers False nothing more is given to it
+        before `settle` was awaited. What arrived before a fault is given before the fault is raised.
+
+        Args:
+            timeout: Seconds of silence that are accepted; interim framing is silence.
+
+        Raises:
+            UpstreamIdle: nothing came for `timeout`.
+            UpstreamReset: the agent closed before the end.
+            UpstreamProtocol: what came is no HTTP; or what `take` raises.
+        """
+        reader = self.reader
+        while True:
+            if reader.held:
+                if not take(self._take()):
+                    await settle()
+                continue
+            if self._fault is not None:
+                raise self._fault
+            if reader.ended:
+                return
+            self._sink = (take, timeout)
+            try:
+                await self._more(self._deadline(timeout), silent)
+            finally:
+                self._sink = None
+            if self._refused is not None:
+                raise self._refused
+            if self._full:
+                self._full = False
+                await settle()
+
     def close(self) -> None:
         """Be done with the answer. If it is not complete, the agent sees the connection close at once."""
         connection = self._connection
         if connection is not None:
             connection.fail(UpstreamReset(CUT, detail="closed by the gateway"))
+
+    def disown(self) -> None:
+        """As `close`, also where the answer is complete: it was not one to what was asked.
+
+        Whose it was nobody knows, nor whose the next one on that connection would be (safety T14).
+        """
+        self.close()
+        self._carrier.distrust()
 
     # ---- Between a response and its connection ------------------------------------------------------------------
 
@@ -166,8 +232,29 @@ class Response:
         """Something was read: tell whoever waits."""
         self.status = self.reader.status
         waiter = self._waiter
+        if self._sink is not None and waiter is not None and not waiter.done() and self._flows(*self._sink):
+            return
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _flows(self, take: Callable[[bytes], bool], timeout: float) -> bool:
+        """Give on what arrived; whether whoever waits need not know."""
+        reader, connection = self.reader, self._connection
+        if connection is None:
+            return False
+        if not reader.held:
+            # Framing is silence.
+            return True
+        try:
+            goes_on = take(self._take())
+        except Exception as error:  # noqa: BLE001 - raised where it can be answered: in the task that waits
+            self._refused = error
+            return False
+        if not goes_on:
+            self._full = True
+            return False
+        connection.expect_by(connection.loop.time() + timeout)
+        return True
 
     def detach(self, fault: Fault | None = None) -> None:
         """The exchange is over; `fault` says why if the answer is not complete."""

@@ -200,7 +200,7 @@ def test_a_card_has_a_size() -> None:
 
 def test_twenty_thousand_interfaces_are_cut_to_a_hundred() -> None:
     entry = {"url": "x", "protocolBinding": "J"}
-    raw = json.dumps(card(supportedInterfaces=[entry] * 7000), separators=(",", ":")).encode()
+    raw = json.dumps(card(supportedInterfaces=[entry] * 3900), separators=(",", ":")).encode()
     assert len(parse_card(raw)["supportedInterfaces"]) == MAX_INTERFACES
     many = [{"url": f"http://a/{number}", "protocolBinding": "JSONRPC"} for number in range(20_000)]
     assert len(spoken(card(supportedInterfaces=many))) == MAX_INTERFACES
@@ -235,12 +235,16 @@ def test_a_dual_card_is_not_merged_again() -> None:
 @pytest.mark.parametrize(
     ("interface", "path"),
     [
-        ("http://backend:8000/jsonrpc", "/jsonrpc"),
-        ("http://backend:8000/jsonrpc/", "/jsonrpc/"),
-        ("http://backend:8000", "/"),
-        ("HTTP://BACKEND:8000/", "/"),
+        ("http://backend:8000/base/jsonrpc", "/base/jsonrpc"),
+        ("HTTP://BACKEND:8000/base/jsonrpc/", "/base/jsonrpc/"),
+        ("http://backend:8000/base", "/base"),
         ("http://0.0.0.0:9999/base/v1/message:stream", "/base/v1/message:stream"),
-        # Another origin, and not below the path that the backend has of its own.
+        # Not below the path that the backend has of its own: it may be a neighbour's.
+        ("http://backend:8000/neighbour", "/base/"),
+        ("http://backend:8000/basement", "/base/"),
+        ("http://backend:8000/BASE/x", "/base/"),
+        ("http://backend:8000", "/base/"),
+        ("HTTP://BACKEND:8000/", "/base/"),
         ("http://0.0.0.0:9999/a2a/v1/message:stream", "/base/"),
         ("https://elsewhere.example/", "/base/"),
         ("https://elsewhere.example/basement", "/base/"),
@@ -249,18 +253,18 @@ def test_a_dual_card_is_not_merged_again() -> None:
         ("backend:8000", "/base/"),
         ("file:///etc/passwd", "/base/"),
         ("http://user:pw@backend/x", "/base/"),
-        ("http://backend/x?y=1", "/base/"),
-        ("http://backend/x#y", "/base/"),
-        ("http://backend//x", "/base/"),
-        ("http://backend/../x", "/base/"),
-        ("http://backend/a/./x", "/base/"),
-        ("http://backend/%2e%2e/x", "/base/"),
-        ("http://backend/a%2fb", "/base/"),
-        ("http://backend/a%5Cb", "/base/"),
-        ("http://backend/a%00b", "/base/"),
-        ("http://backend/a%250a", "/base/"),
-        ("http://backend/a%c0%af", "/base/"),
-        ("http://backend/a;b", "/base/"),
+        ("http://backend/base/x?y=1", "/base/"),
+        ("http://backend/base/x#y", "/base/"),
+        ("http://backend/base//x", "/base/"),
+        ("http://backend/base/../x", "/base/"),
+        ("http://backend/base/a/./x", "/base/"),
+        ("http://backend/base/%2e%2e/x", "/base/"),
+        ("http://backend/base/a%2fb", "/base/"),
+        ("http://backend/base/a%5Cb", "/base/"),
+        ("http://backend/base/a%00b", "/base/"),
+        ("http://backend/base/a%250a", "/base/"),
+        ("http://backend/base/a%c0%af", "/base/"),
+        ("http://backend/base/a;b", "/base/"),
         ("http://backend/a\\b", "/base/"),
         ("http://backend/a b", "/base/"),
         ("http://backend/a\n", "/base/"),
@@ -283,6 +287,10 @@ def test_only_the_path_of_an_interface_counts(interface: str, path: str) -> None
         ("https://elsewhere.example/deep/er", "/deep/er"),
         ("http://[::1]:80/x", "/x"),
         ("http://h/caf%C3%A9", "/caf%C3%A9"),
+        # As stock servers of several generations have it: the card at the root, an endpoint for each generation.
+        ("http://backend:8000/jsonrpc", "/jsonrpc"),
+        ("http://backend:8000/", "/"),
+        ("http://backend:8000/a2a/jsonrpc", "/a2a/jsonrpc"),
     ],
 )
 def test_an_agent_that_has_its_origin_to_itself_may_name_any_path(interface: str, path: str) -> None:
@@ -298,7 +306,9 @@ def test_an_agent_on_the_gateways_own_origin_is_told_apart_by_the_path() -> None
     backend, public = "https://site.example/internal/echo", "https://site.example/agents"
     assert dial_path("https://site.example/internal/echo/rpc", backend, public) == "/internal/echo/rpc"
     assert dial_path("https://site.example/agents/echo", backend, public) == "/internal/echo"
-    assert dial_path("https://site.example/agentsx", backend, public) == "/agentsx"
+    assert dial_path("https://site.example/agentsx", backend, public) == "/internal/echo"
+    assert dial_path("https://site.example/agentsx", "https://site.example", public) == "/agentsx"
+    assert dial_path("https://site.example/agents/x", "https://site.example", public) == "/"
 
 
 @given(st.text(max_size=40) | st.text(max_size=40).map("http://h/".__add__))

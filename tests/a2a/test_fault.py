@@ -24,7 +24,7 @@ def test_reasons_and_outcomes_come_from_the_closed_lists(kind: type[Fault]) -> N
     assert kind.shown is None or kind.shown in REASONS
 
 
-OURS = {kind.a2a_reason: kind for kind in classes() if kind.a2a_reason is not None}
+OURS = {kind.a2a_reason: kind for kind in reversed(classes()) if kind.a2a_reason is not None}
 SPECIFIED = {error["reason"]: error for error in vector("errors")["a2a"]}
 
 
@@ -54,6 +54,7 @@ def test_the_parse_error_is_that_of_json_rpc() -> None:
         (faults.AuthMissing, (401, -31401, 401, "UNAUTHENTICATED")),
         (faults.AuthInvalid, (401, -31401, 401, "UNAUTHENTICATED")),
         (faults.AuthExpired, (401, -31401, 401, "UNAUTHENTICATED")),
+        (faults.RateLimited, (429, -31429, 429, "RESOURCE_EXHAUSTED")),
         (faults.BodyTooLarge, (413, -31413, 413, "RESOURCE_EXHAUSTED")),
         (faults.Draining, (503, -31503, 503, "UNAVAILABLE")),
         (faults.Overloaded, (503, -31503, 503, "UNAVAILABLE")),
@@ -64,6 +65,8 @@ def test_the_parse_error_is_that_of_json_rpc() -> None:
         (faults.UpstreamTimeout, (200, -32603, 504, "DEADLINE_EXCEEDED")),
         (faults.UpstreamIdle, (200, -32603, 504, "DEADLINE_EXCEEDED")),
         (faults.UpstreamProtocol, (200, -32006, 502, "INTERNAL")),
+        (faults.UpstreamLimited, (429, -32006, 429, "RESOURCE_EXHAUSTED")),
+        (faults.UpstreamBusy, (503, -32006, 503, "UNAVAILABLE")),
         (faults.VersionUnsupported, (200, -32009, 400, "FAILED_PRECONDITION")),
         (faults.MethodNotAllowed, (200, -32004, 400, "FAILED_PRECONDITION")),
         (faults.DuplicateKey, (200, -32600, 400, "INVALID_ARGUMENT")),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a.fault import BadRequest
 from gateway.a2a.headers import (
     NEVER_FORWARDED,
     TO_AGENT,
@@ -12,6 +13,7 @@ from gateway.a2a.headers import (
     is_json,
     media_type,
     pass_on,
+    refuse_ambiguous,
 )
 
 
@@ -45,6 +47,36 @@ def test_what_connection_names_is_of_this_hop() -> None:
     headers = [(b"connection", b"close, A2A-Version"), (b"connection", b"Accept "), (b"a2a-version", b"1.0")]
     kept = (b"traceparent", b"00")
     assert pass_on([*headers, (b"accept", b"*/*"), kept], TO_AGENT) == [kept]
+
+
+def test_of_two_headers_that_are_no_list_the_one_that_was_looked_at_passes() -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-type", b"text/html"), (b"a2a-extensions", b"u")]
+    headers += [(b"a2a-extensions", b"v"), (b"retry-after", b"1"), (b"retry-after", b"2")]
+    assert pass_on(headers, TO_CLIENT) == [headers[0], headers[2], headers[3], headers[4]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a2a-version", "authorization", "x-api-key", "content-type", "content-encoding", "traceparent", "origin"],
+)
+@pytest.mark.parametrize("second", [b"one", b"another", b""])
+def test_a_header_that_is_no_list_stands_once(name: str, second: bytes) -> None:
+    pair = (name.encode(), b"one")
+    refuse_ambiguous([(b"accept", b"a"), pair, (b"accept", b"b"), (b"x-anything", b""), (b"x-anything", b"")])
+    with pytest.raises(BadRequest, match=name):
+        refuse_ambiguous([pair, (b"accept", b"a"), (pair[0], second)])
+
+
+def test_two_credentials_are_one_too_many() -> None:
+    with pytest.raises(BadRequest):
+        refuse_ambiguous([(b"x-api-key", b"a"), (b"authorization", b"Bearer b")])
+
+
+@pytest.mark.parametrize("value", [b"A2A-Version", b"close, a2a-version", b"a2A-veRsion ,close"])
+def test_connection_cannot_take_away_what_is_decided_on(value: bytes) -> None:
+    refuse_ambiguous([(b"connection", b"close, X-Tenant, Authorization, x-request-id"), (b"connection", b"te")])
+    with pytest.raises(BadRequest, match="Connection"):
+        refuse_ambiguous([(b"connection", b"close"), (b"connection", value)])
 
 
 @given(st.binary(max_size=20))

@@ -25,12 +25,57 @@ def read(tree: object, operation: Operation = SEND) -> parameter.Parameters:
     return parameter.read(operation, open_body(body(tree)))
 
 
+def rewritten(raw: bytes, tenant: str | None, operation: Operation = SEND) -> bytes:
+    return parameter.with_tenant(parameter.read(operation, open_body(raw)), raw, tenant)
+
+
 def test_a_tenant_is_found_beside_the_message_and_in_the_push_configuration_it_brings() -> None:
     assert read(EVERYWHERE).tenants == ("acme", "acme")
     assert read({"configuration": {"task_push_notification_config": {"tenant": "acme"}}}).tenant == "acme"
     assert read({"tenant": "", "configuration": None}).tenants == (None,)
     assert read({"configuration": {"taskPushNotificationConfig": None}}).tenants == ()
     assert read({"tenant": "acme", "configuration": {"tenant": "no place"}}).tenants == ("acme",)
+
+
+@pytest.mark.parametrize(
+    "name", ["pushNotificationConfig", "push_notification_config", "pushNotification", "task_push_notification_config"]
+)
+@pytest.mark.parametrize(
+    ("operation", "around"),
+    [
+        (SEND, '{"configuration": {"a": 1, "NAME": {"tenant": "acme", "id": "c"}}, "message": {}}'),
+        (SEND, '{"NAME":{"id":"c","tenant":"acme"}}'),
+        (Operation.CREATE_PUSH_CONFIG, '{"taskId":"t","NAME":{"tenant":"acme"}}'),
+        (Operation.CREATE_PUSH_CONFIG, '{"parent":"tasks/t","config": {"NAME": {"tenant":"acme"},"name":"x"}}'),
+    ],
+)
+def test_a_push_configuration_is_a_place_whatever_its_generation_calls_it(
+    operation: Operation, around: str, name: str
+) -> None:
+    raw = around.replace("NAME", name).encode()
+    params = parameter.read(operation, open_body(raw))
+    assert params.tenants == ("acme",)
+    assert parameter.with_tenant(params, raw, "b") == b'{"tenant":"b",' + raw.replace(b"acme", b"b")[1:]
+    stripped = json.loads(parameter.with_tenant(params, raw, None))
+    assert b"acme" not in json.dumps(stripped).encode()
+    for twin in (
+        '"tenant":"globex","\\u0074enant":"acme"',
+        '"tenant":"acme","Tenant":"b"',
+        '"tenant":"acme","__proto__":1',
+    ):
+        twins = raw.replace(b'"tenant":"acme"', twin.encode()).replace(b'"tenant": "acme"', twin.encode())
+        with pytest.raises(DuplicateKey):
+            parameter.read(operation, open_body(twins))
+
+
+def test_a_request_without_parameters_gets_some_only_for_a_tenant() -> None:
+    for raw, changed in [
+        (b'{"id":1}', b'{"params":{"tenant":"b"},"id":1}'),
+        (b' {"id":1, "params" : null } ', b' {"id":1, "params" : {"tenant":"b"} } '),
+    ]:
+        params = parameter.read(Operation.GET_EXTENDED_CARD, {}, open_body(raw))
+        assert parameter.with_tenant(params, raw, None) == raw
+        assert parameter.with_tenant(params, raw, "b") == changed
 
 
 def test_operations_that_send_nothing_have_one_place() -> None:
@@ -80,7 +125,7 @@ def test_twins_are_refused_in_whatever_is_opened(raw: bytes) -> None:
 
 @pytest.mark.parametrize("tenant", ["globex", None])
 def test_another_tenant_goes_into_every_place_that_had_one(tenant: str | None) -> None:
-    changed = json.loads(parameter.with_tenant(SEND, open_body(body(EVERYWHERE)), tenant))
+    changed = json.loads(rewritten(body(EVERYWHERE), tenant))
     push = changed["configuration"]["taskPushNotificationConfig"]
     assert (changed.pop("tenant", None), push.pop("tenant", None)) == (tenant, tenant)
     assert push == {"url": "https://x"}
@@ -90,16 +135,17 @@ def test_another_tenant_goes_into_every_place_that_had_one(tenant: str | None) -
 
 def test_other_values_keep_their_bytes() -> None:
     raw = b'{"tenant":"a", "message": {"n": 1e5,"t":"\\u0041"}, "configuration":{"x":[1, 2]}}'
-    written = b'{"tenant":"b","message":{"n": 1e5,"t":"\\u0041"},"configuration":{"x":[1, 2]}}'
-    assert parameter.with_tenant(SEND, open_body(raw), "b") == written
-    assert parameter.with_tenant(
-        SEND, open_body(b'{"configuration":{"taskPushNotificationConfig":{"a":1}}}'), None
-    ) == (b'{"configuration":{"taskPushNotificationConfig":{"a":1}}}')
+    assert rewritten(raw, "b") == raw.replace(b'"a"', b'"b"')
+    assert rewritten(raw, None) == raw.replace(b'"tenant":"a", ', b"")
+    raw = b'{"configuration":{"taskPushNotificationConfig":{"a":1}}}'
+    assert rewritten(raw, None) == raw
+    assert rewritten(raw, "b") == b'{"tenant":"b",' + raw[1:]
+    assert rewritten(b"{ }", "b") == b'{"tenant":"b" }'
 
 
 def test_what_is_not_read_for_an_operation_is_not_changed() -> None:
     raw = b'{"tenant":"a","configuration":{"Id":1,"taskPushNotificationConfig":{"tenant":"x"}}}'
-    assert parameter.with_tenant(Operation.GET_TASK, open_body(raw), None) == raw.replace(b'"tenant":"a",', b"")
+    assert rewritten(raw, None, Operation.GET_TASK) == raw.replace(b'"tenant":"a",', b"")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from tests.a2a.sample import TASK, TENANT, Sample, samples
         (b"/acme/rpc", ("acme", "rpc")),
         (b"/acme/rpc/", ("acme", "rpc")),
         (b"/tasks/a:b:cancel", ("tasks", "a:b:cancel")),
-        (b"/tasks/%C3%A4%20", ("tasks", "%C3%A4%20")),
+        (b"/tasks/%C3%A4%20b", ("tasks", "%C3%A4%20b")),
+        (b"/a/tasks/%3A/pushNotificationConfigs/%3a", ("a", "tasks", "%3A", "pushNotificationConfigs", "%3a")),
         (b"/...", ("...",)),
         (b"/~!$&'()*+,=:@-._", ("~!$&'()*+,=:@-._",)),
     ],
@@ -37,6 +38,9 @@ def test_segments_are_what_stands_between_slashes(raw: bytes, parts: tuple[str, 
         b"/..", b"/a/../b", b"/./a", b"/a/.", b"/%2e%2e/a", b"/%2E/a", b"/a%2fb", b"/a%2Fb", b"/a%5cb", b"/a\\b",
         b"//", b"//a", b"/a//b", b"/a//", b"/a;x=1", b"/a%00", b"/a%0d%0ax", b"/a%1f", b"/a%7f", b"/a%252fb", b"/a%25",
         b"/a%", b"/a%2", b"/a%zz", b"/a b", b"/a\tb", b"/\xc3\xa4", b"/a\x00", b"/a\r\n", b"/a?b", b"/a#b", b'/a"b',
+        b"/%C3%A4", b"/a%20", b"/%3A/tasks", b"/tasks/a/%3A", b"/Tasks/%3A", b"/tasks/%61", b"/tasks/%5A",
+        b"/tasks/%30", b"/tasks/%2d", b"/tasks/%5f", b"/tasks/%2E", b"/tasks/a%2fb", b"/tasks/a%5Cb", b"/tasks/%00",
+        b"/tasks/a%252fb", b"/tasks/%", b"/tasks/%3", b"/tasks/%3z",
         b"/a<b", b"/a|b", b"/a^b", b"/a`b", b"/{a}", b"/[a]", b"a", b"*", b"http://h/a", b"h:80", b"/a\n", b"/\n",
     ],
 )  # fmt: skip
@@ -71,7 +75,7 @@ def test_the_paths_of_every_dialect_are_read(sample: Sample) -> None:
     rest = segments(sample.path) if scoped else segments(sample.path)[2:]
     call = read_rest(sample.method, rest, tenanted=True)
     assert call is not None
-    assert call.operation == Operation(sample.operation)
+    assert call.operation == sample.operation
     assert call.tenant == (TENANT if scoped else None)
     assert call.prefixed is not scoped
     assert call.task_id == (TASK if "tasks/" in sample.path.decode() else None)
@@ -124,8 +128,6 @@ def test_paths_mean_what_every_client_means_by_them(method: str, path: str, call
         ("/acme", False),
         ("/acme/message:send", False),
         ("/acme/beta/message:send", True),
-        ("/a%20b/message:send", True),
-        ("/x%3A/message:send", True),
         ("/v1", True),
         ("/v1/v1/message:send", True),
         ("/v1/acme/message:send", True),
@@ -133,8 +135,6 @@ def test_paths_mean_what_every_client_means_by_them(method: str, path: str, call
         ("/.well-known", True),
         ("/.well-known/jwks.json", True),
         ("/.well-known/agent.json/x", True),
-        ("/messag%65:send", False),
-        ("/%74asks/a", False),
         ("/Tasks/a", False),
         ("/tasks/a/b", True),
         ("/tasks/a/pushNotificationConfigs/b/c", True),
@@ -152,14 +152,16 @@ def test_an_id_never_turns_into_a_verb_behind_us(last: str) -> None:
         read("GET", f"/tasks/{last}")
 
 
-@pytest.mark.parametrize("escaped", ["%ff", "%c0%af", "%ed%a0%80", "%c2%85", "%e2%80%8d", "a" * 513])
+@pytest.mark.parametrize("escaped", ["%ff", "%c0%af", "%ed%a0%80", "%c2%85", "%e2%80%8d", "%20a", "a%20", "a" * 513])
 def test_ids_are_printable_utf8_of_bounded_length(escaped: str) -> None:
     for path in (f"/tasks/{escaped}", f"/tasks/{escaped}:cancel", f"/tasks/x/pushNotificationConfigs/{escaped}"):
         with pytest.raises(BadRequest):
             read("POST", path)
 
 
-ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(str.isprintable)
+ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(
+    lambda text: text.isprintable() and text == text.strip(" ")
+)
 
 
 @given(ids)
@@ -199,8 +201,44 @@ def routed(path: str) -> tuple[str, str | None, str | None]:
     raise AssertionError(path)
 
 
+# What clients may spell in two ways: encoders differ on these marks, and on the case of hex digits.
+_MARKS = "~!$&'()*+,=:@"
+
+
+def canonical(raw: bytes) -> str:
+    """A path in the one spelling that is forwarded, by another reading than the gateway's."""
+
+    def spelled(escape: re.Match[str]) -> str:
+        letter = chr(int(escape[1], 16))
+        return letter if letter in _MARKS else escape[0].upper()
+
+    return re.sub(r"%([0-9A-Fa-f]{2})", spelled, raw.decode("ascii")).removesuffix("/")
+
+
+def forwarded(call: PathCall, raw: bytes) -> str:
+    """The path that an agent gets, with what is the gateway's own put back: the tenant, and how 0.3 writes it."""
+    version = Version.V0_3 if call.prefixed else Version.V1_0
+    path = rest_path(call, version)
+    if call.operation == Operation.GET_EXTENDED_CARD and call.prefixed and raw.rstrip(b"/").endswith(b"Card"):
+        path = "/v1/extendedAgentCard"
+    if call.operation == Operation.SUBSCRIBE_TO_TASK and raw.rstrip(b"/").endswith(b"/subscribe"):
+        path = path.removesuffix(":subscribe") + "/subscribe"
+    return path if call.tenant is None else f"/{call.tenant}{path}"
+
+
 @given(raw=paths, method=st.sampled_from(["GET", "POST", "DELETE"]), tenanted=st.booleans())
-def test_a_path_is_forwarded_as_it_was_read_or_not_at_all(*, raw: bytes, method: str, tenanted: bool) -> None:
+def test_a_path_is_forwarded_only_in_its_canonical_form(*, raw: bytes, method: str, tenanted: bool) -> None:
+    try:
+        call = read_rest(method, segments(raw), tenanted=tenanted)
+    except BadRequest:
+        return
+    assume(call is not None and call.operation is not None and call.card is None and not call.legacy_card)
+    assert call is not None
+    assert forwarded(call, raw) == canonical(raw)
+
+
+@given(raw=paths, method=st.sampled_from(["GET", "POST", "DELETE"]), tenanted=st.booleans())
+def test_a_path_is_read_behind_us_as_it_was_read_here(*, raw: bytes, method: str, tenanted: bool) -> None:
     try:
         call = read_rest(method, segments(raw), tenanted=tenanted)
     except BadRequest:

@@ -1,13 +1,19 @@
 """Queries: one more place for a tenant, and bytes that must survive."""
 
+import re
 from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.fault import BadRequest
-from gateway.a2a.query import query_value, split_query
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall
+from gateway.a2a.query import query_value, refuse_other_ids, split_query
+
+TASK = PathCall(Operation.GET_TASK, task_id="t")
+CONFIG = PathCall(Operation.GET_PUSH_CONFIG, task_id="t", config_id="c")
 
 
 @pytest.mark.parametrize(
@@ -17,13 +23,14 @@ from gateway.a2a.query import query_value, split_query
         (b"pageToken=tok%3D%3D&pageSize=5", None, b"pageToken=tok%3D%3D&pageSize=5"),
         (b"tenant=acme", "acme", b""),
         (b"a=1&tenant=acme&b=2", "acme", b"a=1&b=2"),
-        (b"t%65nant=acme&a=%26tenant%3Dother", "acme", b"a=%26tenant%3Dother"),
-        (b"tenant=a+b", "a b", b""),
+        (b"tenant=acme&a=%26tenant%3Dother", "acme", b"a=%26tenant%3Dother"),
         (b"tenant=a%26b", "a&b", b""),
+        (b"tenant=%61cme", "acme", b""),
+        (b"contextId=c%2B1&task_id=%C3%A4&id=1&q=a+b", None, b"contextId=c%2B1&task_id=%C3%A4&id=1&q=a+b"),
+        (b"key=K&token=t&filter.id=1&$alt=json&_=1", None, b"key=K&token=t&filter.id=1&$alt=json&_=1"),
         (b"tenant", None, b""),
         (b"tenant=", None, b""),
-        (b"a=1&&b=2&", None, b"a=1&&b=2&"),
-        (b"+tenant=acme", None, b"+tenant=acme"),
+        (b"a=1&&b=2&", None, b"a=1&b=2"),
         (b"a=tenant=acme", None, b"a=tenant=acme"),
     ],
 )
@@ -39,6 +46,43 @@ def test_the_tenant_is_taken_out_and_the_rest_is_passed_byte_for_byte(
         b"tenant=a&tenant=b",
         b"tenant=a&tenant=a",
         b"tenant=a&t%65nant=b",
+        b"t%65nant=a",
+        b"+tenant=a",
+        b"tenant%00=a",
+        b"tenant[]=a",
+        b"tenant%5B%5D=a",
+        b"ten_ant=a",
+        b"tenant-=a",
+        b"message.tenant=a",
+        b"tenantId=a",
+        b"x-tenant=a",
+        b"configuration.taskPushNotificationConfig.tenant=a",
+        b"tenant=a+b",
+        b"contextId=a+b",
+        b"contextId=a&context_id=a",
+        b"pageSize=1&page_size=1",
+        b"A2A-Version=1.0&a2a-version=0.3",
+        b"message.taskId=a",
+        b"message.task_id=a",
+        b"message.contextId=a",
+        b"message.referenceTaskIds=a",
+        b"referenceTaskIds=a",
+        b"TaskId=a",
+        b"contextid=a",
+        b"ID=a",
+        b"access_token=t",
+        b"api_key=t",
+        b"X-API-Key=t",
+        b"Authorization=t",
+        b"=a",
+        b"a=%zz",
+        b"a=%2",
+        b"a=%",
+        b"a=%00",
+        b"a=%0d%0Ax",
+        b"a=%7f",
+        b"a=%ff",
+        b"a=%c0%ae",
         b"tenant&tenant=b",
         b"a=1&a=2",
         b"Tenant=a",
@@ -61,7 +105,24 @@ def test_what_two_servers_could_read_in_two_ways_is_refused(query: bytes) -> Non
 
 
 pieces = st.sampled_from(
-    [b"tenant", b"Tenant", b"%74enant", b"a", b"=", b"&", b"+", b";", b"%26", b"%3d", b"%ff", b"x"]
+    [
+        b"tenant",
+        b"Tenant",
+        b"id",
+        b"_",
+        b".",
+        b"tenant=x",
+        b"%74enant",
+        b"a",
+        b"=",
+        b"&",
+        b"+",
+        b";",
+        b"%26",
+        b"%3d",
+        b"%ff",
+        b"x",
+    ]
 )
 
 
@@ -75,7 +136,49 @@ def test_what_is_passed_on_names_no_tenant_to_anybody(query: bytes) -> None:
     after = parse_qsl(passed.decode(), keep_blank_values=True)
     assert [pair for pair in before if pair[0] != "tenant"] == after
     assert [value or None for name, value in before if name == "tenant"] in ([], [tenant])
-    assert parse_qsl(passed.decode(), keep_blank_values=True, separator=";")[:1] in ([], after[:1]) or b"&" in passed
+    # Nor to who takes another separator, or other names for it.
+    names = [name for separator in "&;" for name, _ in parse_qsl(passed.decode(), separator=separator)]
+    assert not [name for name in names if re.search(r"(?i)(?:^|\W)tenant(?:\W|$)", name)]
+    assert split_query(passed) == (None, passed)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        (b"id=t", TASK),
+        (b"taskId=t", TASK),
+        (b"task_id=t&id=c", CONFIG),
+        (b"id=t&pageSize=1", CONFIG),
+        (b"id=&taskId=&contextId=", TASK),
+        (b"historyLength=1", TASK),
+    ],
+)
+def test_ids_of_a_query_that_say_what_the_path_says_are_no_harm(query: bytes, path: PathCall) -> None:
+    refuse_other_ids(query, path, listing=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        (b"id=u", TASK),
+        (b"taskId=u", TASK),
+        (b"a=1&task_id=u", TASK),
+        (b"taskId=c", CONFIG),
+        (b"id=u", CONFIG),
+        (b"contextId=x", TASK),
+        (b"taskId=t", PathCall(Operation.SEND_MESSAGE)),
+        (b"id=t", PathCall(Operation.LIST_TASKS)),
+    ],
+)
+def test_ids_of_a_query_that_say_something_else_are_refused(query: bytes, path: PathCall) -> None:
+    with pytest.raises(BadParams):
+        refuse_other_ids(query, path, listing=False)
+
+
+def test_a_list_takes_its_context_from_the_query() -> None:
+    refuse_other_ids(b"contextId=c", PathCall(Operation.LIST_TASKS), listing=True)
+    with pytest.raises(BadParams):
+        refuse_other_ids(b"taskId=t", PathCall(Operation.LIST_TASKS), listing=True)
 
 
 def test_a_parameter_is_found_whatever_its_case_is() -> None:

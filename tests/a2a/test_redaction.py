@@ -46,9 +46,18 @@ def test_a_bare_label_is_also_an_honest_word(text: str) -> None:
     assert Redaction(HOSTS).clean(text) == text
 
 
-def test_values_are_cleaned_to_the_last_string() -> None:
-    value = {"a": ["x", {"b": "http://10.0.0.7/"}], "http://10.0.0.7/": 1, "n": 5, "t": True, "z": None}
-    assert Redaction(HOSTS).clean_value(value) == {"a": ["x", {"b": REMOVED}], "n": 5, "t": True, "z": None}
+def test_many_texts_are_cleaned_at_once_and_each_as_if_it_were_alone() -> None:
+    texts = ["x", "http://10.0.0.7/ is up", "//support", "support", "x", "//u p@support", "10.0.0", ".7"]
+    assert Redaction(HOSTS).replacements(texts) == {
+        "http://10.0.0.7/ is up": f"{REMOVED} is up",
+        "//support": REMOVED,
+        "//u p@support": REMOVED,
+    }
+
+
+@pytest.mark.parametrize("odd", ["x\ufdd0y", "%25ef%25bf%25bf", "//u %ef%b7%90@support %ef%b7%90 //u p@support"])
+def test_a_text_that_holds_what_stands_between_texts_costs_them_all(odd: str) -> None:
+    assert Redaction(HOSTS).replacements([odd, "10.0.0.7", "x"]) == dict.fromkeys([odd, "10.0.0.7", "x"], REMOVED)
 
 
 def test_no_hosts_no_change() -> None:
@@ -72,6 +81,13 @@ def test_cleaned_text_names_no_host_and_stays_as_it_is(text: str) -> None:
     assert redaction.clean(cleaned) == cleaned
     for host in ("agent.svc.cluster.local", "10.0.0.7", "support:8000", "[::1]:9000"):
         assert host not in cleaned
+
+
+@given(st.lists(pieces, max_size=5))
+def test_no_text_changes_what_becomes_of_another(texts: list[str]) -> None:
+    redaction = Redaction(HOSTS)
+    replaced = redaction.replacements(texts)
+    assert [replaced.get(text, text) for text in texts] == [redaction.clean(text) for text in texts]
 
 
 @given(pieces, st.lists(st.sampled_from(["word", "\u017fupport", "\uffff", "%ef%bf%bf", "\n"]), max_size=3))

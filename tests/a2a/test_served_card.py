@@ -3,13 +3,12 @@
 import copy
 import json
 import re
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 from a2a.client.card_resolver import parse_agent_card
+from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
 from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
@@ -18,8 +17,9 @@ from hypothesis import strategies as st
 
 from gateway.a2a.card import MAX_CARD, CardInvalid, check_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.redaction import REMOVED
-from gateway.a2a.served_card import Scheme, Served, ServedInterface, encode_card, etag, rebuild, rebuild_extended
+from gateway.a2a.portrait import Discretion, paint
+from gateway.a2a.served_card import Scheme, Served, ServedInterface, encode_card, etag
+from gateway.a2a.served_card import rebuild as rebuild_from
 from gateway.a2a.tree import Tree
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
@@ -36,6 +36,7 @@ JSONRPC_0_3 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V0_3))
 REST_0_3 = ServedInterface(PUBLIC, Dialect(Binding.REST, Version.V0_3))
 JSONRPC_0_1 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V0_1))
 
+OWN = ("gateway.example",)
 BOTH: tuple[Scheme, ...] = ("bearer", "api_key")
 MODERN = Served((JSONRPC_1_0, REST_1_0), BOTH)
 LEGACY = Served((JSONRPC_0_3, REST_0_3), BOTH)
@@ -45,6 +46,10 @@ ANCIENT = Served((JSONRPC_0_1,), BOTH)
 
 def card(**members: object) -> Tree:
     return {"name": "Echo", "version": "1", "skills": [], "capabilities": {}, **members}
+
+
+def rebuild(said: Tree, served: Served, *, inside: Dialect | None = None, discretion: Discretion | None = None) -> Tree:
+    return rebuild_from(paint(said, discretion or Discretion(own=OWN)), served, inside=inside)
 
 
 # ---- The shapes, as stock clients read them ------------------------------------------------------------------------
@@ -143,26 +148,38 @@ def test_every_required_member_is_there_however_little_the_agent_says(served: Se
 
 
 def test_an_extended_card_is_answered_in_the_dialect_of_the_call() -> None:
-    raw = json.dumps(EXTENDED["response"]["v1.0-jsonrpc"]["http"]["body"]["result"]).encode()
-    modern = rebuild_extended(raw, WHOLE, JSONRPC_1_0.dialect)
+    said = EXTENDED["response"]["v1.0-jsonrpc"]["http"]["body"]["result"]
+    modern = rebuild(said, WHOLE, inside=JSONRPC_1_0.dialect)
     parsed = ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
     assert len(parsed.supported_interfaces) == 4
     assert parsed.capabilities.extended_agent_card
 
-    raw = json.dumps(EXTENDED["response"]["v0.3-rest"]["http"]["body"]).encode()
-    legacy = rebuild_extended(raw, WHOLE, REST_0_3.dialect)
+    legacy = rebuild(EXTENDED["response"]["v0.3-rest"]["http"]["body"], WHOLE, inside=REST_0_3.dialect)
     assert "supportedInterfaces" not in legacy
     assert LegacyCard.model_validate(legacy).supports_authenticated_extended_card
 
 
+def test_over_http_json_0_3_schemes_are_spelled_for_both_kinds_of_readers() -> None:
+    tree = rebuild(VECTORS[DUAL], WHOLE, inside=REST_0_3.dialect)
+    schemes = LegacyCard.model_validate(tree).security_schemes or {}
+    assert {name: scheme.root.type for name, scheme in schemes.items()} == {"bearer": "http", "api_key": "apiKey"}
+    # As compatibility layers of 1.x read it, which know ProtoJSON only.
+    proto = ParseDict(copy.deepcopy(tree), a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
+    assert proto.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
+    assert proto.security_schemes["api_key"].api_key_security_scheme.name == "X-API-Key"
+    assert proto.security_schemes["api_key"].api_key_security_scheme.location == "header"
+
+
+def test_over_jsonrpc_0_3_schemes_have_the_one_spelling_of_its_schema() -> None:
+    tree = rebuild(VECTORS[DUAL], WHOLE, inside=JSONRPC_0_3.dialect)
+    assert tree["securitySchemes"] == {
+        "bearer": {"type": "http", "scheme": "Bearer"},
+        "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+
+
 def test_a_dialect_that_is_not_served_gets_what_is() -> None:
-    assert rebuild(VECTORS[DUAL], MODERN, generation=Version.V0_3) == rebuild(VECTORS[DUAL], MODERN)
-
-
-@pytest.mark.parametrize("raw", [b"null", b'{"name": 1}', b'{"name": "a", "name": "a"}'])
-def test_an_extended_card_that_is_none_is_refused(raw: bytes) -> None:
-    with pytest.raises(CardInvalid):
-        rebuild_extended(raw, WHOLE, JSONRPC_1_0.dialect)
+    assert rebuild(VECTORS[DUAL], MODERN, inside=JSONRPC_0_3.dialect) == rebuild(VECTORS[DUAL], MODERN)
 
 
 # ---- Security and signatures ---------------------------------------------------------------------------------------
@@ -216,97 +233,10 @@ def test_state_history_is_a_word_of_0_3() -> None:
     said = card(capabilities={"stateTransitionHistory": True})
     assert rebuild(said, WHOLE)["capabilities"] == {"stateTransitionHistory": True}
     assert rebuild(said, MODERN)["capabilities"] == {}
-    assert rebuild(said, WHOLE, generation=Version.V1_0)["capabilities"] == {}
-
-
-def test_extensions_are_kept_with_their_parameters() -> None:
-    extension = {
-        "uri": "https://ext.example/v1",
-        "description": "d",
-        "required": True,
-        "params": {"a": [1, {"b": None}]},
-    }
-    said = card(capabilities={"extensions": [{**extension, "junk": 1}, {"description": "no uri"}, "text"]})
-    assert rebuild(said, WHOLE)["capabilities"] == {"extensions": [extension]}
-
-
-# ---- The operator's words ------------------------------------------------------------------------------------------
-
-
-def test_the_operators_members_win_whole() -> None:
-    overrides = {
-        "name": "Fax",
-        "provider": {"organization": "Example Corp", "url": "https://example.com"},
-        "capabilities": {"streaming": False},
-        "supportedInterfaces": [{"url": "http://evil/"}],
-        "url": "http://evil/",
-        "signatures": [],
-        "securitySchemes": {"evil": {}},
-        "protocolVersion": "9",
-    }
-    tree = rebuild(VECTORS[DUAL], Served(WHOLE.interfaces, overrides=overrides))
-    assert tree["name"] == "Fax"
-    assert tree["provider"] == overrides["provider"]
-    assert tree["capabilities"] == {"streaming": False}
-    assert "evil" not in json.dumps(tree)
-    assert tree["protocolVersion"] == "0.3"
-
-
-def test_the_operator_denies_an_extended_card_in_either_spelling() -> None:
-    said = card(capabilities={"extendedAgentCard": True, "streaming": True}, supportsAuthenticatedExtendedCard=True)
-    denied = Served(WHOLE.interfaces, overrides={"supportsAuthenticatedExtendedCard": False})
-    assert rebuild(said, denied)["capabilities"] == {"streaming": True, "extendedAgentCard": False}
-    denied = Served(WHOLE.interfaces, overrides={"capabilities": {"extendedAgentCard": False}})
-    assert rebuild(said, denied)["supportsAuthenticatedExtendedCard"] is False
+    assert rebuild(said, WHOLE, inside=JSONRPC_1_0.dialect)["capabilities"] == {}
 
 
 # ---- Nothing of the upstream ---------------------------------------------------------------------------------------
-
-
-def test_links_to_the_upstream_go_and_text_about_it_is_cut() -> None:
-    said = card(
-        name="Orders at orders.svc.cluster.local",
-        description="Call http://10.1.2.3:8000/internal/rpc or orders-v2:8000; docs at https://docs.example/orders-v2.",
-        documentationUrl="http://orders.svc.cluster.local:8000/docs",
-        iconUrl="https://cdn.example/?src=http%3A%2F%2F10.1.2.3%2Fi.png",
-        provider={"organization": "Orders", "url": "http://orders-v2/"},
-        skills=[
-            {"id": "orders-v2", "tags": ["orders-v2", "http://orders-v2:1/"], "examples": ["curl http://10.1.2.3/x"]}
-        ],
-        capabilities={
-            "extensions": [
-                {"uri": "http://orders.svc.cluster.local/ext"},
-                {"uri": "https://ext.example/v1", "params": {"host": "10.1.2.3:8000", "http://orders-v2/": 1}},
-            ]
-        },
-    )
-    tree = rebuild(said, Served((JSONRPC_1_0, JSONRPC_0_3), secrets=UPSTREAM))
-    assert tree["name"] == f"Orders at {REMOVED}"
-    assert tree["description"] == f"Call {REMOVED} or {REMOVED} docs at https://docs.example/orders-v2."
-    assert not {"documentationUrl", "iconUrl"} & tree.keys()
-    assert tree["provider"] == {"organization": "Orders", "url": ""}
-    assert tree["skills"][0]["id"] == "orders-v2"
-    assert tree["skills"][0]["tags"] == ["orders-v2", REMOVED]
-    assert tree["skills"][0]["examples"] == [f"curl {REMOVED}"]
-    assert tree["capabilities"]["extensions"] == [{"uri": "https://ext.example/v1", "params": {"host": REMOVED}}]
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "javascript:alert(1)",
-        "file:///etc/passwd",
-        "https://u:p@h/",
-        "//h/x",
-        "data:text/html,x",
-        "https://",
-        "https://a\\b/",
-    ],
-)
-def test_links_that_browsers_must_not_follow_go(url: str) -> None:
-    tree = rebuild(card(documentationUrl=url, iconUrl=url, provider={"organization": "x", "url": url}), WHOLE)
-    assert not {"documentationUrl", "iconUrl"} & tree.keys()
-    assert tree["provider"]["url"] == ""
 
 
 addresses = st.builds(
@@ -353,40 +283,52 @@ services = st.builds(
         tuple
     ),
     st.sampled_from([(), ("bearer",), ("api_key",), BOTH]),
-    overrides=st.dictionaries(members, values, max_size=2),
-    secrets=st.just(UPSTREAM),
     streaming=st.booleans(),
     extended=st.booleans(),
 )
+discretions = st.builds(
+    Discretion, st.dictionaries(members, values, max_size=2), secrets=st.just(UPSTREAM), own=st.just(OWN)
+)
+dialects = st.none() | st.sampled_from([each.dialect for each in (*WHOLE.interfaces, JSONRPC_0_1)])
 LEAK = re.compile(
     r"orders\.svc\.cluster\.local|10\.1\.2\.3|//orders-v2(?![\w.-])|(?<![\w.-])orders-v2:\d|internal/rpc", re.IGNORECASE
 )
 
 
-@given(trees, services)
-def test_no_upstream_host_port_or_path_in_any_card_in_any_shape(tree: Tree, served: Served) -> None:
-    for generation in (None, Version.V0_3, Version.V1_0):
-        written = encode_card(rebuild(tree, served, generation=generation)).decode()
-        assert LEAK.search(written) is None
+@given(trees, services, discretions, dialects)
+def test_no_upstream_host_port_or_path_in_any_card_in_any_shape(
+    tree: Tree, served: Served, discretion: Discretion, inside: Dialect | None
+) -> None:
+    written = encode_card(rebuild(tree, served, inside=inside, discretion=discretion)).decode()
+    assert LEAK.search(written) is None
 
 
-@given(trees, services)
-def test_rebuilding_a_rebuilt_card_changes_nothing(tree: Tree, served: Served) -> None:
-    once = rebuild(tree, served)
-    assert rebuild(once, served) == once
-    assert encode_card(rebuild(once, served)) == encode_card(once)
+@given(trees, services, discretions, dialects)
+def test_rebuilding_a_rebuilt_card_changes_nothing(
+    tree: Tree, served: Served, discretion: Discretion, inside: Dialect | None
+) -> None:
+    once = rebuild(tree, served, inside=inside, discretion=discretion)
+    again = rebuild(once, served, inside=inside, discretion=discretion)
+    assert again == once
+    assert encode_card(again) == encode_card(once)
 
 
-@given(trees, services)
-def test_whatever_the_agent_says_stock_clients_read_the_card(tree: Tree, served: Served) -> None:
-    rebuilt = rebuild(tree, served)
+@given(trees, services, discretions)
+def test_whatever_the_agent_says_stock_clients_read_the_card(
+    tree: Tree, served: Served, discretion: Discretion
+) -> None:
+    rebuilt = rebuild(tree, served, discretion=discretion)
     versions = {each.dialect.version for each in served.interfaces}
     check_card(rebuilt)
     if Version.V0_3 in versions:
         LegacyCard.model_validate(rebuilt)
+        inside = rebuild(tree, served, inside=REST_0_3.dialect, discretion=discretion)
+        LegacyCard.model_validate(inside)
+        ParseDict(inside, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
     parse_agent_card(copy.deepcopy(rebuilt))
     if Version.V1_0 in versions:
-        ParseDict(rebuild(tree, served, generation=Version.V1_0), AgentCard(), ignore_unknown_fields=False)
+        modern = rebuild(tree, served, inside=JSONRPC_1_0.dialect, discretion=discretion)
+        ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
 
 
 @given(trees, services)
@@ -398,25 +340,21 @@ def test_a_card_offers_what_is_served_and_nothing_else(tree: Tree, served: Serve
     assert offered == expected
 
 
-def test_the_agents_card_is_left_as_it_was() -> None:
-    before = copy.deepcopy(VECTORS[DUAL])
-    rebuild(VECTORS[DUAL], Served(WHOLE.interfaces, BOTH, secrets=("example.net", "example.org")))
-    assert before == VECTORS[DUAL]
-
-
 # ---- Size, bytes, tags ---------------------------------------------------------------------------------------------
 
 
 def test_a_card_that_grew_too_long_is_not_served() -> None:
+    grown = rebuild(card(skills=[{"id": ""}] * 20_000), WHOLE)
     with pytest.raises(CardInvalid, match="longer than"):
-        rebuild(card(skills=[{"id": ""}] * 20_000), WHOLE)
+        encode_card(grown)
+    assert len(encode_card(grown, longest=4 * MAX_CARD)) > MAX_CARD
     assert len(encode_card(rebuild(card(description="x" * 200_000), WHOLE))) <= MAX_CARD
 
 
 def test_what_json_cannot_hold_is_refused() -> None:
     extension = {"uri": "https://e.example/", "params": {"x": "\ud800"}}
     with pytest.raises(CardInvalid):
-        rebuild(card(capabilities={"extensions": [extension]}), WHOLE)
+        encode_card(rebuild(card(capabilities={"extensions": [extension]}), WHOLE))
 
 
 def test_the_entity_tag_is_weak_and_follows_the_bytes() -> None:
@@ -425,69 +363,3 @@ def test_the_entity_tag_is_weak_and_follows_the_bytes() -> None:
     assert first == etag(encode_card(rebuild(VECTORS[DUAL] | {"signatures": [{"protected": "x"}]}, WHOLE)))
     assert first != etag(encode_card(rebuild(VECTORS[DUAL], MODERN)))
     assert msgspec.json.decode(encode_card(rebuild(VECTORS[DUAL], WHOLE))) == rebuild(VECTORS[DUAL], WHOLE)
-
-
-def test_the_hosts_of_the_cards_own_interfaces_are_upstream_hosts_too() -> None:
-    card = {
-        "name": "Orders",
-        "description": "See http://orders.internal.example:7001/docs and orders.internal.example.",
-        "documentationUrl": "https://orders.internal.example/manual",
-        "url": "http://orders.internal.example:7001/rpc",
-        "additionalInterfaces": [{"url": "grpc-orders.internal.example:50051", "transport": "GRPC"}],
-        "skills": [{"id": "a", "name": "a", "description": "at grpc-orders.internal.example:50051", "tags": []}],
-    }
-    written = encode_card(rebuild(card, Served((), ()))).decode()
-    assert "internal.example" not in written
-
-
-def test_the_gateways_own_host_stays_on_a_card_and_an_agent_at_another_port_of_it_goes() -> None:
-    card = {
-        "name": "Orders",
-        "description": "At http://127.0.0.1:7001/rpc, behind http://127.0.0.1:8080/orders.",
-        "url": "http://127.0.0.1:7001/rpc",
-    }
-    interface = ServedInterface("http://127.0.0.1:8080/orders", Dialect(Binding.JSONRPC, Version.V0_3))
-    rebuilt = rebuild(card, Served((interface,), ()))
-    assert rebuilt["description"] == "At [removed] behind http://127.0.0.1:8080/orders."
-
-
-def test_of_an_agent_with_very_many_interfaces_the_first_hosts_are_upstream_hosts() -> None:
-    hosts = [f"h{number}.internal.example" for number in range(100)]
-    said = card(
-        description=" ".join(hosts),
-        supportedInterfaces=[{"url": f"http://{host}:{port}/"} for host in hosts for port in (1, 2)],
-    )
-    kept = rebuild(said, Served((), ()))["description"].split()
-    assert kept == [REMOVED] * 32 + hosts[32:]
-
-
-HOSTILE_TEXTS = ("h1:1 ", "h1:2 ", "//", "%2f ", "%252f", "%", "% ", "\xe9%2f", "//h1@", "//u x@h1 ", "h1:", "h1.x ")
-
-
-@pytest.mark.parametrize("found", ["", "h1:1 ", "h1%3a1 "])
-@pytest.mark.parametrize("unit", HOSTILE_TEXTS)
-def test_no_card_of_the_longest_kind_holds_the_gateway_up(unit: str, found: str) -> None:
-    said = card(description=found + unit * (200_000 // len(unit.encode())), **_interfaces(range(200)))
-    assert _work(said) < 0.25
-
-
-@pytest.mark.parametrize("tag", ["h1:1", "h1:2", "//h1", "%2f", "a"])
-def test_no_card_of_very_many_strings_holds_the_gateway_up(tag: str) -> None:
-    said = card(skills=[{"id": "a", "tags": [tag] * (200_000 // (len(tag) + 3))}], **_interfaces(range(200)))
-    assert _work(said) < 0.25
-
-
-def _interfaces(numbers: range) -> Tree:
-    places = [{"url": f"http://h{number}:{number}/"} for number in numbers]
-    return {"supportedInterfaces": places[::2], "additionalInterfaces": places[1::2]}
-
-
-def _work(said: Tree) -> float:
-    """CPU seconds of one rebuild, the least of three, since the machine has other work too."""
-    took = []
-    for _ in range(3):
-        began = time.process_time()
-        with suppress(CardInvalid):
-            rebuild(said, Served(WHOLE.interfaces, secrets=UPSTREAM))
-        took.append(time.process_time() - began)
-    return min(took)

@@ -4,15 +4,19 @@ import asyncio
 import json
 import logging
 import math
+import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
-from gateway.catalog.cards import TRUSTED, CardPlace, CardReport, CardSource, CardWatch, Timing
+from gateway.catalog import cards
+from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing
 from tests.catalog.double import ECHO, Asked, agent, always, choose, reply
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +132,39 @@ async def test_a_static_card_is_never_fetched(client: httpx.AsyncClient) -> None
         await source.run()
 
 
+async def test_what_is_shown_of_a_card_is_ready_when_it_is_read(client: httpx.AsyncClient) -> None:
+    discretion = Discretion(overrides={"version": "9"}, secrets=("orders.internal",))
+    async with agent(always(reply({**ECHO, "description": "at orders.internal:1"}))) as echo:
+        source = CardSource(CardPlace(echo.url), client, discretion=discretion)
+        assert source.portrait is None
+        await source.refresh()
+    assert source.portrait is not None
+    assert (source.portrait.version, source.portrait.description) == ("9", "at [removed]")
+
+
+@pytest.mark.parametrize("length", [0, ASIDE, 200_000])
+async def test_long_cards_are_worked_on_in_a_thread(
+    client: httpx.AsyncClient, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set()
+
+    def watch(module: Any, name: str) -> None:
+        work = getattr(module, name)
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            threads.add(threading.get_ident())
+            return work(*arguments, **named)
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(cards, "parse_card")
+    watch(cards, "paint")
+    async with agent(always(reply({**ECHO, "description": "x" * length}))) as echo:
+        assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ
+    assert (threads == {threading.get_ident()}) is (length == 0)
+    assert (threading.get_ident() in threads) is (length == 0)
+
+
 # ---- Two shapes at one address -------------------------------------------------------------------------------------
 
 
@@ -235,7 +272,7 @@ async def test_the_last_good_card_stays_for_an_hour_and_is_stale_then(client: ht
         await source.refresh()
         echo.answer = always(reply(b"<html>"))
         assert await source.refresh() is CardReport.INVALID
-        clock.now += TRUSTED
+        clock.now += KEEP
         assert await source.refresh() is CardReport.INVALID
         assert source.error is not None
         staleness = [source.stale]
@@ -248,6 +285,29 @@ async def test_the_last_good_card_stays_for_an_hour_and_is_stale_then(client: ht
         assert staleness == [False, True, False]
         assert source.error is None
         assert source.version == 1
+
+
+async def test_an_agent_that_is_asked_rarely_has_no_stale_card_while_it_answers(client: httpx.AsyncClient) -> None:
+    clock = Clock()
+    async with agent(always(reply(ECHO))) as echo:
+        source = CardSource(CardPlace(echo.url, keep=60, ttl=600), client, timing=clock.timing())
+        await source.refresh()
+        clock.now += 600
+        assert not source.stale
+        echo.answer = always(reply(b"", status=500))
+        await source.refresh()
+        assert source.stale
+
+
+async def test_a_card_that_no_operator_keeps_goes_with_its_agent(client: httpx.AsyncClient) -> None:
+    clock = Clock()
+    async with agent(always(reply(ECHO))) as echo:
+        source = CardSource(CardPlace(echo.url, keep=0), client, timing=clock.timing())
+        await source.refresh()
+        clock.now += 1
+        assert not source.stale
+    await source.refresh()
+    assert source.stale
 
 
 async def test_one_kind_of_failure_is_logged_once(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,6 +25,7 @@ def nested(depth: int) -> bytes:
         (reply({**ECHO, "skills": "many"}), CardReport.INVALID, "skills is no list"),
         (reply(b"<html>hello</html>"), CardReport.INVALID, "not JSON"),
         (reply(b""), CardReport.INVALID, "not JSON"),
+        (reply({**ECHO, "x": [[]] * 25_000}), CardReport.INVALID, "made of more than"),
         (reply(ECHO, "Location: http://169.254.169.254/", status=302), CardReport.REFUSED, "not followed"),
         (reply(ECHO, "Content-Encoding: gzip"), CardReport.REFUSED, "encoded body"),
         (reply(b"", status=401), CardReport.REFUSED, "answered 401"),
@@ -36,8 +37,8 @@ def nested(depth: int) -> bytes:
         (b"", CardReport.UNREACHABLE, "RemoteProtocolError"),
     ],
     ids=[
-        "20 MiB", "deep", "twice", "types", "html", "empty", "redirect", "gzip", "401", "206", "cut", "ssh", "headers",
-        "101", "silence",
+        "20 MiB", "deep", "twice", "types", "html", "empty", "parts", "redirect", "gzip", "401", "206", "cut", "ssh",
+        "headers", "101", "silence",
     ],
 )  # fmt: skip
 async def test_a_hostile_answer_is_an_error_for_operators_and_nothing_else(
@@ -98,14 +99,45 @@ async def test_a_redirect_leads_nowhere(client: httpx.AsyncClient) -> None:
 
 async def test_twenty_thousand_interfaces_become_a_hundred(client: httpx.AsyncClient) -> None:
     # As many as fit: 20,000 are longer than any card may be, and are refused for that.
-    many = [{"url": f"http://a/{number}", "protocolBinding": "JSONRPC"} for number in range(4000)]
+    many = [{"url": f"http://a/{number}", "protocolBinding": "JSONRPC"} for number in range(3000)]
     async with agent(always(reply({**ECHO, "supportedInterfaces": many}))) as hostile:
         source = CardSource(CardPlace(hostile.url), client)
         assert await source.refresh() is CardReport.READ
         assert len(source.spoken) == 100
-        hostile.answer = always(reply({**ECHO, "supportedInterfaces": many * 5}))
+        hostile.answer = always(reply({**ECHO, "supportedInterfaces": many * 7}))
         assert await source.refresh() is CardReport.INVALID
         assert len(source.spoken) == 100
+
+
+async def test_a_card_that_is_too_much_to_search_is_no_card(client: httpx.AsyncClient) -> None:
+    listed = [{"url": f"http://h{number}:{number}/", "protocolBinding": "JSONRPC"} for number in range(100)]
+    hostile = {**ECHO, "supportedInterfaces": listed, "description": "x" * 240_000}
+    async with agent(always(reply(ECHO, 'ETag: "1"'))) as turning:
+        source = CardSource(CardPlace(turning.url), client)
+        await source.refresh()
+        turning.answer = always(reply(hostile, 'ETag: "2"'))
+        assert await source.refresh() is CardReport.INVALID
+        assert "hosts to look for" in str(source.error)
+        # What it says of the bad card is not that the good one is still its own.
+        turning.answer = always(reply(b"", status=304))
+        assert await source.refresh() is CardReport.INVALID
+        assert (source.card, source.version) == (ECHO, 1)
+
+
+async def test_a_file_that_is_too_much_to_search_is_no_card_and_no_exception(client: httpx.AsyncClient) -> None:
+    listed = [{"url": f"http://h{number}:{number}/"} for number in range(100)]
+    static = {**ECHO, "supportedInterfaces": listed, "description": "x" * 240_000}
+    source = CardSource(CardPlace("http://a/", static=static), client)
+    assert source.settled.is_set()
+    assert (source.card, source.portrait) == (None, None)
+    assert "hosts to look for" in str(source.error)
+
+
+async def test_a_card_has_the_size_that_the_operator_allows(client: httpx.AsyncClient) -> None:
+    async with agent(always(reply({**ECHO, "description": "x" * 300_000}))) as long:
+        assert await CardSource(CardPlace(long.url), client).refresh() is CardReport.INVALID
+        assert await CardSource(CardPlace(long.url, longest=400_000), client).refresh() is CardReport.READ
+        assert await CardSource(CardPlace(long.url, longest=1000), client).refresh() is CardReport.INVALID
 
 
 async def test_a_hostile_entity_tag_is_not_sent_back(client: httpx.AsyncClient) -> None:

@@ -1,6 +1,9 @@
 """The cards that are served: from the agent's card, for an endpoint, kept until the agent's card changes."""
 
+import asyncio
 import json
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,12 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.a2a.card import CardInvalid, parse_card
-from gateway.a2a.dialect import Version
+from gateway.a2a import portrait
+from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
+from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.catalog import served
-from gateway.catalog.cards import TRUSTED, CardPlace, CardSource, Timing
+from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardSource, Timing
 from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connections import ConnectionPool, Origin
@@ -42,8 +47,9 @@ class Cards:
 
     def __init__(self, client: httpx.AsyncClient, public: str, **more: Any) -> None:
         self.clock = Clock()
-        place = CardPlace("http://agent.internal:7000/deep", static=more.pop("static", None))
-        self.source = CardSource(place, client, timing=Timing(clock=self.clock))
+        place = CardPlace("http://agent.internal:7000/deep", longest=more.pop("longest", MAX_CARD))
+        discretion = Discretion(more.pop("overrides", {}), ("agent.internal",), ("gw.test", "*.agents.test"))
+        self.source = CardSource(place, client, discretion=discretion, timing=Timing(clock=self.clock))
         upstream = HttpUpstream(
             backend="echo",
             url="http://agent.internal:7000/deep",
@@ -52,11 +58,13 @@ class Cards:
             timeouts=Timeouts(1, 1, 1, 1, 1),
             treatment=Treatment(),
         )
-        settings: dict[str, Any] = {"overrides": {}, "schemes": (), "secrets": ("agent.internal",), **more}
+        settings: dict[str, Any] = {"schemes": (), **more}
         self.cards = ServedCards(self.source, upstream, PublicUrl.parse(public), **settings)
 
     def learn(self, raw: bytes) -> None:
-        self.source._hold(parse_card(raw))
+        card = parse_card(raw)
+        if card != self.source.card:
+            self.source._hold(card, paint(card, self.source.discretion))
         self.source.fetched_at = self.clock.now
 
     def shown(self, rule: Rule = OWN, tenant: str | None = None, host: str = "gw.test") -> dict[str, Any]:
@@ -179,7 +187,56 @@ async def test_hosts_that_strangers_think_of_do_not_fill_the_memory() -> None:
     async with cards() as made:
         for number in range(1000):
             made.cards.card(WILD, None, f"x{number}.agents.test")
-        assert len(made.cards._kept) <= served._MOST_KEPT
+        assert len(made.cards._kept) <= served.MOST_KEPT
+
+
+async def test_long_cards_do_not_fill_the_memory_either() -> None:
+    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, description="x" * 200_000)) as made:
+        for number in range(20):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+        assert len(made.cards._kept) == served.ROOM // 201_000
+
+
+async def test_a_card_longer_than_all_room_is_kept_alone() -> None:
+    raw = card_of("http://agent.internal/", *DIALECTS)
+    async with cards(longest=4 * served.ROOM, raw=raw) as made:
+        tall = {**json.loads(raw), "description": "x" * 2 * served.ROOM}
+        made.source._hold(tall, paint(tall, made.source.discretion))
+        made.cards.card(WILD, None, "a.agents.test")
+        first = made.cards.card(WILD, None, "b.agents.test")
+        assert made.cards.card(WILD, None, "b.agents.test") is first
+        assert len(made.cards._kept) == 1
+
+
+async def test_the_longest_card_for_yet_another_host_costs_little() -> None:
+    skills = [{"id": f"s{number}", "name": "S", "description": "d" * 40, "tags": ["t"]} for number in range(1800)]
+    took = []
+    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, skills=skills)) as made:
+        for number in range(20):
+            began = time.process_time()
+            body = made.cards.card(WILD, None, f"x{number}.agents.test").body
+            took.append(time.process_time() - began)
+    assert len(body) > 150_000
+    assert min(took) < 0.01
+
+
+async def test_what_is_asked_for_often_is_kept_longest() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        for number in range(200):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+            assert made.cards.card(OWN, None, "gw.test") is first
+
+
+async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    async with cards() as made:
+        for module in (served, portrait):
+            monkeypatch.setattr(module, "paint", refuse)
+        made.cards.card(OWN, None, "gw.test")
+        made.cards.card(WILD, "acme", "a.agents.test", bare=True)
 
 
 async def test_a_card_that_was_never_read_is_not_there() -> None:
@@ -192,19 +249,22 @@ async def test_a_card_that_was_never_read_is_not_there() -> None:
 
 async def test_a_card_whose_agent_has_long_been_silent_is_not_shown() -> None:
     async with cards() as made:
-        made.clock.now = TRUSTED
+        made.clock.now = KEEP + 1
         made.shown()
-        made.clock.now = TRUSTED + 1
+        made.source.error = "answered 500"
+        made.clock.now = KEEP
+        made.shown()
+        made.clock.now = KEEP + 1
         with pytest.raises(UpstreamConnect):
             made.shown()
 
 
 async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise CardInvalid("too long by 7 bytes")
 
     async with cards() as made:
-        monkeypatch.setattr(served, "rebuild", refuse)
+        monkeypatch.setattr(served, "encode_card", refuse)
         with pytest.raises(UpstreamProtocol) as raised:
             made.shown()
         assert "7" not in raised.value.message
@@ -216,13 +276,13 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 ) -> None:
     tried: list[object] = []
 
-    def refuse(*arguments: object) -> None:
+    def refuse(*arguments: object, **_: object) -> None:
         tried.append(arguments)
         raise CardInvalid("too long by 7 bytes")
 
     async with cards() as made:
         with monkeypatch.context() as patch:
-            patch.setattr(served, "rebuild", refuse)
+            patch.setattr(served, "encode_card", refuse)
             for _ in range(3):
                 with pytest.raises(UpstreamProtocol) as raised:
                     made.shown()
@@ -234,48 +294,123 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
+MODERN = Dialect(Binding.JSONRPC, Version.V1_0)
+LEGACY = Dialect(Binding.JSONRPC, Version.V0_3)
+LEGACY_REST = Dialect(Binding.REST, Version.V0_3)
+ANCIENT = Dialect(Binding.JSONRPC, Version.V0_1)
 
-@pytest.mark.parametrize("version", [Version.V1_0, Version.V0_3, Version.V0_1])
-async def test_an_extended_card_is_rebuilt_and_never_kept(version: Version) -> None:
+
+async def extended(made: Cards, raw: bytes, rule: Rule = OWN, **more: Any) -> bytes:
+    where = {"host": "gw.test", "dialect": MODERN, **more}
+    return await made.cards.extended(raw, rule, where.pop("tenant", None), **where)
+
+
+@pytest.mark.parametrize("dialect", [MODERN, LEGACY, ANCIENT])
+async def test_an_extended_card_is_rebuilt(dialect: Dialect) -> None:
     raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="Extended")
     async with cards() as made:
-        shown = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=version))
-        assert shown["name"] == "Extended"
-        assert "agent.internal" not in json.dumps(shown)
-        assert made.cards._kept == {}
+        body = await extended(made, raw, dialect=dialect)
+        assert json.loads(body)["name"] == "Extended"
+        assert b"agent.internal" not in body
 
 
 async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:
     raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
-    async with cards() as made:
-        modern = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V1_0))
-        legacy = json.loads(made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V0_3))
-        assert "supportedInterfaces" in modern
-        assert "preferredTransport" in legacy
+    async with cards(schemes=("bearer",)) as made:
+        modern, legacy, rest = [
+            json.loads(await extended(made, raw, dialect=dialect)) for dialect in (MODERN, LEGACY, LEGACY_REST)
+        ]
+    assert "supportedInterfaces" in modern
+    assert "preferredTransport" in legacy
+    assert legacy["securitySchemes"] == {"bearer": {"type": "http", "scheme": "Bearer"}}
+    assert rest["securitySchemes"]["bearer"]["httpAuthSecurityScheme"] == {"scheme": "Bearer"}
 
 
 async def test_an_extended_card_shows_the_host_that_matched() -> None:
     raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
     async with cards() as made:
-        shown = json.loads(made.cards.extended(raw, WILD, None, host="a.agents.test", version=Version.V1_0))
+        shown = json.loads(await extended(made, raw, WILD, host="a.agents.test"))
         assert {url for url, *_ in places(shown)} == {"https://a.agents.test/agents/x"}
 
 
-@pytest.mark.parametrize("raw", [b"null", b"[]", b'"x"', b"{", b"\xff"])
+async def test_one_extended_card_is_never_given_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
+    second = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Bob")
+    async with cards() as made:
+        seen = [
+            await extended(made, raw, rule, tenant=tenant, host=host, dialect=dialect)
+            for _ in range(2)
+            for raw in (first, second)
+            for rule in (OWN, WILD)
+            for tenant in (None, "acme")
+            for host in ("a.agents.test", "b.agents.test")
+            for dialect in (MODERN, LEGACY)
+        ]
+        half = len(seen) // 2
+        assert seen[:half] == seen[half:]
+        # At an endpoint without a wildcard the host changes nothing.
+        assert len(set(seen)) == half * 3 // 4
+        assert all((b"For Ada" in body) is (index % half < half // 2) for index, body in enumerate(seen))
+
+
+async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_one_is_never_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
+    async with cards() as made:
+        first = await extended(made, raw)
+        assert b"For Ada" not in made.cards.card(OWN, None, "gw.test").body
+        with monkeypatch.context() as patch:
+            patch.setattr(served, "paint", lambda *_: pytest.fail("painted again"))
+            assert await extended(made, raw) == first
+        made.learn(card_of("http://agent.internal:7000/deep", "JSONRPC 1.0"))
+        assert await extended(made, raw) != first
+
+
+async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, at_work, most = threading.get_ident(), threading.Lock(), []
+
+    def watched(*arguments: Any) -> Portrait:
+        most.append((threading.get_ident() == here, at_work.acquire(blocking=False)))
+        try:
+            return paint(*arguments)
+        finally:
+            at_work.release()
+
+    monkeypatch.setattr(served, "paint", watched)
+    async with cards() as made:
+        await extended(made, card_of("http://agent.internal/", *DIALECTS))
+        assert most == [(True, True)]
+        long = [
+            card_of("http://agent.internal/", *DIALECTS, name=str(number), description="x" * ASIDE)
+            for number in (1, 2, 3, 3)
+        ]
+        bodies = await asyncio.gather(*(extended(made, raw) for raw in long))
+        assert [json.loads(body)["name"] for body in bodies] == ["1", "2", "3", "3"]
+        assert most[1:] == [(False, True)] * 3
+
+
+@pytest.mark.parametrize("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
 async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
     async with cards() as made:
-        with pytest.raises(UpstreamProtocol):
-            made.cards.extended(raw, OWN, None, host="gw.test", version=Version.V1_0)
+        for _ in range(2):
+            with pytest.raises(UpstreamProtocol):
+                await extended(made, raw)
 
 
 async def test_an_extended_card_of_an_agent_that_is_not_known_yet_is_refused() -> None:
     async with httpx.AsyncClient() as client:
         made = Cards(client, "https://gw.test")
         with pytest.raises(UpstreamProtocol):
-            made.cards.extended(card_of("http://x/", "JSONRPC 1.0"), OWN, None, host="gw.test", version=Version.V1_0)
+            await extended(made, card_of("http://x/", "JSONRPC 1.0"))
 
 
 # ---- What must not be seen -----------------------------------------------------------------------------------------
+
+
+def test_the_gateways_own_places_have_the_port_that_its_urls_show() -> None:
+    assert PublicUrl.parse("https://GW.test/x").places(("a.test", "*.b.test")) == ("gw.test", "a.test", "*.b.test")
+    assert PublicUrl.parse("https://gw.test:8443").places(("a.test",)) == ("gw.test:8443", "a.test:8443")
 
 
 def test_hosts_are_secret_with_and_without_their_port() -> None:

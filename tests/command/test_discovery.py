@@ -46,7 +46,7 @@ def test_the_newest_version_is_called_and_then_the_first_of_the_card() -> None:
     ("answer", "words"),
     [
         ((404, b""), "there is no agent card"),
-        ((401, b""), "--key or --token"),
+        ((401, b""), "not for everybody (401)"),
         ((500, b""), "500"),
         ((302, b""), "redirects to"),
         ((200, b"<html>"), "no agent card"),
@@ -72,7 +72,7 @@ def test_a_card_without_an_interface_for_us_is_refused() -> None:
 def test_nobody_listening_is_told_with_the_address() -> None:
     with answering({}) as server:
         url = server.url
-    with open_client() as client, pytest.raises(CommandFailed, match=f"cannot connect to {url}"):
+    with open_client() as client, pytest.raises(CommandFailed, match=f"cannot connect to {url}: [A-Z]"):
         find_card(client, f"{url}/agent")
 
 
@@ -94,3 +94,10 @@ def test_only_plain_http_urls_are_asked(url: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url(url)
     assert failed.value.code == 2
+
+
+@pytest.mark.parametrize("typed", ["127.0.0.1:8080/echo", "localhost:1", "agents.example.com", "[::1]:1/a"])
+def test_who_leaves_the_scheme_out_is_told_what_was_meant(typed: str) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        check_url(typed)
+    assert failed.value.message.endswith(f"; did you mean http://{typed} ?")

@@ -29,6 +29,18 @@ def test_names_that_yaml_takes_for_something_else_are_quoted(name: str) -> None:
     assert yaml.safe_load(made.yaml)["auth"]["api_keys"] == {name: {"sha256": made.sha256, "tenant": name}}
 
 
+def test_the_tenant_of_callers_without_a_key_gets_none() -> None:
+    with pytest.raises(CommandFailed, match="--tenant") as failed:
+        new_key("bot", "anonymous")
+    assert failed.value.code == 2
+
+
+def test_what_is_left_to_do_is_told_beside_the_lines() -> None:
+    assert new_key("bot", "no").yaml.endswith(
+        '# and below `tenants:`, the agents that it may call:   "no": [AGENT, ...]\n'
+    )
+
+
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "tasks", "ä", "a/b"])
 def test_what_can_be_no_name_is_refused(name: str) -> None:
     for both in ((name, "acme"), ("bot", name)):

@@ -186,6 +186,38 @@ def test_failures_are_told_in_words(binding: str, answer: Answer, words: str) ->
     assert words in failed.value.message
 
 
+def test_nothing_is_not_said() -> None:
+    with pytest.raises(CommandFailed, match="empty") as failed:
+        send(Errand("http://127.0.0.1:1", " "), print)
+    assert failed.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("errand", "words"),
+    [
+        (Errand("", "x"), "Show a credential: --key or --token"),
+        (Errand("", "x", key="k"), "The credential is not good for it."),
+    ],
+)
+def test_who_may_not_read_the_card_is_told_what_would_help(errand: Errand, words: str) -> None:
+    with answering({CARD_PATH: (401, b"")}) as server, pytest.raises(CommandFailed) as failed:
+        send(Errand(f"{server.url}/agent", errand.text, errand.key), print)
+    assert failed.value.message.endswith(f"(401)\n{words}")
+
+
+def test_who_shows_a_credential_is_not_asked_for_one() -> None:
+    answer: Answer = (401, msgspec.json.encode(RPC_ERROR))
+    with answering({}) as server, pytest.raises(CommandFailed) as failed:
+        sent_to(server, card("JSONRPC", "1.0"), "/agent/call", answer, Errand("", "x", key="k"))
+    assert "--key" not in failed.value.message
+
+
+def test_where_the_card_of_a_tenant_would_be_is_told() -> None:
+    with answering({}) as server, pytest.raises(CommandFailed) as failed:
+        send(Errand(f"{server.url}/a2a/", "x", tenant="travel"), print)
+    assert f"at {server.url}/a2a/travel : send there" in failed.value.message
+
+
 def test_a_stream_that_ends_before_its_task_is_a_failure() -> None:
     event = b'data: {"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
     with answering({}) as server, pytest.raises(CommandFailed, match="ended before the task"):

@@ -7,9 +7,10 @@ import yaml
 
 from gateway.command.discovery import Found
 from gateway.command.failure import CommandFailed
-from gateway.command.starter import compose, starter
+from gateway.command.starter import compose, save, starter
 from gateway.config.load import load
 from gateway.demo.fleet import serving
+from tests.doubles.answering import Answer, answering
 
 INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 
@@ -55,6 +56,36 @@ def test_a_card_at_a_place_of_its_own_is_written_down() -> None:
         "backend": "https://agents.example.com",
         "card": "https://agents.example.com/cards/a.json",
     }
+
+
+def test_an_agent_that_asks_for_a_credential_is_told_with_what_the_file_can_say() -> None:
+    answers: dict[str, Answer] = {"/a/.well-known/agent-card.json": (401, b"")}
+    with answering(answers) as server, pytest.raises(CommandFailed) as failed:
+        starter(f"{server.url}/a")
+    assert "not for everybody (401)" in failed.value.message
+    assert "`upstream_auth`" in failed.value.message
+    assert "--key" not in failed.value.message
+
+
+def test_a_file_is_written_where_it_can_be_and_never_over_another(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    save("one", path, force=False)
+    with pytest.raises(CommandFailed, match="--force"):
+        save("two", path, force=False)
+    assert path.read_text() == "one"
+    save("two", path, force=True)
+    assert path.read_text() == "two"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) -> None:
+    with pytest.raises(CommandFailed, match=r"there is no folder .*/sub"):
+        save("x", tmp_path / "sub/gateway.yaml", force=force)
+    with pytest.raises(CommandFailed, match="is a folder: name the file in it"):
+        save("x", tmp_path, force=force)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandFailed, match="Not a directory"):
+        save("x", tmp_path / "file/gateway.yaml", force=force)
 
 
 def test_an_agent_that_cannot_be_called_gets_none() -> None:

@@ -26,6 +26,31 @@ def test_an_address_to_listen_at_has_a_host_and_a_port(text: str, host: str, por
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "collide"),
+    [
+        ("127.0.0.1:80", "127.0.0.1:80", True),
+        ("127.0.0.1:80", "127.0.0.1:81", False),
+        ("127.0.0.1:80", "127.0.0.2:80", False),
+        ("127.0.0.1:80", "localhost:80", True),
+        ("[::1]:80", "LOCALHOST:80", True),
+        ("[::1]:80", "[0::1]:80", True),
+        ("0.0.0.0:80", "127.0.0.1:80", True),
+        ("0.0.0.0:80", "[::1]:80", False),
+        ("[::]:80", "localhost:80", True),
+        ("[::]:80", "127.0.0.1:80", False),
+        ("0.0.0.0:80", "[::]:80", False),
+        ("gw.example.com:80", "0.0.0.0:80", True),
+        ("gw.example.com:80", "GW.example.com:80", True),
+        ("gw.example.com:80", "127.0.0.1:80", False),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
+    ],
+)
+def test_two_listeners_collide_where_they_would_bind_the_same(one: str, other: str, *, collide: bool) -> None:
+    assert read_listen(one).collides(read_listen(other)) is collide
+    assert read_listen(other).collides(read_listen(one)) is collide
+
+
+@pytest.mark.parametrize(
     "text", ["", ":8080", "8080", "localhost", "1.2.3:80", "[::g]:1", "::1:80", "a:65536", "a:-1", "a b:1"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:

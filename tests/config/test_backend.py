@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.check import examine
-from tests.config.reading import errors, good
+from tests.config.reading import errors, good, warnings
 
 
 def agent(text: str, backend: str = "http://127.0.0.1:1") -> str:
@@ -170,3 +171,35 @@ def test_no_operation_and_no_time_are_no_choice() -> None:
         ("agents.a.methods", "the agent answers no operation"),
         ("agents.a.timeouts.total", "nothing can be done in no time"),
     ]
+
+
+def test_a_version_beside_a_wrong_protocol_is_not_told_too() -> None:
+    text = 'version: 1\nagents: { a: { backend: { url: "http://127.0.0.1:1", protocol: soap, a2a_version: "0.3" } } }\n'
+    assert [path for path, _ in errors(text)] == ["agents.a.backend.protocol"]
+
+
+def test_files_of_authorities_are_read_when_the_file_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    (tmp_path / "text.pem").write_text("nothing of the kind\n")
+    text = """\
+version: 1
+defaults: { tls: { ca: none.pem } }
+agents:
+  a: { backend: https://a, tls: { ca: ca.pem } }
+  b: { backend: https://b, tls: { ca: text.pem } }
+  c: { backend: https://c, tls: { ca: system } }
+  d: { backend: https://d, tls: { ca: text.pem } }
+"""
+    found = examine(tmp_path / "gateway.yaml", {}, text=text)
+    assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [
+        (2, 24, "'none.pem' cannot be read: No such file or directory"),
+        (5, 39, "'text.pem' has no certificate, or a broken one"),
+        (7, 39, "'text.pem' has no certificate, or a broken one"),
+    ]
+    assert f"relative to {tmp_path}" in found.errors[0].remedy
+
+
+def test_authorities_of_an_agent_that_is_not_reached_by_https_are_worth_a_warning() -> None:
+    text = "version: 1\nagents: { a: { backend: http://127.0.0.1:1, tls: { ca: system } } }\n"
+    assert [path for path, _ in warnings(text)] == ["agents.a.tls"]
+    assert warnings(text.replace("http:", "https:")) == []

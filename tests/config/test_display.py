@@ -26,3 +26,24 @@ def test_no_secret_is_shown_and_everything_else_is() -> None:
 
 def test_a_configuration_without_auth_can_be_shown() -> None:
     assert shown(good("version: 1\nagents: { a: http://127.0.0.1:1 }\n"))["auth"] is None
+
+
+def test_what_holds_is_shown_where_nothing_is_written() -> None:
+    text = """\
+        version: 1
+        defaults: { timeouts: { connect: 1s }, isolation: none }
+        agents:
+          a: { backend: http://127.0.0.1:1, timeouts: { send: 2s }, connections: { max: 3 } }
+        """
+    tree = shown(good(text))
+    [agent] = tree["agents"].values()
+    assert (agent["timeouts"]["connect"], agent["timeouts"]["send"], agent["timeouts"]["total"]) == (1.0, 2.0, 900.0)
+    assert (agent["connections"]["max"], agent["connections"]["queue"]) == (3, 100)
+    assert (agent["isolation"], agent["allow_insecure"]) == ("none", False)
+    assert (tree["defaults"]["timeouts"]["connect"], tree["defaults"]["timeouts"]["send"]) == (1.0, 600.0)
+    assert tree["defaults"]["connections"]["max"] == 100
+    assert tree["gateway"]["drain"]["delay"] == 0.0
+    for part in (agent, tree["defaults"]):
+        assert None not in part["timeouts"].values()
+        assert None not in part["connections"].values()
+    json.dumps(tree)

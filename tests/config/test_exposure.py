@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.config.check import examine
 from tests.config.reading import HASH, errors, warnings
@@ -42,7 +43,11 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
         (gateway("admin: { listen: 0.0.0.0:9090, token: abcdefghijklmno }"), ["gateway.admin.token"]),
         (gateway("admin: { listen: 0.0.0.0:9090, token: 'abcdefghijklmno  ' }"), ["gateway.admin.token"]),
         (gateway("admin: 127.0.0.1:8080"), ["gateway.admin"]),
-        (gateway(f"listen: 0.0.0.0:9090, anonymous: true, {PUBLIC}"), ["gateway"]),
+        (gateway("listen: 127.0.0.1:9090"), ["gateway.listen"]),
+        (gateway("listen: localhost:9090"), ["gateway.listen"]),
+        (gateway(f"listen: 0.0.0.0:9090, anonymous: true, {PUBLIC}"), ["gateway.listen"]),
+        (gateway("admin: localhost:8080"), ["gateway.admin"]),
+        (gateway("listen: '[::1]:9090', admin: localhost:9090"), ["gateway.admin"]),
         (gateway("prefix_stripped: true"), ["gateway.prefix_stripped"]),
         (gateway("public_url: gw.example.com"), ["gateway.public_url"]),
         (gateway("public_url: 'https://u@gw.example.com'"), ["gateway.public_url"]),
@@ -55,6 +60,13 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
 )
 def test_one_that_is_more_open_or_makes_no_sense_is_refused(text: str, paths: list[str]) -> None:
     assert [path for path, _ in errors(text)] == paths
+
+
+def test_listeners_that_meet_are_told_with_what_the_other_is() -> None:
+    [(_, fact)] = errors(gateway("listen: localhost:9090"))
+    assert fact == "operators are served there too: `gateway.admin` is 127.0.0.1:9090 where it is left out"
+    [(_, fact)] = errors(gateway("listen: localhost:7070, admin: 127.0.0.1:7070"))
+    assert fact == "clients are served there too: `gateway.listen` is localhost:7070"
 
 
 def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
@@ -92,11 +104,15 @@ def test_nobody_without_a_name_acts_for_others(name: str) -> None:
     assert len(errors(text.replace("a: http://127.0.0.1:1", ISOLATED))) == 1
 
 
-def test_the_files_for_tls_are_there(tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_served_is_told_at_its_key(tmp_path: Path) -> None:
     path = tmp_path / "gateway.yaml"
     path.write_text(gateway("tls: { cert: tls.crt, key: tls.key }"))
-    (tmp_path / "tls.crt").write_text("-----BEGIN CERTIFICATE-----")
-    (tmp_path / "tls.key").write_text("")
-    assert [one.fact for one in examine(path, {}).errors] == ["'tls.key' is empty"]
-    (tmp_path / "tls.key").write_text("-----BEGIN PRIVATE KEY-----")
+    certificate, other = trustme.CA().issue_cert("127.0.0.1"), trustme.CA().issue_cert("127.0.0.1")
+    (tmp_path / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    [missing] = examine(path, {}).errors
+    assert missing.as_text().startswith(f"{path}:2:39  gateway.tls.key: 'tls.key' cannot be read: No such file")
+    (tmp_path / "tls.key").write_bytes(other.private_key_pem.bytes())
+    [mismatched] = examine(path, {}).errors
+    assert mismatched.fact == "'tls.key' is not the private key of the certificate"
+    (tmp_path / "tls.key").write_bytes(certificate.private_key_pem.bytes())
     assert examine(path, {}).errors == ()

@@ -41,6 +41,38 @@ def test_a_key_that_the_file_has_not_is_said_to_the_operator() -> None:
         reply(CONFIG, TABLE, Inquiry("/a", key="bat"))
 
 
+@pytest.mark.parametrize(
+    ("inquiry", "words"),
+    [
+        (Inquiry("/a", key="bot", as_="globex"), "the API key 'bot' is of the tenant 'acme', not of 'globex'"),
+        (Inquiry("/a", key="bot", claim={"x": 1}), "a key or a token, not both"),
+        (Inquiry("/a", claim={"x": 1}), "name the tenant"),
+        (Inquiry("/a", as_="anonymous", claim={"x": 1}), "name the tenant"),
+    ],
+)
+def test_a_caller_that_cannot_be_is_said_to_the_operator(inquiry: Inquiry, words: str) -> None:
+    with pytest.raises(LookupError, match=words):
+        reply(CONFIG, TABLE, inquiry)
+    assert reply(CONFIG, TABLE, Inquiry("/a", key="bot", as_="acme"))["agent"] == "a"
+
+
+def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be() -> None:
+    config = good("version: 1\ngateway: { public_url: 'https://gw.example/base' }\nagents: { a: http://127.0.0.1:1 }\n")
+    said = reply(config, table(config, Marks()), Inquiry("/a/tasks?x=1"), everything=True)
+    assert said["reason"] == "no_route"
+    assert said["hint"].startswith("the path lacks /base, the path of `public_url`: clients send /base/a/tasks?x=1; ")
+    assert reply(config, table(config, Marks()), Inquiry("/base/a"))["hint"] is None
+    assert reply(config, table(config, Marks()), Inquiry("/a%2fb"))["hint"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"), [("a", "/a"), ("https://gw.example/a/tasks", "/a/tasks"), ("http://gw", "/")]
+)
+def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> None:
+    said = reply(CONFIG, TABLE, Inquiry(path, as_="acme"))
+    assert (said["reason"], said["hint"]) == ("bad_request", f"a path starts with a slash: write {meant}")
+
+
 def test_a_question_is_read_by_its_own_names_and_no_others() -> None:
     asked = msgspec.json.decode(b'{"path":"/a","as":"acme","claim":{"x":1}}', type=Inquiry)
     assert (asked.as_, asked.method, asked.claim) == ("acme", "POST", {"x": 1})

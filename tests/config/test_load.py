@@ -60,6 +60,8 @@ def test_a_problem_of_an_included_file_names_that_file_and_quotes_its_line(tmp_p
         ("include: x.yaml\n", "an included file includes no other"),
         ("gateway: {}\n", "`gateway` stands in an included file"),
         ("version: 2\n", "this version of the format is not known"),
+        ("version: 1.0\n", "this version of the format is not known"),
+        ("version: true\n", "this version of the format is not known"),
         ("agents: [a]\n", "the agents are no mapping"),
         ("", "the file is empty"),
     ],

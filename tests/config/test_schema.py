@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.model import Part
+from gateway.config.part import Part
 from gateway.config.schema import schema
 from gateway.config.secrets import Interpolation
 from gateway.config.source import read
@@ -59,7 +59,8 @@ def test_every_file_of_the_folder_is_accepted_by_the_schema_and_by_the_gateway(p
 
 def test_the_reference_shows_every_key() -> None:
     text = (FOLDER / "gateway.reference.yaml").read_text()
-    keys = {name for part in Part.__subclasses__() for name in part.model_fields}
+    parts = [part for part in Part.__subclasses__() if part.__module__.startswith("gateway.")]
+    keys = {name for part in parts for name in part.model_fields}
     assert [key for key in sorted(keys) if f"{key}:" not in text] == []
 
 

@@ -151,6 +151,9 @@ def test_a_value_below_a_key_that_nobody_knows_is_not_told() -> None:
     assert is_unknown(("gateway", "admin", "tokn"))
     assert is_unknown(("agents", "echo", "upstrem_auth", "bearer"))
     assert not is_unknown(("agents", "echo", "card", "set", "anything", "below"))
+    assert not is_unknown(("auth", "api_keys", "bot", "tenant"))
+    assert not is_unknown(("auth", "issuers", "corp", "audience"))
+    assert is_unknown(("auth", "issuers", "corp", "tokn"))
     assert not is_unknown(("agents", "echo", "limits", "requests"))
     assert "hunter2" not in told(TEXT.replace("token:", "tokn:"))
 

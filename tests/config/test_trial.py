@@ -139,3 +139,13 @@ def test_a_test_that_fails_says_what_came_instead_and_why(test: str, fact: str) 
 )
 def test_a_test_that_can_mean_nothing_is_refused(test: str, path: str) -> None:
     assert [one for one, _ in errors(TEXT + f"tests: [{test}]\n")] == [f"tests[0].{path}"]
+
+
+def test_a_test_whose_path_lacks_that_of_the_public_url_says_so() -> None:
+    text = (
+        TEXT
+        + "gateway: { public_url: 'https://gw.example/base' }\n"
+        + "tests: [{ name: t, tenant: acme, request: /a, expect: a }]\n"
+    )
+    [problem] = examined(text).failed
+    assert problem.remedy.startswith("the path lacks /base, the path of `public_url`: clients send /base/a;")

@@ -36,6 +36,16 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
             "an agent of A2A 0.1 is not available yet: it belongs to translation between versions",
         ),
         (
+            'a: { backend: { url: "https://h", protocol: grpc, a2a_version: "1.0" } }',
+            "agents.a.backend.protocol",
+            "`protocol: grpc` is not available yet: it belongs to gRPC",
+        ),
+        (
+            'a: { by_tenant: { t: { backend: { url: "https://h", protocol: grpc } } } }',
+            "agents.a.by_tenant.t.backend.protocol",
+            "`protocol: grpc` is not available yet: it belongs to gRPC",
+        ),
+        (
             "a: { backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }",
             "agents.a.upstream_auth.oauth2",
             "`oauth2` is not available yet: it belongs to OAuth2 client credentials",

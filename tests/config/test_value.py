@@ -3,7 +3,19 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.config.value import A2aVersion, ClaimValue, Count, Day, Duration, Flag, Name, Size, Strings, TenantName
+from gateway.config.value import (
+    A2aVersion,
+    ClaimValue,
+    Count,
+    Day,
+    Duration,
+    Flag,
+    Format,
+    Name,
+    Size,
+    Strings,
+    TenantName,
+)
 
 
 def read(kind: Any, value: object) -> object:
@@ -14,7 +26,8 @@ def read(kind: Any, value: object) -> object:
     ("kind", "written", "value"),
     [
         (Duration, "1h30m", 5400.0), (Duration, "0s", 0.0), (Duration, "250ms", 0.25),
-        (Size, "64KiB", 65536), (Size, 512, 512), (Size, "512", 512),
+        (Size, "64KiB", 65536), (Size, 512, 512), (Size, "512", 512), (Size, "1GiB", 1024**3),
+        (Format, 1, 1), (Format, "1", 1),
         (Flag, True, True), (Flag, "false", False),
         (Count, 7, 7), (Count, "7", 7),
         (Strings, "a", ("a",)), (Strings, ["a", "b"], ("a", "b")),
@@ -34,6 +47,8 @@ def test_a_value_is_read_as_it_is_written(kind: object, written: object, value: 
         (Duration, "9" * 40 + "s"),
         (Duration, "400d"), (Duration, True), (Duration, None),
         (Size, True), (Size, -1), (Size, "10 MiB"), (Size, 1.5), (Size, "9" * 5000),
+        (Size, "1025MiB"), (Size, 1024**3 + 1), (Size, None),
+        (Format, 1.0), (Format, True), (Format, "1.0"), (Format, 2), (Format, None),
         (Flag, "yes"), (Flag, 1), (Flag, "True"), (Flag, None),
         (Count, True), (Count, -1), (Count, 1.0), (Count, "a"), (Count, "9" * 16),
         (Day, 20270630), (Day, "2027-6-3"), (Day, "2027-02-30"), (Day, "2027-W01-1"), (Day, None),

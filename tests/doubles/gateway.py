@@ -361,16 +361,18 @@ LISTENS = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }'
 
 @asynccontextmanager
 async def fronted(
-    script: Script, more: str = "", *, card: bytes | None = None
+    script: Script, more: str = "", *, card: bytes | None = None, settings: str = ""
 ) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
     """A gateway in front of one agent that anybody may call at /echo.
 
     Args:
         more: What else the file says of the agent, as lines of YAML.
+        settings: What else it says of `gateway:`, as YAML in one line.
     """
     async with ScriptedBackend(agent(script, card)) as backend:
         lines = "".join(f"\n    {line}" for line in dedent(more).strip().splitlines())
-        async with running(f"agents:\n  echo:\n    backend: {backend.url}{lines}\n") as gateway:
+        listens = LISTENS.replace(" }", f", {settings} }}") if settings else LISTENS
+        async with running(f"{listens}\nagents:\n  echo:\n    backend: {backend.url}{lines}\n") as gateway:
             yield gateway, backend
 
 

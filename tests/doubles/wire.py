@@ -16,6 +16,7 @@ class RecordedWire:
 
     def __init__(self, *, opened: bool = False) -> None:
         self.opened = opened
+        self.extra: Pairs = []
         self.status = 0
         self.headers: Pairs = []
         self.body = b""
@@ -42,10 +43,17 @@ class RecordedWire:
     async def open(self, status: int, headers: Pairs) -> None:
         self.opened = True
         self.status = status
-        self.headers = headers
+        self.headers = [*headers, *self.extra]
 
     async def write(self, data: bytes) -> None:
         self.sent += data
+
+    def write_nowait(self, data: bytes) -> bool:
+        self.sent += data
+        return True
+
+    async def drained(self) -> None:
+        pass
 
     async def close(self) -> None:
         self.closed = True

@@ -126,10 +126,10 @@ async def test_a_stranger_is_refused_before_its_body_is_read(site: Site, expecti
     address = urlsplit(site.gateway.url)
     with socket.create_connection((address.hostname, address.port), timeout=10) as sock:
         expect = b"Expect: 100-continue\r\n" if expecting else b""
-        sock.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\n" + expect + b"Content-Length: 50000\r\n\r\n")
+        sock.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\n" + expect + b"Content-Length: 200000\r\n\r\n")
         if not expecting:
             # Some clients lose an answer that comes while they write, so a little more is taken.
-            sock.sendall(b"x" * 50000)
+            sock.sendall(b"x" * 200000)
         answer = _until_the_answer_ends(sock)
     assert answer.startswith(b"HTTP/1.1 401 ")
     assert b"100 Continue" not in answer

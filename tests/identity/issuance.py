@@ -15,6 +15,7 @@ from gateway.config.model import ALGORITHMS, Auth
 from gateway.identity.authenticator import Credentials, Identity
 from gateway.identity.jwk import Keys, parse_keys
 from gateway.identity.jwks import KeySet
+from gateway.identity.turn import Turns
 
 ISSUER = "https://login.example.com"
 NOW = 1_800_000_000.0
@@ -96,9 +97,13 @@ def unchecked_auth(**issuer: object) -> Auth:
     return Auth.model_construct(issuers={"corp": good.model_copy(update=issuer)}, api_keys={})
 
 
-def auth(api_keys: Mapping[str, object] | None = None, **issuer: Any) -> Auth:
+def auth(
+    api_keys: Mapping[str, object] | None = None, verification: Mapping[str, object] | None = None, **issuer: Any
+) -> Auth:
     settings = {"issuer": ISSUER, "audience": "agents", "tenant_claim": "org", **issuer}
-    return Auth.model_validate({"issuers": {"corp": settings}, "api_keys": api_keys or {}})
+    return Auth.model_validate(
+        {"issuers": {"corp": settings}, "api_keys": api_keys or {}, "verification": verification or {}}
+    )
 
 
 def read_key_set(keys: Keys | None = None, **settings: Any) -> KeySet:
@@ -124,7 +129,13 @@ def identity(key_set: KeySet | None = None, settings: Auth | None = None, *, ano
         used,
         anonymous=anonymous,
         key_sets={"corp": read_key_set() if key_set is None else key_set} if used.issuers else {},
+        turns=unhurried(),
     )
+
+
+def unhurried() -> Turns:
+    """Nobody stands in line, with or without a running loop."""
+    return Turns(10**9, lambda _callback: None)
 
 
 def bearer(credential: bytes) -> Credentials:

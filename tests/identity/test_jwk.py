@@ -85,6 +85,7 @@ def bad_keys() -> dict[str, object]:
         "RSA of 1024 bits": jwk(rsa_key(0, 1024), "bad"),
         "RSA that takes long": {**good, "n": "_" * 3000},
         "long exponent": {**good, "e": "_" * 20},
+        "even modulus": {**good, "n": "_" * 341 + "g"},
         "even exponent": {**good, "e": "Ag"},
         "no modulus": {**good, "n": ""},
         "padded modulus": {**good, "n": f"{good['n']}="},
@@ -130,6 +131,25 @@ def test_two_keys_of_one_name_are_both_left_out() -> None:
     assert keys.ignored == 2
 
 
+def test_of_two_keys_of_one_name_the_one_that_was_known_stays() -> None:
+    before = keys_of(jwk(rsa_key(0)))
+    for pair in ((jwk(rsa_key(0)), jwk(rsa_key(1))), (jwk(rsa_key(1)), jwk(rsa_key(0)))):
+        keys = parse_keys(key_set_document(*pair), ALL, before=before)
+        assert keys.content == before.content
+        assert keys.ignored == 1
+    # A new key of an old name is a new key; so is one that was known by another name.
+    assert parse_keys(key_set_document(jwk(rsa_key(1))), ALL, before=before).find("k1", "RS256") is not None
+    with pytest.raises(KeySetInvalid):
+        parse_keys(key_set_document(jwk(rsa_key(0), "k2"), jwk(rsa_key(1), "k2")), ALL, before=before)
+
+
+def test_a_second_key_takes_no_algorithm_from_the_first() -> None:
+    before = keys_of(jwk(rsa_key(0)))
+    both = key_set_document(jwk(rsa_key(0)), jwk(rsa_key(1), alg="PS256"))
+    keys = parse_keys(both, ALL, before=before)
+    assert keys.content == before.content
+
+
 def test_one_key_written_twice_is_one_key() -> None:
     keys = keys_of(jwk(rsa_key(), alg="RS256"), jwk(rsa_key(), alg="PS256"))
     assert keys.find("k1", "RS256") is not None
@@ -169,6 +189,13 @@ DOCUMENTS = {
 def test_what_is_no_key_set_of_use_is_refused_whole(document: bytes) -> None:
     with pytest.raises(KeySetInvalid):
         parse_keys(document, ALL)
+
+
+def test_a_set_may_have_as_many_keys_as_is_said() -> None:
+    two = key_set_document(jwk(ec_key()), jwk(ec_key(), "k2"))
+    assert parse_keys(two, ALL, most=2).ignored == 0
+    with pytest.raises(KeySetInvalid):
+        parse_keys(two, ALL, most=1)
 
 
 def test_a_hundred_keys_are_not_too_many() -> None:

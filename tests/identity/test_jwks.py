@@ -3,16 +3,19 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any
 
 import pytest
 
 from gateway.a2a.fault import AuthInvalid, AuthUnavailable
+from gateway.config.limit import Verification
 from gateway.config.model import ALGORITHMS
 from gateway.identity import jwks
-from gateway.identity.authenticator import Credentials, Identity, Pending
+from gateway.identity.authenticator import Credentials, Identity
 from gateway.identity.jwk import KeySetInvalid
 from gateway.identity.jwks import KeySet, open_http, pause_after
+from gateway.identity.pending import Pending
 from gateway.principal import Principal
 from tests.identity.issuance import NOW, auth, bearer, identity, jwk, rsa_key, token
 from tests.identity.provider import DISCOVERY, KEYS, Provider, provider
@@ -48,7 +51,7 @@ async def reading(served: Provider, *, discover: bool = False, **settings: Any) 
         running.names.append(name)
         results.put_nowait(good)
 
-    async with open_http() as http:
+    async with open_http(SSLContext(PROTOCOL_TLS_CLIENT)) as http:
         asked = {
             "issuer_url": served.url,
             "jwks_url": None if discover else served.url + KEYS,
@@ -68,12 +71,11 @@ async def reading(served: Provider, *, discover: bool = False, **settings: Any) 
 
 
 async def identify(who: Identity, shown: Credentials) -> Principal | None:
-    """As the line does it: wait once, then take the answer."""
+    """As the line does it."""
     try:
         return who.identify(shown, NOW)
     except Pending as pending:
-        await pending.settled()
-    return who.identify(shown, NOW)
+        return await who.prove(pending, shown, lambda: NOW, 0.0)
 
 
 async def test_keys_are_read_from_their_address() -> None:
@@ -192,7 +194,7 @@ GARBAGE: dict[str, tuple[bytes, bytes]] = {
     "an empty set": (b"HTTP/1.1 200 OK\r\n", b'{"keys":[]}'),
     "cut short": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n", b'{"keys":['),
     "symmetric keys": (b"HTTP/1.1 200 OK\r\n", b'{"keys":[{"kty":"oct","kid":"k1","k":"AAAA"}]}'),
-    "too long": (b"HTTP/1.1 200 OK\r\n", b'{"keys":[' + b" " * (jwks.LARGEST + 1) + b"]}"),
+    "too long": (b"HTTP/1.1 200 OK\r\n", b'{"keys":[' + b" " * (1024 * 1024 + 1) + b"]}"),
     "compressed": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n", b"\x1f\x8b"),
     "no HTTP": (b"garbage\r\n", b""),
 }
@@ -221,7 +223,7 @@ async def test_keys_that_could_not_be_read_for_a_day_are_given_up(caplog: pytest
             who = identity(running.key_set, auth(issuer=served.url))
             shown = bearer(token(iss=served.url))
             del served.documents[KEYS]
-            running.now += jwks.STALE_AFTER - 20
+            running.now += 24 * 3600 - 20
             running.ask()
             assert not await running.read()
             assert await identify(who, shown) is not None
@@ -359,6 +361,7 @@ async def test_waiting_may_be_cancelled() -> None:
         async with reading(served) as running:
             pending = running.key_set.pending("k1")
             assert pending is not None
+            assert pending.issuer == "corp"
             waiting = asyncio.get_running_loop().create_task(pending.settled())
             await served.knocked.get()
             waiting.cancel()
@@ -393,6 +396,65 @@ async def test_asking_again_trusts_the_address_that_was_discovered_and_reading_a
             assert served.asked == {DISCOVERY: 1, KEYS: 2}
             assert await running.key_set._refresh()
             assert served.asked == {DISCOVERY: 2, KEYS: 3}
+
+
+def bounds(**written: object) -> Verification:
+    return Verification.model_validate(written)
+
+
+async def test_keys_are_read_as_often_as_the_file_says() -> None:
+    async with provider() as served:
+        served.publish(jwk(rsa_key()))
+        async with reading(served, bounds=bounds(keys_every="10ms")) as running:
+            for _ in range(3):
+                assert await running.read()
+            del served.documents[KEYS]
+            while await running.read():
+                pass
+            # Not after a second: nothing waits longer for failures than for successes.
+            async with asyncio.timeout(0.9):
+                assert not await running.read()
+
+
+async def test_unknown_keys_cause_readings_as_often_as_the_file_says() -> None:
+    async with provider() as served:
+        served.publish(jwk(rsa_key()))
+        async with reading(served, bounds=bounds(keys_on_demand="30s")) as running:
+            assert await running.read()
+            assert running.ask() is not None
+            assert await running.read()
+            assert [running.ask() is not None for _ in range(4)] == [False, False, True, False]
+            assert await running.read()
+            assert served.asked == {KEYS: 3}
+
+
+async def test_keys_serve_without_their_issuer_as_long_as_the_file_says() -> None:
+    async with provider() as served:
+        served.publish(jwk(rsa_key()))
+        async with reading(served, bounds=bounds(keys_kept="1m")) as running:
+            assert await running.read()
+            del served.documents[KEYS]
+            for ready in (True, True, True, True, True, False):
+                running.ask()
+                assert not await running.read()
+                assert running.key_set.ready is ready
+
+
+async def test_a_key_set_is_as_long_as_the_file_says() -> None:
+    async with provider() as served:
+        served.publish(jwk(rsa_key()))
+        size = len(served.documents[KEYS])
+        for longest, good in ((size, True), (size - 1, False)):
+            async with reading(served, bounds=bounds(keys_size=longest)) as running:
+                assert await running.read() is good
+
+
+async def test_a_key_set_has_as_many_keys_as_the_file_says() -> None:
+    async with provider() as served:
+        served.publish(jwk(rsa_key()), jwk(rsa_key(1), "k2"))
+        for most, good in ((2, True), (1, False)):
+            async with reading(served, bounds=bounds(keys_count=most)) as running:
+                assert await running.read() is good
 
 
 async def test_keys_are_read_every_five_minutes_and_sooner_after_failures() -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import hmac
 import json
 import math
@@ -9,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, Fault
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault
 from gateway.config.model import ALGORITHMS, NAME, Auth
 from gateway.identity.authenticator import Identity
 from gateway.identity.jwk import Key
-from gateway.identity.jwks import Pending
-from gateway.identity.jwt import BAD_FOR, GOOD_FOR, MOST_VERDICTS
+from gateway.identity.pending import Pending
 from gateway.principal import Principal
 from tests.identity.issuance import (
     ISSUER,
@@ -34,10 +34,13 @@ from tests.identity.issuance import (
     segment,
     token,
     unchecked_auth,
+    unhurried,
     unread_key_set,
 )
 
 FAR = NOW + 10**6
+GOOD_FOR = 60.0
+BAD_FOR = 5.0
 
 
 def identify(shown: bytes, now: float = NOW, **issuer: Any) -> Principal:
@@ -237,7 +240,7 @@ def twins(**second: object) -> Auth:
 
 def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() -> None:
     sets = {"one": read_key_set(), "two": read_key_set()}
-    apart = Identity(twins(audience=("agents-eu",)), anonymous=False, key_sets=sets)
+    apart = Identity(twins(audience=("agents-eu",)), anonymous=False, key_sets=sets, turns=unhurried())
     assert [
         principal.tenant
         for audience in ("agents", "agents-eu")
@@ -246,7 +249,7 @@ def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() ->
     with pytest.raises(AuthInvalid, match="ambiguous"):
         apart.identify(bearer(token(aud=["agents", "agents-eu"])), NOW)
     with pytest.raises(AuthInvalid, match="ambiguous"):
-        Identity(twins(), anonymous=False, key_sets=sets).identify(bearer(token()), NOW)
+        Identity(twins(), anonymous=False, key_sets=sets, turns=unhurried()).identify(bearer(token()), NOW)
 
 
 def test_an_issuer_without_a_rule_for_tenants_admits_nobody() -> None:
@@ -306,6 +309,77 @@ def test_a_bad_token_is_verified_once_in_five_seconds(verifications: list[str]) 
     assert len(verifications) == 2
 
 
+def test_what_is_remembered_lasts_as_long_as_the_file_says(verifications: list[str]) -> None:
+    who = identity(settings=auth(verification={"remember": "2s", "remember_bad": "1s"}))
+    for now, judged in ((0.0, 1), (1.9, 1), (2.0, 2)):
+        who.identify(bearer(token()), NOW + now)
+        assert len(verifications) == judged
+    verifications.clear()
+    for now, judged in ((0.0, 1), (0.9, 1), (1.0, 2)):
+        with pytest.raises(AuthInvalid):
+            who.identify(bearer(token(rsa_key(1))), NOW + now)
+        assert len(verifications) == judged
+
+
+def test_nothing_is_remembered_where_the_file_says_so(verifications: list[str]) -> None:
+    who = identity(settings=auth(verification={"remember": "0s"}))
+    who.identify(bearer(token()), NOW)
+    who.identify(bearer(token()), NOW)
+    assert len(verifications) == 2
+
+
+def test_as_many_tokens_are_remembered_as_the_file_says(verifications: list[str]) -> None:
+    who = identity(settings=auth(verification={"entries": 2}))
+    shown = [bearer(token(jti=str(number))) for number in range(3)]
+    for each in (*shown, shown[2], shown[1]):
+        who.identify(each, NOW)
+    assert len(verifications) == 3
+    who.identify(shown[0], NOW)
+    assert len(verifications) == 4
+
+
+@pytest.mark.parametrize("step", [60.0, -7200.0, 7200.0])
+def test_a_clock_that_is_set_costs_a_verification_and_no_session(step: float, verifications: list[str]) -> None:
+    who = identity()
+    shown = bearer(token(exp=NOW + 8000))
+    for now in (NOW, NOW + step, NOW + step + 1, NOW):
+        assert who.identify(shown, now) is not None
+    assert len(verifications) <= 3
+
+
+def test_a_token_that_ends_soon_survives_a_step_within_the_leeway() -> None:
+    assert identify(token(exp=NOW + 31), NOW + 60).tenant == "acme"
+
+
+def test_a_token_that_was_good_is_familiar_until_it_is_not(verifications: list[str]) -> None:
+    key_set = read_key_set()
+    who = identity(key_set)
+    good, bad = token(), token(rsa_key(1))
+    familiar = [hashlib.sha256(each).digest() for each in (good, bad)]
+    who.identify(bearer(good), NOW)
+    with pytest.raises(AuthInvalid):
+        who.identify(bearer(bad), NOW)
+    assert [who._tokens.is_familiar(each) for each in familiar] == [True, False]
+    with pytest.raises(AuthExpired):
+        who.identify(bearer(good), NOW + 4000)
+    assert not who._tokens.is_familiar(familiar[0])
+
+
+def test_a_refused_token_is_counted_for_the_issuer_that_it_names() -> None:
+    elsewhere = bearer(token(iss="https://elsewhere.example.com"))
+    named = (
+        bearer(token(rsa_key(1))), bearer(token(aud="others")), bearer(token(aud=7)), bearer(token(exp=...)),
+        bearer(token(exp=NOW - 40)), bearer(token(header={"alg": "HS256"})), bearer(token(org=7)),
+    )  # fmt: skip
+    who = identity()
+    for shown, issuer in (*((each, "corp") for each in named), (elsewhere, ""), (bearer(b"a.b.c"), "")):
+        # The second time it is told from memory.
+        for _ in range(2):
+            with pytest.raises(AuthMissing) as caught:
+                who.identify(shown, NOW)
+            assert caught.value.issuer == issuer
+
+
 def test_a_token_that_was_too_early_is_good_in_time() -> None:
     who = identity()
     shown = bearer(token(nbf=NOW + 40))
@@ -323,14 +397,10 @@ def test_a_token_that_a_new_key_makes_good_is_good_at_once() -> None:
     assert who.identify(bearer(token()), NOW) is not None
 
 
-def test_bad_tokens_push_out_no_good_ones_and_are_bounded(
-    verifications: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    who = identity()
+def test_bad_tokens_push_out_no_good_ones_and_are_bounded(verifications: list[str]) -> None:
+    who = identity(settings=auth(verification={"entries": 50}))
     shown = bearer(token())
     who.identify(shown, NOW)
-    monkeypatch.setattr(who._tokens._bad, "_most", 50)
-    assert MOST_VERDICTS == 10_000
     for number in range(100):
         with pytest.raises(AuthInvalid):
             who.identify(bearer(b"a.b.%d" % number), NOW)
@@ -349,6 +419,7 @@ def test_without_keys_a_token_is_neither_good_nor_bad() -> None:
     with pytest.raises(AuthUnavailable) as caught:
         identity(key_set).identify(bearer(token()), NOW)
     assert caught.value.retry_after is not None
+    assert caught.value.issuer == "corp"
     assert ISSUER not in caught.value.message
 
 

@@ -1,229 +1,14 @@
-"""Requests become heads, answers become HTTP, and what was not read does not stay."""
-
-import asyncio
-from typing import Any
+"""The public port: health for balancers, the line for everything else, and nothing of what runs behind."""
 
 import pytest
 
-from gateway.a2a.fault import BodyTooLarge, ClientGone
-from gateway.listener import http
-from gateway.listener.http import AsgiWire, head_of, host_name
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
 from tests.doubles.scripted import answers, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 
 
-# ---- Heads ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        (b"Agents.Example.COM", "agents.example.com"),
-        (b"agents.example.com:8080", "agents.example.com"),
-        (b"agents.example.com.", "agents.example.com"),
-        (b"agents.example.com.:80", "agents.example.com"),
-        (b"[::1]:8080", "[::1]"),
-        (b"[::1]", "[::1]"),
-        (b"", ""),
-        # No host to anybody, so they are given back as they are.
-        (b" x ", " x "),
-        (b"\xe4", "ä"),
-        (b"h.example:80@evil", "h.example:80@evil"),
-        (b"h.example:/../", "h.example:/../"),
-        (b"h.example, x.example", "h.example, x.example"),
-    ],
-)
-def test_a_host_is_lower_case_and_has_no_port(value: bytes, name: str) -> None:
-    assert host_name(value) == name
-
-
-def scope(**more: Any) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "method": "POST",
-        "scheme": "http",
-        "raw_path": b"/a%2Fb",
-        "path": "/a/b",
-        "query_string": b"x=%20",
-        "headers": [(b"host", b"One:80"), (b"host", b"two"), (b"x", b"1")],
-        "client": ("10.0.0.7", 1234),
-        "state": {},
-        **more,
-    }
-
-
-def test_a_head_is_raw() -> None:
-    found = head_of(scope())
-    assert (found.method, found.path, found.query) == ("POST", b"/a%2Fb", b"x=%20")
-    # Two Hosts are none.
-    assert (found.host, found.peer, found.scheme) == ("one:80, two", "10.0.0.7", "http")
-    assert found.headers == ((b"host", b"One:80"), (b"host", b"two"), (b"x", b"1"))
-
-
-def test_a_head_does_not_grow_with_what_comes_later() -> None:
-    given = scope()
-    found = head_of(given)
-    given["headers"].append((b"authorization", b"Bearer x"))
-    assert found.first(b"authorization") is None
-
-
-def test_a_client_without_an_address_has_none() -> None:
-    assert head_of(scope(client=None)).peer == ""
-    assert head_of(scope(headers=[])).host == ""
-
-
-# ---- The wire ------------------------------------------------------------------------------------------------------
-
-
-class Asgi:
-    """The server's side of ASGI: what the client sends, and what it is sent."""
-
-    def __init__(self, *messages: dict[str, Any]) -> None:
-        self.incoming = list(messages)
-        self.sent: list[dict[str, Any]] = []
-        self.asked = 0
-
-    async def receive(self) -> dict[str, Any]:
-        self.asked += 1
-        if not self.incoming:
-            await asyncio.sleep(3600)
-        return self.incoming.pop(0)
-
-    async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
-
-    def wire(self, *headers: tuple[bytes, bytes], method: str = "POST") -> AsgiWire:
-        return AsgiWire(scope(method=method, headers=list(headers)), self.receive, self.send)
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
-
-
-def part(body: bytes, *, more: bool = False) -> dict[str, Any]:
-    return {"type": "http.request", "body": body, "more_body": more}
-
-
-LENGTH = (b"content-length", b"10")
-CHUNKED = (b"transfer-encoding", b"chunked")
-GONE = {"type": "http.disconnect"}
-
-
-async def test_a_body_is_read_whole() -> None:
-    assert await Asgi(part(b"one")).wire(LENGTH).read(10) == b"one"
-    assert await Asgi(part(b"one", more=True), part(b""), part(b"x")).wire(CHUNKED).read(10) == b"one"
-    assert await Asgi(part(b"a", more=True), part(b"b", more=True), part(b"c")).wire(CHUNKED).read(3) == b"abc"
-
-
-async def test_a_request_without_a_body_is_not_waited_for() -> None:
-    for headers in ((), ((b"content-length", b"0"),)):
-        asgi = Asgi()
-        assert await asgi.wire(*headers).read(10) == b""
-        assert asgi.asked == 0
-
-
-async def test_a_body_over_the_limit_is_not_read() -> None:
-    asgi = Asgi()
-    with pytest.raises(BodyTooLarge):
-        await asgi.wire(LENGTH).read(9)
-    assert asgi.asked == 0
-
-
-async def test_a_body_over_the_limit_that_does_not_say_so_is_read_no_further() -> None:
-    asgi = Asgi(part(b"12345", more=True), part(b"67890", more=True), part(b"x"))
-    with pytest.raises(BodyTooLarge):
-        await asgi.wire(CHUNKED).read(9)
-    assert asgi.asked == 2
-
-
-async def test_a_client_that_leaves_in_its_body_is_gone() -> None:
-    with pytest.raises(ClientGone):
-        await Asgi(part(b"1", more=True), GONE).wire(CHUNKED).read(9)
-
-
-async def test_an_answer_has_its_length_and_keeps_the_connection() -> None:
-    asgi = Asgi(part(b"{}"))
-    wire = asgi.wire(LENGTH)
-    await wire.read(10)
-    assert not wire.opened
-    await wire.answer(200, [(b"x", b"1")], b"hello")
-    assert wire.opened
-    assert asgi.sent[0] == {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"x", b"1"), (b"content-length", b"5")],
-    }
-    assert asgi.body == b"hello"
-    assert asgi.sent[-1].get("more_body", False) is False
-
-
-@pytest.mark.parametrize("status", [204, 304])
-async def test_an_answer_that_has_no_body_has_no_length(status: int) -> None:
-    asgi = Asgi()
-    await asgi.wire().answer(status, [], b"")
-    assert asgi.sent[0]["headers"] == []
-
-
-async def test_the_answer_to_head_has_the_length_of_what_get_would_give() -> None:
-    asgi = Asgi()
-    await asgi.wire(method="HEAD").answer(200, [], b"hello")
-    assert asgi.sent[0]["headers"] == [(b"content-length", b"5")]
-    assert asgi.body == b""
-
-
-async def test_an_early_answer_goes_out_before_the_rest_of_the_request_is_read() -> None:
-    asgi = Asgi(part(b"x" * 1000, more=True), part(b"x"))
-    await asgi.wire(CHUNKED).answer(401, [], b"no")
-    assert (b"connection", b"close") in asgi.sent[0]["headers"]
-    # The answer is complete only after a little of the request was read, for its end closes the connection.
-    assert [message.get("more_body") for message in asgi.sent] == [None, True, None]
-    assert asgi.incoming == []
-
-
-@pytest.mark.parametrize("end", [part(b""), GONE])
-async def test_reading_on_ends_with_the_request(end: dict[str, Any]) -> None:
-    asgi = Asgi(end, part(b"never"))
-    await asgi.wire(LENGTH).answer(401, [], b"no")
-    assert asgi.asked == 1
-
-
-async def test_reading_on_ends_after_a_little() -> None:
-    asgi = Asgi(*[part(b"x" * 65536, more=True)] * 100)
-    await asgi.wire(LENGTH).answer(401, [], b"no")
-    assert 16 <= asgi.asked <= 17
-
-
-async def test_reading_on_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_DRAIN_TIME", 0.01)
-    asgi = Asgi(part(b"x", more=True))
-    async with asyncio.timeout(1):
-        await asgi.wire(LENGTH).answer(401, [], b"no")
-    assert asgi.sent[-1] == {"type": "http.response.body", "body": b""}
-
-
-async def test_who_waits_to_be_told_to_go_on_is_not_waited_for() -> None:
-    asgi = Asgi()
-    await asgi.wire(LENGTH, (b"expect", b"100-continue")).answer(401, [], b"no")
-    assert asgi.asked == 0
-
-
-async def test_an_answer_is_open_only_once_its_head_has_gone_out() -> None:
-    class Stuck(Asgi):
-        async def send(self, message: dict[str, Any]) -> None:
-            await asyncio.sleep(3600)
-
-    wire = Stuck().wire()
-    opening = asyncio.ensure_future(wire.open(200, []))
-    await asyncio.sleep(0)
-    opening.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await opening
-    assert not wire.opened
-
-
-# ---- Health on the public port -------------------------------------------------------------------------------------
+# ---- Health --------------------------------------------------------------------------------------------------------
 
 
 async def test_health_answers_on_the_public_port_and_is_no_exchange() -> None:
@@ -252,7 +37,7 @@ async def test_nothing_else_of_the_admin_port_is_on_the_public_one(path: str) ->
         assert answer.json["error"]["message"] == "there is nothing here"
 
 
-# ---- On a real connection ------------------------------------------------------------------------------------------
+# ---- The whole gateway on a real connection ------------------------------------------------------------------------
 
 
 async def raw(gateway: Running, data: bytes) -> bytes:
@@ -270,28 +55,72 @@ async def test_no_server_is_named() -> None:
         assert b"uvicorn" not in (await raw(gateway, b"nonsense\r\n\r\n")).lower()
 
 
-async def test_what_is_no_http_gets_a_plain_400_and_the_connection_ends() -> None:
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"POST /echo HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+        (b"POST /echo HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+        (b"POST /echo?" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+    ],
+)
+async def test_what_is_no_request_is_refused_counted_and_logged(data: bytes, status: int) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        for data in (
-            b"nonsense\r\n\r\n",
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
-            b"POST /echo HTTP/1.1\r\nHost : x\r\n\r\n",
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        ):
-            said = await raw(gateway, data)
-            assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-            assert said.endswith(b"\r\n\r\nInvalid HTTP request received.")
+        said = await raw(gateway, data)
+        assert said.startswith(b"HTTP/1.1 %d " % status)
+        line = await gateway.line()
+        assert (line["status"], line["outcome"], line["reason"]) == (status, "client_error", "bad_request")
+        assert line["client_ip"] == "127.0.0.1"
+        assert line["detail"].encode() in said
+        assert b"(request %b)" % line["request_id"].encode() in said
+        assert b"\r\nx-request-id: %b\r\n" % line["request_id"].encode() in said
+        assert gateway.metric("rejected_total", reason="bad_request") == 1
         assert backend.requests == []
+
+
+async def test_the_line_of_what_is_no_request_has_the_fields_of_every_other() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, _):
+        await raw(gateway, b"nonsense\r\n\r\n")
+        refused = await gateway.line()
+        await gateway.post("/echo")
+        assert list(refused) == list(await gateway.line(of=2))
 
 
 async def test_a_chunk_that_is_none_ends_the_connection_and_reaches_nobody() -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        opening = request("POST", "/echo", None, [JSON, CHUNKED])
-        assert (await raw(gateway, opening + chunk(CALL[:10]) + b"zz\r\n")).startswith(b"HTTP/1.1 400")
+        opening = request("POST", "/echo", None, [JSON, (b"Transfer-Encoding", b"chunked")])
+        client = await gateway.client()
+        await client.send(opening + chunk(CALL[:10]))
+        await gateway.until(lambda: gateway.serving == 1)
+        await client.send(b"zz\r\n")
+        assert (await client.ended()).startswith(b"HTTP/1.1 400")
         await gateway.rested()
+        assert backend.requests == []
+
+
+async def test_a_credential_in_a_trailer_is_none() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        opening = request(
+            "POST", "/echo", None, [JSON, (b"Transfer-Encoding", b"chunked"), (b"Trailer", b"X-A2A-Tenant")]
+        )
+        client = await gateway.client()
+        await client.send(opening + chunk(CALL) + b"0\r\nAuthorization: Bearer x\r\nX-A2A-Tenant: acme\r\n\r\n")
+        assert (await client.answer()).body == RESULT
+        [received] = backend.requests
+        assert received.header(b"authorization") is None
+        assert received.header(b"x-a2a-tenant") == b"anonymous"
+        assert received.header(b"trailer") is None
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PATCH", "BREW"])
+async def test_a_method_that_a_path_is_not_for_is_told_so(method: str) -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        answer = await gateway.ask(method, "/echo")
+        assert answer.status in (404, 405)
         assert backend.requests == []
 
 

@@ -1,219 +1,421 @@
-"""A client's connection: one request at a time, trailers that count for nothing, and a leave that is noticed."""
+"""A client's connection: one request at a time, an end that is told apart from a loss, and a leave that is noticed."""
 
 import asyncio
-from functools import partial
+import logging
+from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.protocols.http import httptools_impl
 
-from gateway.listener.protocol import CONNECTION, GONE, ClientConnection
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, Running, fronted, request
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
+from gateway.a2a.call import Head
+from gateway.listener.edge import ClientLimits
+from gateway.listener.wire import ClientWire
+from tests.doubles.gateway import request
+from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, patient, streams
 
 pytestmark = pytest.mark.anyio
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
-EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
-POST = request("POST", "/echo", CALL, [JSON])
+GET = request("GET", "/", None)
+POST = request("POST", "/", b"hello")
 
 
-class Patient:
-    """Answers each request when it is told to."""
-
-    def __init__(self) -> None:
-        self.go = asyncio.Event()
-
-    async def __call__(self, wire: Wire) -> None:
-        while True:
-            await wire.request()
-            await self.go.wait()
-            await wire.send(whole(RESULT))
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
+    return backend(request.param)
 
 
-def only_connection(gateway: Running) -> ClientConnection:
-    [connection] = gateway.gateway._servers[0]._server.server_state.connections
-    assert isinstance(connection, ClientConnection)
-    return connection
-
-
-async def answered_and_closed(client: Client) -> None:
-    answer = await client.answer()
-    assert answer.body == RESULT
-    assert answer.header("connection") == "close"
-    assert await client.ended() == b""
+# ---- A connection serves requests one after the other --------------------------------------------------------------
 
 
 async def test_requests_one_after_the_other_share_a_connection() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        client = await gateway.client()
-        for _ in range(5):
-            await client.send(POST)
-            assert (await client.answer()).header("connection") is None
-        assert len(backend.requests) == 5
+    async with fronting() as front:
+        client = await front.client()
+        for body in (b"one", b"two", b"three"):
+            await client.ask("POST", "/", body)
+            answer = await client.answer()
+            assert (answer.body, answer.header("connection")) == (body, None)
+        assert len(front.connections) == 1
+        assert front.state.total_requests == 3
 
 
+async def test_every_answer_has_a_date_and_names_no_server() -> None:
+    async with fronting() as front:
+        await front.until(lambda: bool(front.state.default_headers))
+        said = (await front.says(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))).lower()
+        assert b"\r\ndate: " in said
+        assert b"server" not in said
+
+
+@pytest.mark.parametrize("more", [b"GET", POST, b"\x00\x01garbage\r\n\r\n", b"\r\n"])
 @pytest.mark.parametrize("together", [True, False])
-async def test_a_request_behind_one_that_is_being_answered_is_not_served(*, together: bool) -> None:
-    agent = Patient()
-    async with fronted(agent) as (gateway, backend):
-        client = await gateway.client()
-        await client.send(POST + POST if together else POST)
-        await backend.until(lambda: len(backend.requests) == 1)
-        if not together:
-            await client.send(POST)
-            await client.send(POST)
-        await asyncio.sleep(0.02)
-        agent.go.set()
-        await answered_and_closed(client)
-        await gateway.rested()
-        assert len(backend.requests) == 1
-
-
-@pytest.mark.parametrize("more", [b"\x00\x01garbage\r\n\r\n", b"GET", b"POST /echo HTTP/1.1\r\nHost: x\r\n"])
-async def test_garbage_behind_a_request_does_not_break_into_its_answer(more: bytes) -> None:
-    agent = Patient()
-    async with fronted(agent) as (gateway, backend):
-        for together in (True, False):
-            agent.go.clear()
-            served = len(backend.requests)
-            client = await gateway.client()
-            await client.send(POST + more if together else POST)
-            await backend.until(partial(_more, backend, served))
+async def test_what_comes_behind_a_request_before_its_answer_is_not_served(more: bytes, *, together: bool) -> None:
+    for asked in (GET, POST):
+        async with fronting(patient) as front:
+            client = await front.client()
+            await client.send(asked + more if together else asked)
+            await front.until(lambda: len(front.heads) == 1)
             if not together:
                 await client.send(more)
-                await asyncio.sleep(0.02)
-            agent.go.set()
+                await front.until(lambda: not front.connection.keeps)
+            front.go.set()
             answer = await client.answer()
-            assert answer.body == RESULT
-
-
-def _more(backend: ScriptedBackend, than: int) -> bool:
-    return len(backend.requests) > than
-
-
-async def test_garbage_behind_a_stream_does_not_break_into_it() -> None:
-    async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, _):
-        client = await gateway.client()
-        await client.ask("POST", "/echo", STREAM, [JSON])
-        await client.head()
-        assert await client.piece() == EVENT
-        await client.send(b"garbage\r\n\r\n")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await client.reader.read(1)
-        client.leave()
-        await gateway.rested()
+            assert answer.body == b"at last"
+            assert await client.ended() == b""
+            assert (len(front.heads), front.refused) == (1, [])
 
 
 async def test_a_flood_behind_a_request_is_not_kept() -> None:
-    agent = Patient()
-    async with fronted(agent) as (gateway, backend):
-        client = await gateway.client()
-        await client.send(POST)
-        await backend.until(lambda: len(backend.requests) == 1)
-        connection = only_connection(gateway)
+    async with fronting(patient) as front:
+        client = await front.client()
+        await client.send(GET)
+        await front.until(lambda: len(front.heads) == 1)
         for _ in range(100):
             await client.send(b"x" * 65536)
-        assert not connection.cycle.body
-        assert not connection.pipeline
-        agent.go.set()
-        await answered_and_closed(client)
+        assert not front.connection._received
+        assert front.wires[0].unread == 0
+        front.go.set()
+        assert (await client.answer()).body == b"at last"
 
 
-async def test_what_a_keep_alive_request_left_behind_is_not_called_for_a_later_one() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        client = await gateway.client()
-        await client.send(POST)
-        await client.answer()
-        connection = only_connection(gateway)
-        assert connection.cycle.response_complete
-        called: list[int] = []
-        connection.cycle.scope["state"][GONE] = lambda: called.append(1)
-        client.leave()
-        await gateway.until(lambda: not gateway.gateway._servers[0]._server.server_state.connections)
-        assert called == []
-
-
-async def test_a_cut_connection_is_closed_without_an_end() -> None:
-    async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, _):
-        client = await gateway.client()
-        await client.ask("POST", "/echo", STREAM, [JSON])
+async def test_garbage_behind_a_stream_does_not_break_into_it() -> None:
+    async with fronting(streams) as front:
+        client = await front.client()
+        await client.send(GET)
         await client.head()
-        await client.piece()
-        connection = only_connection(gateway)
-        connection.cut()
+        assert await client.piece() == b"first"
+        await client.send(b"garbage\r\n\r\n")
+        await front.until(lambda: not front.connection.keeps)
+        front.go.set()
+        assert await client.rest() == b""
+        assert await client.ended() == b""
+
+
+async def test_empty_lines_in_front_of_a_request_are_none_of_it() -> None:
+    async with fronting() as front:
+        client = await front.client()
+        for before in (b"\r\n", b"\r\n\r\n", b""):
+            await client.send(before + POST)
+            assert (await client.answer()).body == b"hello"
+        await client.send(b"\r\n")
+        await client.send(b"\r")
+        await client.send(b"\n" + GET)
+        assert (await client.answer()).body == b"GET /"
+
+
+async def test_a_request_may_come_byte_by_byte() -> None:
+    async with fronting() as front:
+        client = await front.client()
+        for asked in (POST, GET, request("POST", "/", None, [(b"Transfer-Encoding", b"chunked")])):
+            for number in range(len(asked)):
+                await client.send(asked[number : number + 1])
+                await asyncio.sleep(0)
+            if b"chunked" in asked:
+                for byte in b"3\r\none\r\n0\r\n\r\n":
+                    await client.send(bytes((byte,)))
+            answer = await client.answer()
+            assert answer.status == 200
+            assert answer.header("connection") is None
+        assert front.heads[-1].method == "POST"
+
+
+async def test_heads_that_differ_in_the_length_alone_are_read_once_and_the_lengths_hold() -> None:
+    async with fronting() as front:
+        client = await front.client()
+        for body in (b"a", b"b" * 1000, b"", b"cc"):
+            await client.ask("POST", "/", body)
+            assert (await client.answer()).body == (body or b"POST /")
+        assert all(head is front.heads[0] for head in front.heads)
+        await client.ask("POST", "/other", b"a")
+        await client.answer()
+        assert front.heads[-1].path == b"/other"
+
+
+# ---- The end of a connection ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", [b"close", b"Close", b"keep-alive, CLOSE", b"x-hop ,close"])
+async def test_a_client_that_wants_no_more_is_told_so_and_closed_on(said: bytes) -> None:
+    async with fronting() as front:
+        client = await front.client()
+        await client.ask("GET", "/", None, [(b"Connection", said)])
+        answer = await client.answer()
+        assert answer.header("connection") == "close"
+        assert await client.ended() == b""
+
+
+async def test_http_1_0_gets_whole_answers_and_no_second_one() -> None:
+    async with fronting() as front:
+        for lines in (b"", b"Host: x\r\n", b"Connection: keep-alive\r\n"):
+            client = await front.client()
+            await client.send(b"GET / HTTP/1.0\r\n" + lines + b"\r\n")
+            answer = await client.answer()
+            assert (answer.body, answer.header("connection"), answer.header("content-length")) == (
+                b"GET /",
+                "close",
+                "5",
+            )
+            assert await client.ended() == b""
+
+
+async def test_a_stream_to_http_1_0_ends_with_the_connection_and_has_no_chunks() -> None:
+    async with fronting(streams) as front:
+        front.go.set()
+        said = await front.says(b"GET / HTTP/1.0\r\n\r\n")
+        head, _, body = said.partition(b"\r\n\r\n")
+        assert body == b"first"
+        assert b"transfer-encoding" not in head
+        assert b"content-length" not in head
+        assert b"connection: close" in head
+
+
+async def test_the_loss_of_a_stream_that_ends_with_the_connection_is_a_reset() -> None:
+    async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.open(200, [TEXT])
+        await wire.write(b"first")
+        await front.go.wait()
+        wire.cut()
+
+    async with fronting(breaks) as front:
+        client = await front.client()
+        await client.send(b"GET / HTTP/1.0\r\n\r\n")
+        await client.head()
+        assert await client.reader.readexactly(5) == b"first"
+        front.go.set()
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()
+
+
+async def test_the_loss_of_a_chunked_stream_has_no_last_chunk() -> None:
+    async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.open(200, [TEXT])
+        await wire.write(b"first")
+        wire.cut()
+
+    async with fronting(breaks) as front:
+        client = await front.client()
+        await client.send(GET)
+        await client.head()
+        assert await client.piece() == b"first"
         with pytest.raises(asyncio.IncompleteReadError):
             await client.piece()
-        await gateway.rested()
 
 
-async def test_what_is_no_request_is_refused_where_nothing_is_being_answered() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        client = await gateway.client()
+async def test_the_answer_to_head_has_the_length_of_the_other_and_no_body() -> None:
+    async with fronting() as front:
+        client = await front.client()
+        for _ in range(2):
+            await client.ask("HEAD", "/", None)
+            answer = await client.answer(bodiless=True)
+            assert answer.header("content-length") == "6"
+        await client.send(GET)
+        assert (await client.answer()).body == b"GET /"
+
+
+async def test_a_resting_connection_is_closed_after_a_while() -> None:
+    async with fronting(limits=ClientLimits(keep_alive=0.1)) as front:
+        client = await front.client()
+        await client.send(GET)
+        await client.answer()
+        started = asyncio.get_running_loop().time()
+        assert await client.ended() == b""
+        assert 0.05 < asyncio.get_running_loop().time() - started < 2
+        assert front.refused == []
+
+
+async def test_a_connection_in_use_is_not_closed_for_having_rested_before() -> None:
+    async with fronting(patient, ClientLimits(keep_alive=0.1)) as front:
+        client = await front.client()
+        front.go.set()
+        await client.send(GET)
+        await client.answer()
+        front.go.clear()
+        await client.send(GET)
+        await asyncio.sleep(0.2)
+        front.go.set()
+        assert (await client.answer()).body == b"at last"
+        await client.send(GET)
+        assert (await client.answer()).body == b"at last"
+
+
+# ---- Who leaves is noticed -----------------------------------------------------------------------------------------
+
+
+async def leaves_after(front: Front, sent: bytes, *, half: bool) -> None:
+    client = await front.client()
+    await client.send(sent)
+    await front.until(lambda: len(front.heads) == 1)
+    if half:
+        client.writer.write_eof()
+    else:
+        client.leave()
+    await front.until(lambda: not front.state.connections)
+    await front.until(lambda: not front.state.tasks)
+
+
+@pytest.mark.parametrize("half", [True, False])
+async def test_a_client_that_leaves_while_it_waits_ends_its_request(*, half: bool) -> None:
+    for serve in (patient, streams):
+        async with fronting(serve) as front:
+            await leaves_after(front, GET, half=half)
+            assert (front.gone, front.cancelled) == (1, 1)
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 10\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"]
+)
+async def test_a_client_that_leaves_in_its_body_ends_its_request(framing: bytes, *, half: bool) -> None:
+    async with fronting() as front:
+        await leaves_after(front, b"POST / HTTP/1.1\r\nHost: x\r\n" + framing, half=half)
+        assert front.gone == 1
+
+
+async def test_a_client_that_leaves_behind_a_whole_answer_is_nobodys_loss() -> None:
+    async with fronting() as front:
+        client = await front.client()
         await client.send(POST)
         await client.answer()
-        await client.send(b"garbage\r\n\r\n")
-        assert (await client.ended()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-
-
-async def test_a_connection_without_a_request_can_be_cut_and_left() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        client = await gateway.client()
-        await gateway.until(lambda: len(gateway.gateway._servers[0]._server.server_state.connections) == 1)
-        only_connection(gateway).cut()
-        assert await client.ended() == b""
-        await gateway.until(lambda: not gateway.gateway._servers[0]._server.server_state.connections)
-
-
-async def test_requests_on_one_connection_do_not_share_their_state() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        client = await gateway.client()
-        states = []
-        for _ in range(2):
-            await client.send(POST)
-            await client.answer()
-            connection = only_connection(gateway)
-            states.append(connection.cycle.scope["state"])
-            assert states[-1][CONNECTION] is connection
-        assert states[0] is not states[1]
-
-
-async def test_an_upgrade_is_not_made_and_what_follows_is_not_served() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        for upgrade in (b"h2c", b"websocket"):
-            client = await gateway.client()
-            headers = [
-                JSON,
-                (b"Connection", b"Upgrade, HTTP2-Settings"),
-                (b"Upgrade", upgrade),
-                (b"HTTP2-Settings", b"x"),
-            ]
-            await client.send(request("POST", "/echo", CALL, headers) + POST)
-            assert (await client.answer()).status in (200, 400)
-            client.leave()
-        await gateway.rested()
-        assert all(received.header(b"upgrade") is None for received in backend.requests)
-
-
-# ---- What is used of uvicorn ---------------------------------------------------------------------------------------
-
-
-def test_uvicorn_has_what_the_connection_overrides() -> None:
-    assert uvicorn.__version__.startswith("0.54.")
-    ours = {name for name in vars(ClientConnection) if not name.startswith("__")}
-    theirs = set(dir(httptools_impl.HttpToolsProtocol))
-    overridden = {"connection_lost", "data_received", "on_headers_complete", "on_message_begin", "send_400_response"}
-    assert overridden <= ours & theirs
-
-
-async def test_uvicorns_cycle_has_what_the_connection_reads() -> None:
-    async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, _):
-        client = await gateway.client()
-        await client.ask("POST", "/echo", STREAM, [JSON])
-        await client.head()
-        cycle = only_connection(gateway).cycle
-        found = (cycle.more_body, cycle.response_complete, cycle.keep_alive, cycle.disconnected)
-        assert found == (False, False, True, False)
-        assert cycle.scope["state"][GONE]
         client.leave()
+        await front.until(lambda: not front.state.connections)
+        assert (front.gone, front.cancelled) == (0, 0)
+
+
+async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_later() -> None:
+    entered = asyncio.Event()
+
+    class Late(Front):
+        async def answer(self, head: Head, wire: ClientWire) -> None:
+            entered.set()
+            await self.go.wait()
+            await super().answer(head, wire)
+
+    async with fronting() as front:
+        late = Late(echoes, go=front.go)
+        front.edge.serve = late.answer
+        client = await front.client()
+        await client.send(GET)
+        await entered.wait()
+        client.leave()
+        await front.until(lambda: not front.state.connections)
+        front.go.set()
+        await front.until(lambda: not front.state.tasks)
+        assert late.gone == 1
+
+
+async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
+    done = asyncio.Event()
+
+    async def unaware(front: Front, head: Head, wire: ClientWire) -> None:
+        wire.when_gone(lambda: None)
+        await wire.open(200, [TEXT])
+        await front.go.wait()
+        for _ in range(10):
+            await wire.write(b"x" * 200_000)
+            assert wire.write_nowait(b"y")
+        await wire.drained()
+        await wire.close()
+        await wire.answer(200, [], b"")
+        done.set()
+
+    async with fronting(unaware) as front:
+        client = await front.client()
+        await client.send(GET)
+        await client.head()
+        client.leave()
+        await front.until(lambda: not front.state.connections)
+        front.go.set()
+        await front.until(done.is_set)
+
+
+# ---- What goes wrong inside ----------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_cannot_be_served_is_answered_with_nothing_of_the_inside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails(front: Front, head: Head, wire: ClientWire) -> None:
+        raise ValueError("secret")
+
+    async with fronting(fails) as front:
+        client = await front.client()
+        for _ in range(2):
+            await client.send(GET)
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (500, b"internal error\n")
+    assert "secret" in caplog.text
+
+
+async def test_a_stream_that_cannot_be_served_to_its_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.open(200, [TEXT])
+        await wire.write(b"first")
+        raise ValueError
+
+    async with fronting(fails) as front:
+        with caplog.at_level(logging.CRITICAL):
+            said = await front.says(GET)
+        assert said.endswith(b"\r\n\r\n5\r\nfirst\r\n")
+
+
+async def test_a_request_that_nobody_answers_ends_the_connection() -> None:
+    async def forgets(front: Front, head: Head, wire: ClientWire) -> None:
+        pass
+
+    async with fronting(forgets) as front:
+        assert await front.says(GET) == b""
+
+
+async def test_an_answer_with_a_broken_header_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    async def splits(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.answer(200, [(b"x", b"1\r\nset-cookie: a=b")], b"")
+
+    async with fronting(splits) as front:
+        said = await front.says(GET.replace(b"Host", b"Connection: close\r\nHost"))
+        assert said.startswith(b"HTTP/1.1 500 ")
+        assert b"set-cookie" not in said
+    assert "line end" in caplog.text
+
+
+# ---- The end of the server -----------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_stops_closes_what_rests_and_lets_the_rest_end() -> None:
+    async with fronting(patient) as front:
+        resting, beginning, asking = [await front.client() for _ in range(3)]
+        await asking.send(GET)
+        await beginning.send(GET[:20])
+        await front.until(lambda: len(front.heads) == 1 and any(each._received for each in front.connections))
+        front.server.stop_accepting()
+        assert await resting.ended() == b""
+        await beginning.send(GET[20:])
+        await front.until(lambda: len(front.heads) == 2)
+        front.go.set()
+        for client in (asking, beginning):
+            answer = await client.answer()
+            assert answer.body == b"at last"
+            assert await client.ended() == b""
+        assert answer.header("connection") == "close"
+
+
+async def test_a_server_that_winds_down_says_so_with_each_answer() -> None:
+    async with fronting() as front:
+        before = await front.client()
+        await before.send(GET)
+        assert (await before.answer()).header("connection") is None
+        front.server.wind_down()
+        for client in (before, await front.client()):
+            await client.send(GET)
+            assert (await client.answer()).header("connection") == "close"
+            assert await client.ended() == b""
+
+
+async def test_a_stream_that_is_cancelled_at_the_end_is_cut() -> None:
+    async with fronting(streams) as front:
+        client = await front.client()
+        await client.send(GET)
+        await client.head()
+        await client.piece()
+        async with asyncio.timeout(3):
+            await front.server.aclose(0.05)
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.piece()
+        assert front.cancelled == 1

@@ -1,11 +1,13 @@
 """Sockets that are listened on, and a server that starts and stops without signals of its own."""
 
 import asyncio
+import resource
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,22 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from gateway.a2a.call import Head
 from gateway.background import Background
-from gateway.listener.server import HttpServer, ListenFailed, address_of, bind, server_tls
+from gateway.config.limit import Http
+from gateway.listener.edge import ClientLimits, Edge
+from gateway.listener.request import Bounds
+from gateway.listener.server import (
+    HttpServer,
+    ListenFailed,
+    address_of,
+    bind,
+    client_limits,
+    raise_file_limit,
+    server_tls,
+)
+from gateway.listener.wire import ClientWire
+from tests.listener.front import backend, fronting, starved
 
 pytestmark = pytest.mark.anyio
 
@@ -60,28 +76,27 @@ class App:
     def __init__(self, *, at_once: bool = True) -> None:
         self.go = asyncio.Event()
         self.asked = asyncio.Event()
-        self.scopes: list[dict[str, Any]] = []
+        self.heads: list[Head] = []
         self.cancelled = 0
         if at_once:
             self.go.set()
 
-    async def __call__(self, scope: dict[str, Any], _receive: Any, send: Any) -> None:
-        self.scopes.append(scope)
+    async def __call__(self, head: Head, wire: ClientWire) -> None:
+        self.heads.append(head)
         self.asked.set()
         try:
             await self.go.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
+        await wire.answer(200, [], b"ok")
 
 
 @asynccontextmanager
 async def serving(app: App, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
     listener = bind("127.0.0.1:0")
     port = listener.getsockname()[1]
-    server, background = HttpServer(listener, app, tls=tls), Background()
+    server, background = HttpServer(listener, Edge(app), tls=tls), Background()
     await server.start(background, "test")
     try:
         yield server, port
@@ -97,12 +112,12 @@ async def connect(port: int, **more: Any) -> tuple[asyncio.StreamReader, asyncio
 async def test_a_server_serves_and_leaves_signals_alone() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     app = App()
-    async with serving(app) as (_, port):
+    async with serving(app) as (server, port):
+        assert server.address == f"127.0.0.1:{port}"
         reader, writer = await connect(port)
         writer.write(GET)
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK\r\n")
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
-        assert app.scopes[0]["type"] == "http"
         writer.close()
 
 
@@ -112,7 +127,7 @@ async def test_forwarded_headers_change_nothing_by_themselves() -> None:
         reader, writer = await connect(port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n\r\n")
         await reader.readuntil(b"ok")
-        assert (app.scopes[0]["client"][0], app.scopes[0]["scheme"]) == ("127.0.0.1", "http")
+        assert (app.heads[0].peer, app.heads[0].scheme) == ("127.0.0.1", "http")
         writer.close()
 
 
@@ -153,11 +168,11 @@ async def test_closing_waits_a_little_and_then_no_longer() -> None:
 
 async def test_closing_closes_on_a_client_that_does_not_read() -> None:
     class Floods(App):
-        async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
+        async def __call__(self, head: Head, wire: ClientWire) -> None:
+            await wire.open(200, [])
             self.asked.set()
             while True:
-                await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+                await wire.write(b"x" * 65536)
 
     app = Floods()
     async with serving(app) as (server, port):
@@ -188,7 +203,7 @@ async def test_tls_is_1_2_or_later_and_speaks_http_1_1(tmp_path: Path) -> None:
         assert secured.selected_alpn_protocol() == "http/1.1"
         writer.write(GET)
         await reader.readuntil(b"ok")
-        assert app.scopes[0]["scheme"] == "https"
+        assert app.heads[0].scheme == "https"
         writer.close()
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         authority.configure_trust(old)
@@ -203,7 +218,95 @@ async def test_tls_is_1_2_or_later_and_speaks_http_1_1(tmp_path: Path) -> None:
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await connect(port, ssl=old, server_hostname="127.0.0.1")
-        assert len(app.scopes) == 1
+        assert len(app.heads) == 1
+
+
+# ---- What the file and the system allow ----------------------------------------------------------------------------
+
+
+def test_what_the_file_says_is_what_clients_get() -> None:
+    written = Http.model_validate(
+        {
+            "target": "1KiB",
+            "headers": "2KiB",
+            "header_count": 3,
+            "header_timeout": "4s",
+            "body_idle": "5s",
+            "body_rate": "6KiB",
+            "keep_alive": "7s",
+            "connections": 8,
+            "connections_per_peer": 9,
+            "write_buffer": "10KiB",
+            "write_stall": "11s",
+            "tls_handshake": "12s",
+        }
+    )
+    assert client_limits(written) == ClientLimits(
+        bounds=Bounds(target=1024, headers=2048, header_count=3),
+        header_timeout=4,
+        body_idle=5,
+        body_rate=6144,
+        keep_alive=7,
+        connections=8,
+        connections_per_peer=9,
+        write_buffer=10240,
+        write_stall=11,
+        tls_handshake=12,
+    )
+
+
+def test_what_the_file_leaves_out_is_what_the_listener_has_by_itself() -> None:
+    assert replace(client_limits(Http()), connections=20_000) == ClientLimits()
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_there_are_no_more_connections_than_files(few_files: None) -> None:
+    assert client_limits(Http()).connections == 900
+    assert client_limits(Http.model_validate({"connections": 5})).connections == 5
+
+
+def test_a_process_takes_the_files_that_it_may_have(few_files: None) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raise_file_limit()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 1_048_576), hard)
+    raise_file_limit()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, 1_048_576)
+    assert client_limits(Http()).connections == min(int(min(hard, 1_048_576) * 0.9), 20_000)
+
+
+def test_a_system_without_a_limit_is_asked_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: asked.append(pair))
+    for found in ((resource.RLIM_INFINITY,) * 2, (1024, resource.RLIM_INFINITY), (2_000_000, 2_000_000)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, pair=found: pair)
+        raise_file_limit()
+    assert asked == [(1_048_576, resource.RLIM_INFINITY)]
+    assert client_limits(Http()).connections == 20_000
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert client_limits(Http()).connections == 20_000
+
+
+@pytest.mark.parametrize("anyio_backend", [backend("uvloop")])
+async def test_a_server_that_has_no_file_left_serves_again_when_it_has(anyio_backend: object) -> None:
+    async with fronting() as front:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as waiting:
+            waiting.setblocking(False)
+            with starved():
+                await loop.sock_connect(waiting, ("127.0.0.1", front.port))
+                await asyncio.sleep(0.1)
+        started = loop.time()
+        client = await front.client()
+        await client.send(GET)
+        assert (await client.answer()).status == 200
+        assert loop.time() - started < 1
 
 
 class Files:
@@ -227,12 +330,12 @@ class Files:
 @pytest.mark.parametrize(
     ("chain", "key", "why"),
     [
-        ("chain", "other_key", "the private key is not that of the certificate"),
-        ("key", "chain", "the first must be a certificate chain and the second its private key, both PEM"),
-        ("text", "key", "the first must be a certificate chain"),
-        ("chain", "text", "the first must be a certificate chain"),
+        ("chain", "other_key", "other.pem is not the private key of the certificate"),
+        ("key", "chain", "key.pem has no certificate"),
+        ("text", "key", "text.pem has no certificate"),
+        ("chain", "text", "text.pem has no private key"),
         ("chain", "missing", "No such file or directory"),
-        ("folder", "key", ""),
+        ("folder", "key", "is a folder, not a file"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_told_with_its_files(
@@ -252,11 +355,11 @@ def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path
     locked = files.write(
         "locked.pem", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame"))
     )
-    with pytest.raises(ListenFailed, match="the private key is under a passphrase"):
+    with pytest.raises(ListenFailed, match=r"locked\.pem is under a passphrase"):
         server_tls(files.chain, locked)
 
 
 async def test_a_server_that_never_started_closes_its_socket() -> None:
     listener = bind("127.0.0.1:0")
-    await HttpServer(listener, App()).aclose()
+    await HttpServer(listener, Edge(App())).aclose()
     assert listener.fileno() == -1

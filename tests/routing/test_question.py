@@ -145,3 +145,26 @@ def test_everything_is_explained_on_demand() -> None:
     question = Question("/billing", principal=ACME)
     assert len(ask(TABLE, question).verdict.candidates) == 1
     assert len(ask(TABLE, question, everything=True).verdict.candidates) == 3
+
+
+def whys(path: str, *, everything: bool = True, prefix: tuple[str, ...] = (), **more: object) -> dict[str, str]:
+    question = Question(path, **{"principal": ACME, **more})  # type: ignore[arg-type] # of the test's own making
+    verdict = ask(TABLE, question, prefix=prefix, everything=everything).verdict
+    assert not any(candidate.taken for candidate in verdict.candidates)
+    return {candidate.rule.agent: candidate.why for candidate in verdict.candidates}
+
+
+def test_a_path_outside_of_the_public_one_is_told_as_that() -> None:
+    assert set(whys("/billing", prefix=("base",)).values()) == {"is below /base, and the path is not"}
+
+
+def test_a_path_that_goes_on_wrongly_is_told_as_that_and_nothing_is_taken() -> None:
+    assert whys("/billing/nothing", everything=False) == {
+        "billing": "is here, but what follows in the path names nothing of A2A"
+    }
+
+
+def test_a_method_that_is_not_for_the_path_is_told_and_nothing_is_taken() -> None:
+    assert whys("/billing", method="GET", everything=False) == {
+        "billing": "all it asks for holds, but the path is for POST only"
+    }

@@ -2,7 +2,9 @@
 
 import itertools
 import time
+from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from gateway.a2a.fault import (
@@ -29,7 +31,8 @@ HELD = {
     "claim": claim_condition("team", "red"),
     "tenant": ("tenant", "billing"),
 }
-EVERYTHING = Reach(frozenset({"it", "other", "third"}))
+NAMES = ("it", "other", "third", "root", "short", "long", "exact", "pattern")
+EVERYTHING = Reach(frozenset(NAMES))
 
 
 def rule(agent: str, keys: tuple[str, ...], line: int = 1) -> Rule:
@@ -102,6 +105,22 @@ def test_a_key_that_picks_one_agent_and_a_tenant_that_picks_another_is_refused_n
     assert resolve(found, knock(("path", "key", "tenant"))).fault is RouteConflict
     assert resolve(found, knock(("path", "key"))).route == found.agents["it"].routes[None]
     assert resolve(found, knock(("path", "tenant"))).route == found.agents["other"].routes[None]
+
+
+def test_where_tenants_pick_agents_a_tenant_that_picks_none_agrees_with_no_credential() -> None:
+    found = table(agent("it", rule("it", ("path", "key"))), agent("other", rule("other", ("path", "tenant"))))
+    for tenant in ("nobody", "Acme", "it"):
+        asked = msgspec.structs.replace(knock(("path", "key")), tenant=tenant)
+        verdict = resolve(found, asked)
+        assert (verdict.route, verdict.fault) == (None, NoRoute)
+        told = found.explain(found.locate("", asked.path), asked)
+        assert f"the tenant {tenant!r} does not pick it" in told.candidates[0].why
+    takes_any = agent("it", rule("it", ("path", "key")), tenanted=True)
+    found = table(takes_any, agent("other", rule("other", ("path", "tenant"))))
+    assert resolve(found, msgspec.structs.replace(knock(("path", "key")), tenant="nobody")).route is not None
+    general = agent("it", rule("it", ("path",)))
+    found = table(general, agent("other", rule("other", ("path", "tenant"))))
+    assert resolve(found, msgspec.structs.replace(knock(("path",)), tenant="nobody")).route is not None
 
 
 def test_a_conflict_of_one_agent_with_itself_is_none() -> None:
@@ -319,6 +338,88 @@ def test_every_candidate_is_explained_with_its_line() -> None:
     verdict = found.explain(None, knock(()), everything=True)
     assert {candidate.rule.agent for candidate in verdict.candidates} == {"it", "other"}
     assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
+
+
+def explained(found: Table, asked: Knock) -> dict[str, str]:
+    verdict = found.explain(found.locate(asked.host, asked.path), asked, everything=True)
+    return {candidate.rule.agent: candidate.why for candidate in verdict.candidates}
+
+
+def at(name: str, host: str | None, *path: str, conditions: Iterable[tuple[object, ...]] = ()) -> AgentRules:
+    return agent(name, Rule(name, host, path, frozenset(conditions), Place("f", 1)))
+
+
+def test_a_rule_elsewhere_is_told_with_what_is_true_of_it() -> None:
+    found = table(
+        at("root", None),
+        at("short", None, "a"),
+        at("long", None, "a", "b"),
+        at("exact", "h.example", "a"),
+        at("pattern", "*.example", "a"),
+    )
+    assert explained(found, Knock(("a", "b"), "", None, Principal("acme"))) == {
+        "root": "is at /, but /a/b is a longer path",
+        "short": "is at /a, but /a/b is a longer path",
+        "long": "all it asks for holds",
+        "exact": "is at h.example/a, and the request names no host",
+        "pattern": "is at *.example/a, and the request names no host",
+    }
+    assert explained(found, Knock(("a", "b"), "h.example", None, Principal("acme"))) == {
+        "root": "is at /, but h.example/a has a more exact host",
+        "short": "is at /a, but h.example/a has a more exact host",
+        "long": "is at /a/b, but h.example/a has a more exact host",
+        "exact": "all it asks for holds",
+        "pattern": "is at *.example/a, but h.example/a has a more exact host",
+    }
+    assert explained(found, Knock(("x",), "other.test", None, Principal("acme"))) == {
+        "root": "all it asks for holds",
+        "short": "is at /a",
+        "long": "is at /a/b",
+        "exact": "is at h.example/a",
+        "pattern": "is at *.example/a",
+    }
+
+
+def test_a_rule_that_holds_and_does_not_win_is_told_why() -> None:
+    key, tenant = ("key", "batch"), ("tenant", "t")
+    found = table(
+        at("general", None, "a"),
+        at("keyed", None, "a", conditions=[key]),
+        at("named", None, "a", conditions=[tenant]),
+        at("own", None, "own"),
+        acme=Reach(frozenset({"general", "keyed", "named"})),
+    )
+    both = explained(found, Knock(("a",), "", "t", Principal("acme", key="batch")))
+    assert both["general"].endswith("asks for all of it and more")
+    assert both["keyed"] == "holds, but so does what 'named' asks for, and neither asks for all that the other does"
+    assert explained(found, Knock(("a",), "", "t", Principal("acme")))["general"] == (
+        "holds, but 'named' asks for all of it and more"
+    )
+    assert explained(found, Knock(("a",), "", None, None))["general"] == (
+        "holds, but a stranger may call nothing: it shows no credential"
+    )
+    assert explained(found, Knock(("a",), "", None, Principal("nobody", method="jwt")))["general"] == (
+        "holds, but the tenant 'nobody' is not admitted"
+    )
+    assert explained(found, Knock(("own",), "", None, Principal("acme")))["own"] == (
+        "all it asks for holds, but 'acme' may not call it"
+    )
+    narrowed = Principal("acme", key="batch", narrowed=frozenset({"keyed"}))
+    assert explained(found, Knock(("a",), "", "t", narrowed))["named"].startswith("holds")
+    narrowed = Principal("acme", key="other", narrowed=frozenset({"keyed"}))
+    assert explained(found, Knock(("a",), "", "t", narrowed))["named"] == (
+        "all it asks for holds, but the key 'other' may not call it"
+    )
+
+
+def test_a_private_card_is_explained_to_operators_as_it_is() -> None:
+    rule = Rule("own", None, ("own",), frozenset(), Place("f", 1))
+    found, hidden = table(agent("own", rule)), table(agent("own", rule, public=False))
+    asked = Knock(("own",))
+    [candidate] = hidden.explain(hidden.locate("", ("own",)), asked, card=True).candidates
+    assert (candidate.taken, candidate.why) == (False, "all it asks for holds, but a stranger may not call it")
+    [candidate] = found.explain(found.locate("", ("own",)), asked, card=True).candidates
+    assert candidate.taken
 
 
 def test_the_explained_verdict_is_the_one_that_traffic_gets() -> None:

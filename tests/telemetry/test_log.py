@@ -4,6 +4,9 @@ import io
 import json
 import logging
 import re
+import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 
@@ -34,6 +37,7 @@ class Captured:
 def logging_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
+    hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
     names = ("httpx", "httpcore", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access")
     before = {
         name: (logging.getLogger(name).level, logging.getLogger(name).disabled, logging.getLogger(name).propagate)
@@ -41,6 +45,7 @@ def logging_as_it_was() -> Iterator[None]:
     }
     yield
     logging.captureWarnings(capture=False)
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
     root.setLevel(level)
     root.handlers[:] = handlers
     for name, (old_level, disabled, propagate) in before.items():
@@ -124,6 +129,13 @@ def test_json_lines_are_ascii(message: str) -> None:
         "key a2a_S3CRETS3CRETS3CRETS3CRET is unknown",
         "token eyJhbGciOi.eyJS3CRET.S3CRET is bad",
         "bearer S3CRETS3CRET",
+        "connect to https://user:S3C@RET:S3CRET@agents.example/x failed",
+        "connect to //user:S3CRET@agents.example failed",
+        f"connect to https://user:{'x' * 5000}S3CRET@agents.example/x failed",
+        "[('x-api-key', 'S3CRET')]",
+        "[(b'authorization', b'S3CRET'), (b'accept', b'*/*')]",
+        "-----BEGIN RSA PRIVATE KEY-----\nS3CRET\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nS3CRET, and then no end",
     ],
 )
 def test_secrets_are_masked_in_messages_fields_and_exceptions(secret: str) -> None:
@@ -178,8 +190,74 @@ def test_a_field_that_cannot_be_written_fails_nothing(capsys: pytest.CaptureFixt
     captured = Captured()
     logging.getLogger("gateway.x").warning("x", extra={"field": Unwilling()})
     logging.getLogger("gateway.x").warning("y")
-    assert [line["message"] for line in captured.lines()] == ["y"]
-    capsys.readouterr()
+    first, second = captured.lines()
+    assert (first["message"], first["level"]) == ("a record cannot be written: ValueError", "warning")
+    assert second["message"] == "y"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_value_is_cut_wherever_it_stands() -> None:
+    captured = Captured()
+    error = ValueError("e" * 1_000_000)
+    logging.getLogger("gateway.x").warning("%s and %s and %d", "v" * 1_000_000, error, 7, extra={"f": "x" * 1_000_000})
+    logging.getLogger("gateway.x").warning("%(name)s", {"name": "v" * 1_000_000})
+    first, second = captured.lines()
+    assert first["message"] == f"{'v' * log.LONGEST_VALUE}… and {'e' * log.LONGEST_VALUE}… and 7"
+    assert first["f"] == f"{'x' * log.LONGEST_VALUE}…"
+    assert second["message"] == f"{'v' * log.LONGEST_VALUE}…"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_is_cut_gives_no_half_of_a_secret_away(form: str) -> None:
+    captured = Captured(form)
+    for length in range(log.LONGEST_VALUE - 40, log.LONGEST_VALUE + 1, 3):
+        text = "x" * length + " Authorization: Bearer S3CRETS3CRETS3CRET https://user:S3CRET@h/"
+        logging.getLogger("gateway.x").warning("%s", text, extra={"more": text})
+    for length in range(log.LONGEST - 40, log.LONGEST + 1, 3):
+        logging.getLogger("gateway.x").warning("x" * length + " Bearer S3CRETS3CRETS3CRET")  # noqa: G003 - the message itself
+    text = captured.text()
+    assert "S3C" not in text
+    assert "S3" not in text.replace("S3CRET", "")
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "token:'", "token=", "//", "http://a@", "bearer ", "eyJ", "authorization: ", "password', '"]
+)
+def test_hostile_text_is_masked_without_much_work(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    record = logging.makeLogRecord({"msg": "%s", "args": (text,), "name": "gateway", "more": text})
+    began = time.process_time()
+    log.render_json(record)
+    log.redact(text[:20_000])
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_nobody_caught_is_a_line_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    captured = Captured()
+    secret = "https://user:S3CRET@agents.example/"
+
+    def fail() -> None:
+        raise RuntimeError(secret)
+
+    class Unraisable:
+        def __del__(self) -> None:
+            raise RuntimeError(secret)
+
+    worker = threading.Thread(target=fail, name="worker")
+    worker.start()
+    worker.join()
+    Unraisable()
+    try:
+        fail()
+    except RuntimeError as error:
+        sys.excepthook(RuntimeError, error, error.__traceback__)
+    lines = captured.lines()
+    assert [line["message"] for line in lines] == [
+        "worker ended by an exception", "an exception had nowhere to go", "nobody caught an exception",
+    ]  # fmt: skip
+    assert all("RuntimeError: https://***@agents.example/" in str(line["exception"]) for line in lines)
+    assert capsys.readouterr().err == ""
 
 
 def test_the_level_is_obeyed() -> None:

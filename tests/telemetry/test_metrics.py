@@ -3,8 +3,12 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.a2a.operation import Kind
-from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, OTHER, AgentMeter, Metrics, Sample
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import OUTCOMES, REASONS
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import STATES
+from gateway.config.value import RESERVED
+from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
 
 CATALOGUE = {
     "requests": {"agent", "operation", "binding", "outcome"},
@@ -43,8 +47,8 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.event("task")
     meter.task("completed")
     meter.answered("echo", 200)
-    metrics.auth.labels("jwt", "corp", "ok").inc()
-    metrics.card_fetches.labels("echo", "ok").inc()
+    metrics.auth.add(("jwt", "corp", "ok"))
+    metrics.card_fetches.add(("echo", "ok"))
     return metrics, meter
 
 
@@ -71,6 +75,25 @@ def test_the_names_and_labels_are_those_of_the_catalogue() -> None:
         labels = {name for sample in family.samples for name in sample.labels}
         found[family.name.removeprefix("a2a_gateway_").removesuffix("_total")] = labels - {"le"}
     assert found == CATALOGUE
+
+
+def test_every_label_has_its_upper_bound_in_the_help_of_its_metric() -> None:
+    metrics, _ = used()
+    helps = {family.name.removeprefix("a2a_gateway_"): family.documentation for family in metrics.registry.collect()}
+    unlabelled = {name for name, labels in CATALOGUE.items() if not labels} | {"build_info"}
+    for name, words in helps.items():
+        assert name in unlabelled or "Series: " in words, name
+    bounds = {
+        "requests": f"agents x {len(Operation) + 1} operations x {len(Binding)} bindings x {len(OUTCOMES)} outcomes",
+        "tenant_requests": f"tenants x agents x {len(OUTCOMES)} outcomes",
+        "rejected": f"agents x {len(REASONS)} reasons",
+        "request_duration_seconds": f"agents x {len(Kind)} kinds",
+        "first_byte_seconds": f"agents x {len(Kind)} kinds",
+        "overhead_seconds": f"{len(Kind)} kinds",
+        "tasks": f"agents x {len(STATES)} states",
+    }
+    for name, bound in bounds.items():
+        assert f"Series: {bound}." in helps[name], (name, helps[name])
 
 
 def test_no_histogram_has_a_tenant_and_none_ends_before_the_longest_send() -> None:
@@ -125,10 +148,11 @@ def test_a_tenant_that_is_not_in_the_file_is_other() -> None:
     metrics, meter = used()
     for number in range(100):
         meter.request("SendMessage", "jsonrpc", "ok", f"unknown{number}")
-    meter.request("SendMessage", "jsonrpc", "denied", "")
+    meter.request("SendMessage", "jsonrpc", "denied", NO_TENANT)
     assert value(metrics, "tenant_requests_total", tenant=OTHER, agent="echo", outcome="ok") == 100
     tenants = {dict(labels)["tenant"] for name, labels in values(metrics) if name == "tenant_requests_total"}
-    assert tenants == {"acme", OTHER}
+    assert tenants == {"acme", OTHER, NO_TENANT}
+    assert NO_TENANT in RESERVED
 
 
 def test_times_that_were_never_reached_are_not_observed() -> None:
@@ -173,7 +197,7 @@ def test_figures_are_read_when_the_metrics_are() -> None:
 
 def test_two_gateways_in_one_process_do_not_share_their_figures() -> None:
     one, two = Metrics("x"), Metrics("x")
-    one.draining.set(1)
+    one.draining.set((), 1)
     assert (value(one, "draining"), value(two, "draining")) == (1, 0)
 
 

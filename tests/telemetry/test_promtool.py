@@ -35,7 +35,7 @@ def test_promtool_finds_nothing_wrong_with_the_metrics() -> None:
     meter.task("completed")
     meter.stream_closed("agent")
     meter.answered("echo", 200)
-    metrics.auth.labels("jwt", "corp", "ok").inc()
+    metrics.auth.add(("jwt", "corp", "ok"))
     metrics.loop_lag.observe(0.001)
     promtool("check", "metrics", text=metrics.render())
 

@@ -253,3 +253,45 @@ async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: byte
         await backend.all_gone()
         assert cast("float", backend.wires[0].left_at) - began < 0.2
         await assert_dropped(backend, pool)
+
+
+# ---- Disowned --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_connection_whose_answer_was_none_to_the_call_serves_no_other() -> None:
+    async with pooled(answers(whole(b"of another"))) as (backend, pool):
+        response = await send(pool)
+        assert await response.read(100, 1.0) == b"of another"
+        assert pool.idle == 1
+        response.disown()
+        await assert_dropped(backend, pool)
+
+
+async def test_an_incomplete_answer_can_be_disowned_too() -> None:
+    async with pooled(answers_and_hangs(head(b"content-length: 10") + b"half")) as (backend, pool):
+        response = await send(pool)
+        response.disown()
+        await assert_dropped(backend, pool)
+
+
+async def test_an_exchange_that_had_begun_when_the_one_before_was_disowned_is_the_last() -> None:
+    go_on = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(b"one"))
+        await wire.request()
+        await go_on.wait()
+        await wire.send(whole(b"two"))
+        await wire.hang()
+
+    async with pooled(script) as (backend, pool):
+        first = await send(pool)
+        assert await first.read(100, 1.0) == b"one"
+        second = asyncio.ensure_future(ask(pool))
+        await backend.until(lambda: len(backend.requests) == 2)
+        first.disown()
+        go_on.set()
+        assert await second == b"two"
+        assert [received.connection for received in backend.requests] == [0, 0]
+        await assert_dropped(backend, pool)

@@ -10,6 +10,7 @@ from gateway.a2a import document
 from gateway.a2a.dialect import Binding
 from gateway.a2a.document import Members
 from gateway.a2a.fault import ParseFailed
+from gateway.a2a.layout import cut, edited, locate
 
 
 def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
@@ -53,7 +54,10 @@ def _restored(raw: bytes, tenant: str | None) -> bytes:
     configs = members.get("configs")
     if configs is not None and bytes(configs)[:1] == b"[":
         changed = _restored(bytes(configs), tenant)
-        return raw if changed == bytes(configs) else document.write({**members, "configs": msgspec.Raw(changed)})
+        if changed == bytes(configs):
+            return raw
+        place = locate(raw, (0, len(raw)), members, "configs")
+        return edited(raw, [(place.value, place.end, changed)])
     return _written(raw, members, tenant)
 
 
@@ -64,8 +68,10 @@ def _one(raw: bytes, tenant: str | None) -> bytes:
 def _written(raw: bytes, members: Members, tenant: str | None) -> bytes:
     if "tenant" not in members:
         return raw
-    kept = {name: value for name, value in members.items() if name != "tenant"}
-    return document.write(kept if tenant is None else {"tenant": tenant, **kept})
+    place = locate(raw, (0, len(raw)), members, "tenant")
+    if tenant is None:
+        return edited(raw, [cut(raw, place)])
+    return edited(raw, [(place.value, place.end, msgspec.json.encode(tenant))])
 
 
 _ENVELOPE = frozenset({"jsonrpc", "id", "result"})

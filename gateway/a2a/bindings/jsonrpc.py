@@ -1,11 +1,11 @@
-"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): reading calls, replacing the tenant, writing faults."""
+"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): reading calls and writing faults."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from gateway.a2a import document, parameter
+from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
@@ -48,8 +48,7 @@ SHARED_WITH_0_3 = frozenset({"tasks/pushNotification/set", "tasks/pushNotificati
 _LONGEST_ID = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """The outer object: its members, and the id that an answer must bear, byte for byte."""
 
     body: bytes
@@ -57,14 +56,14 @@ class Envelope:
     id: bytes
 
 
-def open_envelope(body: bytes) -> Envelope:
+def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
     """The envelope of a request.
 
     Raises:
         ParseFailed, BadRequest, DuplicateKey: as `document.open_body`.
         BadRequest: the id is missing, or no string, integer or null.
     """
-    members = document.open_body(body)
+    members = document.open_body(body, bounds)
     raw = members.get("id")
     if raw is None:
         # A2A has no notifications, and a message without an id must not run unseen.
@@ -86,7 +85,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         MethodNotFound: no generation has such a method.
         BadParams: parameters of a wrong shape, or two places that name different tenants or tasks.
     """
-    members = envelope.members
+    outer = members = envelope.members
     if "jsonrpc" not in members or bytes(members["jsonrpc"]) != b'"2.0"':
         raise BadRequest('jsonrpc must be "2.0"')
     method = members.get("method")
@@ -103,7 +102,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         if raw is None:
             raise BadParams("params is missing")
         members = document.open_object(raw, "params")
-    params = parameter.read(operation, members)
+    params = parameter.read(operation, members, outer)
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
     task_id, context_id = _ids(operation, version, params)
@@ -121,21 +120,9 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         query=passed,
         in_body=bool(params.tenants),
         told=params.says(tenant) and (tenant is None or "tenant" in members),
+        params=params,
         path=path,
     )
-
-
-def with_tenant(operation: Operation, body: bytes, tenant: str | None) -> bytes:
-    """The request with another `params.tenant`, or none; every other value keeps its bytes."""
-    members = document.open_body(body)
-    raw = members.get("params")
-    if raw is None or _is_unset(raw):
-        params: Members = {}
-        if tenant is None:
-            return body
-    else:
-        params = document.open_object(raw, "params")
-    return document.write({**members, "params": msgspec.Raw(parameter.with_tenant(operation, params, tenant))})
 
 
 def render(

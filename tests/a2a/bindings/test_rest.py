@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
+from gateway.a2a import parameter
 from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -116,7 +117,7 @@ def test_the_context_of_a_list_is_read_from_its_query() -> None:
     path = PathCall(Operation.LIST_TASKS)
     assert read(path, query=b"contextId=c%2B1&pageSize=1").context_id == "c+1"
     assert read(path, query=b"contextId=").context_id is None
-    with pytest.raises(BadParams, match="contextId"):
+    with pytest.raises(BadRequest, match="twice"):
         read(path, query=b"contextId=c&context_id=d")
 
 
@@ -145,7 +146,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
     assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
     assert call.told == ({inner, push} <= {None, call.tenant})
     for wanted in (None, "initech"):
-        written = json.loads(rest.with_tenant(call.operation, call.body, wanted))
+        written = json.loads(parameter.with_tenant(call.params, call.body, wanted))
         assert written.get("tenant") == wanted
         nested = written["configuration"]["taskPushNotificationConfig"]
         assert nested.get("tenant") == (None if push is None else wanted)
@@ -153,9 +154,9 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
 
 def test_another_tenant_leaves_every_other_byte_alone() -> None:
     body = b'{"message": {"n": 1e5} , "tenant":"a","x":"\\u0041"}'
-    assert rest.with_tenant(SEND.operation or Operation.SEND_MESSAGE, body, "b") == (
-        b'{"tenant":"b","message":{"n": 1e5},"x":"\\u0041"}'
-    )
+    call = rest.read_call(SEND, body, b"", Version.V1_0)
+    assert parameter.with_tenant(call.params, body, "b") == body.replace(b'"a"', b'"b"')
+    assert parameter.with_tenant(call.params, body, None) == b'{"message": {"n": 1e5} ,"x":"\\u0041"}'
 
 
 # ---- Faults ----------------------------------------------------------------------------------------------------------

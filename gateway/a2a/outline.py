@@ -1,0 +1,294 @@
+"""The outline of a JSON document that is too long to be kept: what its outermost object says, read while it passes.
+
+States, by what the next byte may be:
+
+    START     white space, or the object or list that the document is        → NAMES, or INSIDE if that is all to know
+    NAMES     a name, or the end of an object without members                → NAME
+    NAME      a byte of a name                                               → COLON
+    COLON     the colon behind it                                            → VALUE
+    VALUE     the first byte of a value                                      → TEXT, SCALAR or INSIDE
+    TEXT      a byte of a string                                             → BEHIND
+    SCALAR    a byte of a number or a word                                   → BEHIND, NAMES or END
+    INSIDE    a byte of an object or a list                                  → BEHIND, or END for the whole document
+    BEHIND    a comma, or the end of the object                              → NEXT or END
+    NEXT      a name                                                         → NAME
+    END       white space
+
+Refused in every state is whatever cannot follow, so that a second document, a member that stands twice, or half a
+document is never overlooked. What is nested deeper is counted through and not read: whether it is JSON is for who
+reads it. Memory is bounded by `_SLICE`, time is in proportion to the length whatever the bytes are.
+"""
+
+import enum
+import re
+from itertools import accumulate
+
+import msgspec
+
+from gateway.a2a.fault import UpstreamProtocol
+
+_SLICE = 64 * 1024
+_LONGEST_NAME = 64
+_LONGEST_ID = 1024
+_MOST_MEMBERS = 64
+_ENVELOPE = frozenset({b"jsonrpc", b"id", b"result", b"error"})
+_READ = frozenset({b"jsonrpc", b"id"})
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_SCALAR = re.compile(rb"[^\s,\]}]*")
+_any = msgspec.json.Decoder(msgspec.Raw)
+_STEP = re.compile(rb'["\[\]{}]')
+# Brackets as steps down (1) and up (-1 as a signed byte).
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKET = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+class _State(enum.Enum):
+    START = enum.auto()
+    NAMES = enum.auto()
+    NEXT = enum.auto()
+    NAME = enum.auto()
+    COLON = enum.auto()
+    VALUE = enum.auto()
+    TEXT = enum.auto()
+    SCALAR = enum.auto()
+    INSIDE = enum.auto()
+    BEHIND = enum.auto()
+    END = enum.auto()
+
+
+class Outline:
+    """Reads one document, piece by piece.
+
+    Args:
+        envelope: Whether it must be an object, the envelope of JSON-RPC; else of an object or a list no more is read
+            than where it ends.
+
+    Attributes:
+        id: The raw value of the envelope's `id` once it is read whole; None before.
+        failed: Whether it has an `error` that is not null.
+    """
+
+    __slots__ = (
+        "_answered", "_count", "_depth", "_envelope", "_escaped", "_kept", "_name", "_names", "_quoted", "_state",
+        "failed", "id",
+    )  # fmt: skip
+
+    def __init__(self, *, envelope: bool) -> None:
+        self.id: bytes | None = None
+        self.failed = False
+        self._envelope = envelope
+        self._answered = False  # there is a result that is not null
+        self._state = _State.START
+        self._count = 0  # members
+        self._names: set[bytes] = set()  # those of the envelope
+        self._name = b""
+        self._kept = bytearray()  # a name, or a value that is read
+        self._depth = 0  # of what is being counted through
+        self._quoted = False  # within a string there
+        self._escaped = False  # behind a backslash in a string
+
+    @property
+    def ended(self) -> bool:
+        """Whether the document is complete; white space may follow."""
+        return self._state is _State.END
+
+    def feed(self, piece: bytes) -> None:
+        """Read on.
+
+        Raises:
+            UpstreamProtocol: it cannot follow, or a member of the envelope stands twice.
+        """
+        for start in range(0, len(piece), _SLICE):
+            self._read(piece[start : start + _SLICE])
+
+    def close(self) -> None:
+        """There is no more.
+
+        Raises:
+            UpstreamProtocol: the document is not complete.
+        """
+        if not self.ended:
+            raise _no_answer("it breaks off")
+
+    def answers_once(self) -> bool:
+        """Whether a complete document has a result or an error, and not both."""
+        return not self._answered if self.failed else b"result" in self._names
+
+    def _read(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            state = self._state
+            if state is _State.INSIDE:
+                at = self._pass_inside(data, at)
+            elif state is _State.TEXT or state is _State.NAME:
+                at = self._read_text(data, at)
+            elif state is _State.SCALAR:
+                at = self._read_scalar(data, at)
+            else:
+                at = _end(_SPACE, data, at)
+                if at < len(data):
+                    at = self._step(data[at : at + 1], at)
+
+    def _step(self, byte: bytes, at: int) -> int:
+        """Decide on one byte between names and values; gives where to read on."""
+        match self._state, byte:
+            case _State.START, b"{" if self._envelope:
+                self._state = _State.NAMES
+            case _State.START, (b"{" | b"[") if not self._envelope:
+                self._state, self._depth = _State.INSIDE, 1
+            case ((_State.NAMES | _State.NEXT), b'"'):
+                self._state = _State.NAME
+            case _State.COLON, b":":
+                self._state = _State.VALUE
+            case _State.VALUE, b'"':
+                self._keep(byte)
+                self._state = _State.TEXT
+            case _State.VALUE, (b"{" | b"["):
+                self._begin(byte)
+                self._state, self._depth = _State.INSIDE, 1
+            case _State.VALUE, _:
+                self._state = _State.SCALAR
+                return at
+            case _State.BEHIND, b",":
+                self._state = _State.NEXT
+            case ((_State.BEHIND | _State.NAMES), b"}"):
+                self._state = _State.END
+            case _:
+                raise _no_answer("it is no JSON" if self._state is not _State.END else "bytes behind its end")
+        return at + 1
+
+    # ---- Names and values that are read --------------------------------------------------------------------------
+
+    def _read_text(self, data: bytes, at: int) -> int:
+        start = at
+        if self._escaped:
+            self._escaped = False
+            at += 1
+        at = _end(_TEXT, data, at)
+        if at < len(data) and data[at] == 0x5C:
+            # A backslash that the slice ends with.
+            self._escaped = True
+            at += 1
+        self._keep(data[start:at])
+        if at < len(data):
+            self._end_text()
+            at += 1
+        return at
+
+    def _read_scalar(self, data: bytes, at: int) -> int:
+        end = _end(_SCALAR, data, at)
+        self._keep(data[at:end])
+        if end < len(data):
+            try:
+                _any.decode(self._kept)
+            except msgspec.DecodeError as error:
+                raise _no_answer("it is no JSON") from error
+            self._begin(bytes(self._kept))
+            self._take()
+        return end
+
+    def _end_text(self) -> None:
+        if self._state is _State.NAME:
+            self._name_member(bytes(self._kept))
+            self._kept.clear()
+            self._state = _State.COLON
+            return
+        self._begin(b'"')
+        self._keep(b'"')
+        self._take()
+
+    def _name_member(self, written: bytes) -> None:
+        name = written
+        if b"\\" in written and len(written) <= _LONGEST_NAME:
+            try:
+                name = msgspec.json.decode(b'"' + written + b'"', type=str).encode()
+            except (msgspec.DecodeError, UnicodeEncodeError) as error:
+                raise _no_answer("a name is no text") from error
+        if name in self._names:
+            raise _no_answer("a member stands twice")
+        self._count += 1
+        if self._count > _MOST_MEMBERS:
+            raise _no_answer(f"it has more than {_MOST_MEMBERS} members")
+        if name in _ENVELOPE:
+            self._names.add(name)
+        self._name = name
+
+    def _begin(self, first: bytes) -> None:
+        """A value has begun: an object or a list, a string, or a scalar, which is whole."""
+        if self._name == b"error" and first != b"null":
+            self.failed = True
+            if first != b"{":
+                raise _no_answer("its error is none")
+        elif self._name == b"result":
+            self._answered = first != b"null"
+        elif self._name in _READ and first in (b"{", b"["):
+            raise _no_answer("a value of its envelope is an object or a list")
+
+    def _keep(self, data: bytes) -> None:
+        """Keep what is read of a name or a value, unless nobody asks for it."""
+        if self._state is _State.NAME:
+            if len(self._kept) <= _LONGEST_NAME:
+                self._kept += data[: _LONGEST_NAME + 1]
+        elif self._state is _State.SCALAR or self._name in _READ:
+            self._kept += data
+            if len(self._kept) > _LONGEST_ID:
+                raise _no_answer("a value of its envelope is too long")
+
+    def _take(self) -> None:
+        """A string or a scalar has ended."""
+        if self._name == b"id":
+            self.id = bytes(self._kept)
+        elif self._name == b"jsonrpc" and self._kept != b'"2.0"':
+            raise _no_answer("it is of another JSON-RPC")
+        self._kept.clear()
+        self._state = _State.BEHIND
+
+    # ---- What is counted through -----------------------------------------------------------------------------------
+
+    def _pass_inside(self, data: bytes, at: int) -> int:
+        """Pass what is nested, or the first part of it; gives where it ends."""
+        if self._escaped:
+            self._escaped = False
+            at += 1
+        rest = data[at:] if at else data
+        # Escaped backslashes go first, so that a backslash before a quote escapes it.
+        plain = rest.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in rest else rest
+        pieces = plain.split(b'"')
+        steps = memoryview(b"".join(pieces[self._quoted :: 2]).translate(_STEPS, _NO_BRACKET)).cast("b")
+        depths = list(accumulate(steps, initial=self._depth))
+        if min(depths) > 0:
+            self._depth = depths[-1]
+            self._quoted ^= len(pieces) % 2 == 0
+            self._escaped = self._quoted and plain.endswith(b"\\")
+            return len(data)
+        return self._walk_out(data, at)
+
+    def _walk_out(self, data: bytes, at: int) -> int:
+        """Find where what is nested ends, in a slice in which it does."""
+        while True:
+            if self._quoted:
+                at = _end(_TEXT, data, at) + 1
+                self._quoted = False
+            found = _STEP.search(data, at)
+            if found is None:
+                raise _no_answer("it is no JSON")
+            at = found.end()
+            if found[0] == b'"':
+                self._quoted = True
+                continue
+            self._depth += 1 if found[0] in b"[{" else -1
+            if self._depth == 0:
+                self._state = _State.BEHIND if self._envelope else _State.END
+                return at
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    """Where a match that may be empty ends."""
+    found = pattern.match(data, at)
+    return at if found is None else found.end()
+
+
+def _no_answer(detail: str) -> UpstreamProtocol:
+    return UpstreamProtocol("the agent's answer is not one JSON document", detail=detail)

@@ -1,0 +1,53 @@
+"""`a2a-gateway check`: all that was found out about a configuration, in the words of whoever reads it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.command.online import Visit
+from gateway.config.check import Examined
+from gateway.config.problem import Problem, as_github, as_json, as_text
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What `check` tells.
+
+    Attributes:
+        visits: What was found at the agents, or None where nobody went there.
+        strict: Whether warnings count as errors.
+    """
+
+    examined: Examined
+    visits: tuple[Visit, ...] | None = None
+    strict: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 good, 1 problems found, 3 a routing test failed."""
+        examined = self.examined
+        down = not all(visit.good for visit in self.visits or ())
+        if examined.config is None or (self.strict and examined.problems) or down:
+            return 1
+        return 3 if examined.failed else 0
+
+    @property
+    def told(self) -> tuple[Problem, ...]:
+        """The problems of the file, its failed tests among them."""
+        return (*self.examined.problems, *self.examined.failed)
+
+    def as_text(self) -> str:
+        """The review for people."""
+        good = "" if self.told else f"{self.examined.files[0]}: no problems"
+        return "\n".join([as_text(self.told) or good, *(visit.as_text() for visit in self.visits or ())])
+
+    def as_json(self) -> dict[str, Any]:
+        """The review for programs."""
+        report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.told)}
+        if self.visits is not None:
+            report["agents"] = [visit.as_json() for visit in self.visits]
+        return report
+
+    def as_github(self) -> str:
+        """The review as workflow commands, which GitHub shows beside the lines; empty where all is well."""
+        bad = [visit.problem(self.examined.marks) for visit in self.visits or () if not visit.good]
+        return as_github((*self.told, *bad))

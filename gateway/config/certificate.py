@@ -1,0 +1,107 @@
+"""Certificates and keys that the file names: they are read when the file is checked, and again when it is served."""
+
+import ssl
+from pathlib import Path
+from typing import Literal
+
+_REMEDIES = {
+    "cert": "name a PEM file with the certificate and, after it, those that sign it",
+    "key": "name a PEM file with the private key of the certificate",
+    "ca": "name a PEM file with the certificates of the authorities",
+}
+_WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})
+
+
+class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told as it is
+    """A file that is no certificate, or not one that TLS can use.
+
+    Attributes:
+        key: The key of the configuration that names the file.
+        fact: What is the case, as the rest of a sentence that starts with the file.
+        remedy: What would be right.
+    """
+
+    def __init__(self, key: Literal["cert", "key", "ca"], fact: str, remedy: str = "") -> None:
+        super().__init__(fact)
+        self.key = key
+        self.fact = fact
+        self.remedy = remedy or _REMEDIES[key]
+
+
+def server_context(chain: Path, key: Path) -> ssl.SSLContext:
+    """How clients are served over TLS: 1.2 or later, HTTP/1.1.
+
+    Args:
+        chain: PEM file of the certificate and those that sign it.
+        key: PEM file of its private key, without a passphrase.
+
+    Raises:
+        CertificateUnusable: one of the two cannot be used, or not with the other.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    _certificates(chain, "cert")
+    _readable(key, "key")
+    try:
+        # Without a callback OpenSSL would ask for a passphrase at the terminal, and wait for it.
+        context.load_cert_chain(chain, key, _no_passphrase)
+    except _UnderPassphrase as error:
+        remedy = "store it without one, readable by the gateway alone"
+        raise CertificateUnusable("key", "is under a passphrase", remedy) from error
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise CertificateUnusable("key", "is not the private key of the certificate") from error
+        if error.reason in _WEAK:
+            fact, remedy = "is too weak for TLS", "use a certificate with RSA 2048, P-256 or stronger, and SHA-256"
+            raise CertificateUnusable("cert", fact, remedy) from error
+        # The certificates were read a moment ago.
+        raise CertificateUnusable("key", "has no private key") from error
+    except OSError as error:
+        raise CertificateUnusable("key", f"cannot be read: {error.strerror or error}") from error
+    return context
+
+
+def check_authorities(file: Path) -> None:
+    """See that a file has certificates of authorities.
+
+    Raises:
+        CertificateUnusable: it cannot be read, or has none.
+    """
+    _certificates(file, "ca")
+
+
+def _certificates(file: Path, key: Literal["cert", "ca"]) -> None:
+    _readable(file, key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=file)
+    except (OSError, ValueError) as error:
+        raise CertificateUnusable(key, "has no certificate, or a broken one") from error
+    if not context.cert_store_stats()["x509"]:
+        raise CertificateUnusable(key, "has no certificate")
+
+
+def _readable(file: Path, key: Literal["cert", "key", "ca"]) -> None:
+    try:
+        if file.is_dir():
+            raise CertificateUnusable(key, "is a folder, not a file")
+        if file.exists() and not file.is_file():
+            # Reading a pipe would wait for whoever writes it.
+            raise CertificateUnusable(key, "is no ordinary file")
+        with file.open("rb") as stream:
+            empty = not stream.read(1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is malformed"
+        remedy = "let the gateway's user read it" if isinstance(error, PermissionError) else ""
+        raise CertificateUnusable(key, f"cannot be read: {reason}", remedy) from error
+    if empty:
+        raise CertificateUnusable(key, "is empty")
+
+
+class _UnderPassphrase(Exception):  # noqa: N818 - as above
+    pass
+
+
+def _no_passphrase() -> str:
+    raise _UnderPassphrase

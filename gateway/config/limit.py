@@ -1,0 +1,139 @@
+"""What bounds the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
+
+The defaults are fit for most sites. They are here so that an operator can see them and change one, not because each
+has to be chosen.
+"""
+
+from pydantic import model_validator
+
+from gateway.config.part import Part
+from gateway.config.value import Count, Duration, Flag, PerTime, Positive, Size, Strings, Wait
+
+
+class Http(Part):
+    """Connections of clients."""
+
+    target: Size = 8 * 1024
+    """Longest request target, path and query together."""
+    headers: Size = 32 * 1024
+    """Most bytes of a request before its body, and as many behind it."""
+    header_count: Positive = 100
+    """Most headers of a request."""
+    header_timeout: Wait = 10.0
+    """From the first byte of a request to the end of its headers; the same for a connection that never sends one."""
+    body_idle: Wait = 30.0
+    """Silence within a body."""
+    body_rate: Size = 1024
+    """Fewest bytes a second of a body, on the average, once it has taken 10s; 0 is no such bound."""
+    keep_alive: Wait = 30.0
+    """How long a connection may rest between two requests."""
+    connections: Positive = 20_000
+    """Most connections of clients; less where the system grants fewer open files."""
+    connections_per_peer: Positive = 10_000
+    """Most connections of one address, in IPv6 of one /64; proxies that are trusted have no such bound."""
+    write_buffer: Size = 64 * 1024
+    """Bytes that wait for one slow reader before its agent is no longer read."""
+    write_stall: Wait = 30.0
+    """How long a client may read nothing of what waits for it."""
+    tls_handshake: Wait = 10.0
+    """How long a TLS handshake may take."""
+
+
+class Body(Part):
+    """Bodies of requests, before anything of them is built."""
+
+    depth: Positive = 64
+    """How deep a body may nest."""
+    members: Positive = 10_000
+    """How many members all objects of a body may have together."""
+    elements: Positive = 100_000
+    """How many elements all arrays of a body may have together."""
+    aside: Size = 256 * 1024
+    """Bodies from this size on are read in a thread, so that other requests do not wait."""
+
+
+class Cors(Part):
+    """Browsers that call agents directly."""
+
+    origins: Strings
+    """Origins that may call, such as https://console.example.com; `*` is any, and then without credentials."""
+    headers: Strings = ()
+    """Request headers that they may send beside those of A2A, credentials and content."""
+    credentials: Flag = False
+    """Whether browsers may send cookies and client certificates along; tokens in headers need no such thing."""
+    max_age: Duration = 600.0
+    """How long a browser may remember the answer."""
+
+
+class Verification(Part):
+    """What verifying tokens may cost."""
+
+    remember: Duration = 60.0
+    """How long a good token is not verified again; never past its expiry."""
+    remember_bad: Duration = 5.0
+    """How long a bad token is not verified again."""
+    entries: Positive = 10_000
+    """How many tokens of each kind, unknown keys and failing addresses are remembered."""
+    failures: PerTime = (600.0, 60.0)
+    """Failed credentials of one address that are looked at; beyond them only credentials already known to be good."""
+    keys_every: Wait = 300.0
+    """How often an issuer's keys are read."""
+    keys_on_demand: Wait = 10.0
+    """The least time between two readings that unknown keys cause."""
+    keys_kept: Duration = 86_400.0
+    """How long keys serve although their issuer gives none."""
+    keys_size: Size = 1024 * 1024
+    """Longest key set."""
+    keys_count: Positive = 100
+    """Most keys of a set."""
+
+
+class Connections(Part):
+    """Connections to an agent, and what one answer may hold."""
+
+    max: Positive | None = None
+    """Most connections to one backend; 100."""
+    queue: Count | None = None
+    """Most calls that wait for a connection; 100."""
+    queue_timeout: Wait | None = None
+    """How long a call waits for a connection; 1s."""
+    idle: Wait | None = None
+    """How long a connection may rest; 4s, below the 5s after which uvicorn and Node.js close theirs."""
+    headers: Size | None = None
+    """Most bytes of an answer before its body; 32KiB."""
+    header_count: Positive | None = None
+    """Most headers of an answer; 100."""
+    event: Size | None = None
+    """Longest event of a stream; 4MiB."""
+    kept: Size | None = None
+    """What is read of an answer before it goes out; the rest of a longer one is passed on as it comes; 1MiB."""
+
+
+DEFAULT_CONNECTIONS = Connections.model_validate(
+    {
+        "max": 100,
+        "queue": 100,
+        "queue_timeout": "1s",
+        "idle": "4s",
+        "headers": "32KiB",
+        "header_count": 100,
+        "event": "4MiB",
+        "kept": "1MiB",
+    }
+)
+
+
+class Cards(Part):
+    """How agents' cards are read."""
+
+    refresh: Wait = 600.0
+    """How often a card is read again."""
+    keep: Duration = 3600.0
+    """How long the last good card is served although the agent gives none."""
+    size: Size = 256 * 1024
+    """Longest card."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"refresh": value} if isinstance(value, str) else value

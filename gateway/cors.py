@@ -1,0 +1,108 @@
+"""Which browsers' pages may call (Fetch §3.2, CORS): what a preflight is told, and what every answer tells a browser.
+
+Calls of a page need a preflight, because of `A2A-Version` and the content type. It is answered before anybody asks who
+calls, from the configuration alone: the same for every path, so it tells nothing of what is there. An origin is
+compared with those of the file byte by byte, and no other is ever repeated.
+
+A page needs no permission for a request that an HTML form could have sent too. Its answer is hidden from the page, but
+the call would run, with an anonymous caller's rights: such a request is forged, and refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.a2a.call import Head
+from gateway.a2a.headers import Pairs, is_json
+from gateway.config.limit import Cors
+
+METHODS = b"GET, POST, DELETE"
+"""Methods that a page may use; HEAD needs no permission."""
+REQUEST_HEADERS = (
+    "A2A-Version", "A2A-Extensions", "X-A2A-Extensions", "Authorization", "X-API-Key", "Content-Type", "Accept",
+    "Last-Event-ID", "traceparent", "tracestate", "X-Request-Id",
+)  # fmt: skip
+"""Request headers that a page may set, beside those of the configuration."""
+ANSWER_HEADERS = (
+    b"WWW-Authenticate, X-Request-Id, Retry-After, A2A-Version, A2A-Extensions, X-A2A-Extensions, ETag, Deprecation, "
+    b"Sunset"
+)
+"""Answer headers that a page may read."""
+
+_VARY = (b"vary", b"Origin")
+# Headers that no page sends without a preflight.
+_ASKED_FOR = frozenset({b"a2a-version", b"authorization", b"x-api-key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What pages may do, compiled from `gateway.cors`.
+
+    Attributes:
+        anyone: Whether pages of every origin may call.
+        granted: What an answer to a page of an origin says, by the origin.
+        otherwise: What any other answer says.
+        allowed: What a preflight that is granted says besides.
+    """
+
+    anyone: bool = False
+    granted: Mapping[bytes, tuple[tuple[bytes, bytes], ...]] = field(default_factory=dict)
+    otherwise: tuple[tuple[bytes, bytes], ...] = ()
+    allowed: tuple[tuple[bytes, bytes], ...] = ()
+
+    @classmethod
+    def compile(cls, cors: Cors | None) -> "Policy":
+        """The policy that the file asks for; without one no page may do anything, and nothing is said of it."""
+        if cors is None:
+            return cls()
+        exposed = (b"access-control-expose-headers", ANSWER_HEADERS)
+        allowed = (
+            (b"access-control-allow-methods", METHODS),
+            (b"access-control-allow-headers", ", ".join((*REQUEST_HEADERS, *cors.headers)).encode("ascii")),
+            (b"access-control-max-age", b"%d" % cors.max_age),
+        )
+        if "*" in cors.origins:
+            # One answer for all, so that caches may share it; never with credentials, which `check` refuses.
+            everyone = ((b"access-control-allow-origin", b"*"), exposed)
+            return cls(anyone=True, otherwise=everyone, allowed=allowed)
+        granted = {}
+        for origin in (written.encode("ascii") for written in cors.origins):
+            said = [(b"access-control-allow-origin", origin), exposed, _VARY]
+            if cors.credentials:
+                said.insert(1, (b"access-control-allow-credentials", b"true"))
+            granted[origin] = tuple(said)
+        return cls(granted=granted, otherwise=(_VARY,), allowed=allowed)
+
+    def headers(self, head: Head) -> Pairs:
+        """What the answer to a request tells a browser, whatever the answer is."""
+        if not self.allowed:
+            return []
+        return list(self.granted.get(_origin(head) or b"", self.otherwise))
+
+    def preflight(self, head: Head) -> Pairs | None:
+        """What a preflight is told beside `headers`, under status 204; None for a request that is none.
+
+        An origin that may not call is told nothing, and its browser stops there.
+        """
+        if not self.allowed or head.method != "OPTIONS":
+            return None
+        origin = _origin(head)
+        if origin is None or head.first(b"access-control-request-method") is None:
+            return None
+        return list(self.allowed) if self._grants(origin) else []
+
+    def is_forged(self, head: Head) -> bool:
+        """Whether a page that may not call could have sent the request all the same, without a preflight."""
+        if head.method in ("GET", "HEAD", "OPTIONS") or (origin := head.first(b"origin")) is None:
+            return False
+        if self._grants(origin) or is_json(head.first(b"content-type")):
+            return False
+        return not any(name in _ASKED_FOR for name, _ in head.headers)
+
+    def _grants(self, origin: bytes) -> bool:
+        return self.anyone or origin in self.granted
+
+
+def _origin(head: Head) -> bytes | None:
+    """The one origin that a request names, or None."""
+    named = head.all(b"origin")
+    return named[0] if len(named) == 1 else None

@@ -1,0 +1,51 @@
+"""Tells the operator when the wall clock was set: tokens and API keys begin and end by it, nothing else does.
+
+Every timer of the gateway runs on the monotonic clock. A wall clock that jumps makes tokens end early or late by as
+much, beyond their leeway, so the log shall say that it did (safety R21). A machine that slept looks the same.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+EVERY: Final = 10.0
+"""Seconds between two looks."""
+STEP: Final = 2.0
+"""Seconds that the clocks may part between two looks; slewing stays far below."""
+
+logger = logging.getLogger("gateway.identity.clock")
+
+
+class ClockWatch:
+    """Compares the wall clock with the monotonic one.
+
+    Args:
+        clock: Monotonic seconds.
+        wall: Wall-clock seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - the clock that is watched
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._apart = wall() - clock()
+
+    async def run(self) -> None:
+        """Look, for ever; cancel it to stop."""
+        while True:
+            await asyncio.sleep(EVERY)
+            self.look()
+
+    def look(self) -> float:
+        """Log a step since the last look, and give it in seconds; 0 for none."""
+        apart = self._wall() - self._clock()
+        step, self._apart = apart - self._apart, apart
+        if abs(step) < STEP:
+            return 0.0
+        logger.warning("the wall clock was set by %+.0f s: tokens begin and end by it", step)
+        return step

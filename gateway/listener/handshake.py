@@ -1,0 +1,92 @@
+"""Accepts connections that begin with a TLS handshake, and bounds how many there are from the first byte on.
+
+What the event loop's own servers accept is nobody's until its handshake is done, and counts for nothing until then:
+strangers who never finish theirs would use up the open files of the process.
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from gateway.listener.edge import Edge
+from gateway.listener.protocol import ClientConnection
+
+_PAUSE = 0.25
+"""Seconds until the next try where the system has no open file left."""
+
+logger = logging.getLogger("gateway.listener")
+
+
+class Handshakes:
+    """The way in to one listening socket.
+
+    Args:
+        connection: Makes the connection of the client at this address.
+    """
+
+    def __init__(
+        self, listener: socket.socket, tls: ssl.SSLContext, edge: Edge, connection: Callable[[str], ClientConnection]
+    ) -> None:
+        self._listener = listener
+        self._tls = tls
+        self._edge = edge
+        self._connection = connection
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Accept connections until cancelled; then those that have not shaken hands are dropped."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    client, address = await loop.sock_accept(self._listener)
+                except ConnectionError:
+                    continue
+                except OSError as error:
+                    logger.warning("no connection can be accepted: %s", error.strerror)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                self._welcome(client, str(address[0]))
+        finally:
+            for task in tuple(self._tasks):
+                task.cancel()
+
+    def _welcome(self, client: socket.socket, peer: str) -> None:
+        edge = self._edge
+        if not edge.crowd.enter(peer):
+            edge.crowd.leave(peer)
+            client.close()
+            # There is no way to tell a client before it has shaken hands.
+            edge.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+            return
+        task = asyncio.get_running_loop().create_task(self._shake(client, peer))
+        self._tasks.add(task)
+        task.add_done_callback(self._shaken)
+
+    async def _shake(self, client: socket.socket, peer: str) -> None:
+        limits = self._edge.limits
+        connection = self._connection(peer)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                client,
+                ssl=self._tls,
+                ssl_handshake_timeout=limits.tls_handshake,
+                ssl_shutdown_timeout=limits.write_stall,
+            )
+        except OSError as error:
+            logger.debug("no TLS with %s: %s", peer, error)
+        finally:
+            if not connection.made:
+                self._edge.crowd.leave(peer)
+                client.close()
+
+    def _shaken(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("a handshake went wrong", exc_info=error)

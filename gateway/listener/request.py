@@ -1,0 +1,263 @@
+"""The head of an HTTP/1.1 request, read strictly: one reading, or a refusal.
+
+Where RFC 9112 lets a server be lenient, two servers in a row differ, and the difference is where requests are smuggled:
+so lines end with CRLF and nothing else, a header is a name, a colon and a value on one line, the length of a body is
+said once and in one way, and the target is a path. What is refused here is refused in plain HTTP, because nobody knows
+yet which dialect the client speaks.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gateway.a2a.call import Head
+
+_LONGEST_METHOD = 32
+_LENGTH_DIGITS = 15
+_LONGEST_HOST = 300
+
+# RFC 9112 §3: the target in visible ASCII. What follows the version is another line.
+_LINE = re.compile(rb"([A-Z][A-Z-]{0,31}+) ([!-~]++) HTTP/([0-9])\.([0-9])")
+# RFC 9110 §5.1, §5.5: a token, a colon at once, and a value without control characters. A folded line is none.
+_FIELDS = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
+_AUTHORITY = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")
+_ONCE = (b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade")
+
+
+class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own answer
+    """The bytes are no request that this gateway takes.
+
+    Attributes:
+        status: The HTTP status of the refusal.
+        words: For the client.
+    """
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a head may hold; see `config.limit.Http`."""
+
+    target: int = 8 * 1024
+    headers: int = 32 * 1024
+    header_count: int = 100
+
+    @property
+    def head(self) -> int:
+        """Most bytes of a head whose end has not come."""
+        return self.target + self.headers + _LONGEST_METHOD + 16
+
+
+@dataclass(slots=True)
+class RequestHead:
+    """A head, and how the rest of the request follows it.
+
+    Attributes:
+        length: Bytes of the body; 0 where it is chunked.
+        chunked: Whether the body comes in chunks.
+        keeps: Whether the client wants the connection to last.
+        dated: Whether the client speaks HTTP/1.0, which knows no chunks.
+        expects: Whether the client waits for `100 Continue` before it sends the body.
+    """
+
+    head: Head
+    length: int
+    chunked: bool
+    keeps: bool
+    dated: bool
+    expects: bool
+
+
+def check_start(raw: bytes | bytearray, bounds: Bounds, checked: int = 0) -> None:
+    """Refuse a head that has begun and can come to no good end.
+
+    Args:
+        checked: Bytes of it that were checked before.
+
+    Raises:
+        Unreadable: it is no HTTP, or already longer than it may be.
+    """
+    if not 0x41 <= raw[0] <= 0x5A:
+        raise Unreadable(400, "this is no HTTP request")
+    end = raw.find(b"\r\n")
+    if (end >= 0 and end >= checked - 1) or (end < 0 and len(raw) > bounds.target + _LONGEST_METHOD + 16):
+        _read_line(bytes(raw[: end if end >= 0 else len(raw)]), bounds)
+    # A lone line feed ends a line to some: whoever sends it would wait for an answer.
+    fresh = raw[checked - 1 :] if checked and raw[checked - 1] == 0x0D else raw[checked:]
+    if fresh.count(b"\n") != fresh.count(b"\r\n"):
+        raise Unreadable(400, "lines end with CR and LF")
+    if len(raw) - max(end, 0) > bounds.headers:
+        raise Unreadable(431, f"the headers exceed {bounds.headers} bytes")
+
+
+def read_head(raw: bytes, peer: str, scheme: str, bounds: Bounds) -> RequestHead:
+    """The head of a request.
+
+    Args:
+        raw: From the first byte to the empty line, both of its CRLF included.
+        peer: Address of the client.
+
+    Raises:
+        Unreadable: it is none that this gateway takes.
+    """
+    end = raw.find(b"\r\n")
+    method, target, dated = _read_line(raw[:end], bounds)
+    if len(raw) - end > bounds.headers:
+        raise Unreadable(431, f"the headers exceed {bounds.headers} bytes")
+    lines = raw[end + 2 : -4].split(b"\r\n") if len(raw) > end + 4 else []
+    if len(lines) > bounds.header_count:
+        raise Unreadable(431, f"there are more than {bounds.header_count} headers")
+    if _FIELDS.fullmatch(raw, end + 2, len(raw) - 2) is None:
+        raise Unreadable(400, "a header is malformed")
+    headers = []
+    for line in lines:
+        name, _, value = line.partition(b":")
+        headers.append((name.lower(), value.strip(b" \t")))
+    head = tuple(headers)
+    values = dict(head)
+    if len(values) != len(head):
+        _refuse_repeated([name for name, _ in head])
+    host = _host(values.get(b"host"), dated=dated)
+    length, coding = values.get(b"content-length"), values.get(b"transfer-encoding")
+    if coding is not None:
+        _refuse_coding(coding, dated=dated, length=length)
+    expects = b"expect" in values and _expects(values[b"expect"]) and not dated
+    if b"upgrade" in values:
+        _refuse_upgrade(values[b"upgrade"])
+    path, _, query = target.partition(b"?")
+    if length is not None:
+        # How long the body is concerns nobody behind the listener, and a head without it may serve again (`Again`).
+        head = tuple([pair for pair in head if pair[0] != b"content-length"])
+        del values[b"content-length"]
+    return RequestHead(
+        Head(method, path, query, host, head, peer, scheme, values),
+        0 if length is None else _length(length),
+        coding is not None,
+        not dated and not (b"connection" in values and _closes(head)),
+        dated,
+        expects,
+    )
+
+
+class Again:
+    """A head that a connection has sent, to know the next one by if only the length of its body differs.
+
+    Clients send the same head again and again. What was worked out from it then stands, here and wherever `Head.known`
+    is used: the same bytes mean the same.
+    """
+
+    __slots__ = ("_after", "_before", "_longest", "_read")
+
+    def __init__(self, raw: bytes, read: RequestHead) -> None:
+        found = _LENGTH.search(raw)
+        self._before = raw if found is None else raw[: found.start(1)]
+        self._after = b"" if found is None else raw[found.end(1) :]
+        self._longest = len(raw) if found is None else len(raw) - len(found[1]) + _LENGTH_DIGITS
+        self._read = read
+
+    def read(self, raw: bytes) -> RequestHead | None:
+        """The head in `raw`, or None where it is another."""
+        before, after = self._before, self._after
+        if len(raw) > self._longest or not raw.startswith(before) or not raw.endswith(after):
+            return None
+        digits = raw[len(before) : len(raw) - len(after)]
+        known = self._read
+        if not after:
+            return None if digits else known
+        if not digits.isdigit():
+            return None
+        return RequestHead(known.head, int(digits), known.chunked, known.keeps, known.dated, known.expects)
+
+
+# In a head that was read there is one such line at most.
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)(?=[ \t]*\r\n)", re.IGNORECASE)
+
+
+def _read_line(line: bytes, bounds: Bounds) -> tuple[str, bytes, bool]:
+    """Method, target, and whether the version is 1.0."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        if len(line) > bounds.target + _LONGEST_METHOD:
+            raise Unreadable(414, f"the request target exceeds {bounds.target} bytes")
+        raise Unreadable(400, "the request line is malformed")
+    method, target, major, minor = found.groups()
+    if major != b"1" or minor not in b"01":
+        raise Unreadable(505, "this is a server of HTTP/1.1")
+    if len(target) > bounds.target:
+        raise Unreadable(414, f"the request target exceeds {bounds.target} bytes")
+    # RFC 9112 §3.2: neither absolute-form, which names another host than Host, nor authority-form, nor `*`.
+    if target[0] != 0x2F:
+        raise Unreadable(400, "the request target is no path")
+    return method.decode("ascii"), target, minor == b"0"
+
+
+def _host(value: bytes | None, *, dated: bool) -> str:
+    # RFC 9112 §3.2: none is refused, and what is no host is, by whoever reads it first. HTTP/1.0 knew no such header.
+    if value is None:
+        if not dated:
+            raise Unreadable(400, "the Host header is missing")
+        return ""
+    host = host_name(value)
+    if host is None:
+        raise Unreadable(400, "the Host header is no host")
+    return host
+
+
+def _length(value: bytes) -> int:
+    if not value.isdigit() or len(value) > _LENGTH_DIGITS:
+        raise Unreadable(400, "content-length is no length")
+    return int(value)
+
+
+def _refuse_repeated(names: list[bytes]) -> None:
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise Unreadable(400, f"{name.decode('ascii')} is said twice")
+
+
+def _refuse_coding(coding: bytes, *, dated: bool, length: bytes | None) -> None:
+    # RFC 9112 §6.1: HTTP/1.0 has no such thing, and other codings than this one are not implemented here.
+    if dated:
+        raise Unreadable(400, "HTTP/1.0 knows no transfer-encoding")
+    if length is not None:
+        raise Unreadable(400, "the length of the body is said twice")
+    if coding.lower() != b"chunked":
+        raise Unreadable(501, "transfer-encoding may only be chunked")
+
+
+def _expects(value: bytes) -> bool:
+    if value.lower() != b"100-continue":
+        raise Unreadable(417, "only 100-continue can be expected")
+    return True
+
+
+def _refuse_upgrade(protocol: bytes) -> None:
+    """Refuse to speak anything else; an offer of HTTP/2 is no demand (RFC 9110 §7.8), and Java's client makes it."""
+    if protocol.lower() != b"h2c":
+        raise Unreadable(400, "the connection is not upgraded")
+
+
+def _closes(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
+    """Whether one of the Connection headers says so."""
+    return any(
+        token.strip(b" \t").lower() == b"close"
+        for name, value in headers
+        if name == b"connection"
+        for token in value.split(b",")
+    )
+
+
+def host_name(value: bytes) -> str | None:
+    """The name in a Host header: lower case, without port and without the dot of the root at the end; None for none."""
+    return _host_name(value) if len(value) <= _LONGEST_HOST else None
+
+
+@lru_cache(maxsize=1024)
+def _host_name(value: bytes) -> str | None:
+    # RFC 9112 §3.2: a name or an address, and a port of digits or none.
+    found = _AUTHORITY.fullmatch(value.decode("latin-1").lower())
+    return None if found is None else found[1].removesuffix(".") or None

@@ -1,0 +1,198 @@
+"""OBSERVE and ENCODE of a stream: an agent's events on their way to the client.
+
+What arrives is passed on from within the loop's own reading of the agent's connection, without waking a task for each
+event: most streams are many, slow and small. The task that serves the request sleeps meanwhile, and takes over where
+there is something to wait for: a client that reads slowly, a long event, much at once, the end.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.a2a import progress
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import ClientGone, UpstreamProtocol, UpstreamReset
+from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
+from gateway.a2a.headers import Pairs
+from gateway.exchange import Exchange
+from gateway.snapshot import Backing
+from gateway.upstream.response import Response
+from gateway.wire import Wire
+
+_TURN = 16 * 1024
+"""Bytes of a stream that are read before other requests have their turn."""
+
+
+class Stream:
+    """Brings the events of one answer to the client.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire) -> None:
+        if exchange.call is None:
+            raise ValueError("nothing was called")
+        self._exchange = exchange
+        self._call = exchange.call
+        self._wrapped = self._call.dialect.binding is Binding.JSONRPC
+        self._meter = backing.meter
+        self._heartbeat = backing.bounds.heartbeat
+        self._idle = backing.upstream.timeouts.stream_idle
+        self._clock = clock
+        self._wire = wire
+        self._decoder = SseDecoder(backing.bounds.event)
+        # What came and has to wait for its turn, or for the client.
+        self._rest = b""
+        self._unsent = b""
+        self._failure: UpstreamProtocol | None = None
+        self._heard = 0.0
+        self._beat: asyncio.TimerHandle | None = None
+
+    async def run(self, response: Response, headers: Pairs) -> None:
+        """Pass the events on, to the last one.
+
+        Args:
+            headers: Of the answer to the client.
+
+        Raises:
+            UpstreamProtocol: an event is none that A2A knows, or of another call.
+            UpstreamReset, UpstreamIdle: the stream broke off.
+        """
+        exchange, wire, meter = self._exchange, self._wire, self._meter
+        exchange.stream = True
+        exchange.status = response.status
+        meter.streaming(1)
+        # Who ends it, unless it is told below.
+        closed_by = "gateway"
+        try:
+            await wire.open(response.status, headers)
+            # A stream may last for hours: what its head told is worked out anew for the next request.
+            exchange.head.known.clear()
+            self._heard = self._clock()
+            self._beat_after(self._heartbeat)
+            await response.flow(self._take, self._settle, self._idle)
+            self._stop_beating()
+            if (last := self._decoder.last) is not None:
+                # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it
+                # but the end: no heartbeat, no last word.
+                self._learn(last)
+                self._count(len(last.raw))
+                await wire.write(last.raw)
+            closed_by = "agent"
+            await wire.close()
+        except UpstreamReset:
+            closed_by = "agent"
+            raise
+        finally:
+            self._stop_beating()
+            if isinstance(exchange.interrupted, ClientGone):
+                closed_by = "client"
+            exchange.closed_by = closed_by
+            exchange.upstream = self._clock() - (exchange.sent or exchange.started)
+            meter.streaming(-1)
+            meter.stream_closed(closed_by)
+
+    def _take(self, chunk: bytes) -> bool:
+        """Pass on what arrived; False where `_settle` has to be awaited before there is more.
+
+        Raises:
+            UpstreamProtocol: an event is no answer to this call; those before it have gone out.
+        """
+        self._heard = self._clock()
+        if len(chunk) > _TURN:
+            self._rest = chunk
+            return False
+        return self._events(chunk)
+
+    async def _settle(self) -> None:
+        """Finish what could not be finished at once."""
+        rest, self._rest = self._rest, b""
+        for start in range(0, len(rest), _TURN):
+            if start:
+                await asyncio.sleep(0)
+            self._events(rest[start : start + _TURN])
+            await self._send()
+        await self._send()
+
+    async def _send(self) -> None:
+        if self._unsent:
+            await self._wire.write(self._unsent)
+            # Not before: a heartbeat in between would land in the middle of it.
+            self._unsent = b""
+        if self._failure is not None:
+            raise self._failure
+        await self._wire.drained()
+
+    def _events(self, chunk: bytes) -> bool:
+        decoder = self._decoder
+        good: list[bytes] = []
+        failure = None
+        try:
+            for event in decoder.feed(chunk):
+                self._learn(event)
+                good.append(event.raw)
+            failure = decoder.refused
+        except UpstreamProtocol as fault:
+            failure = fault
+        # What came before an event that is none of this call's is the client's all the same.
+        goes_on = not good or self._write(good[0] if len(good) == 1 else b"".join(good))
+        if failure is None:
+            return goes_on
+        if not self._unsent:
+            raise failure
+        self._failure = failure
+        return False
+
+    def _learn(self, event: Event) -> None:
+        """Learn from an event; comments and events without data tell nothing.
+
+        Raises:
+            UpstreamProtocol: its data is no answer, or that to another request.
+        """
+        read = event.read()
+        if read is None:
+            return
+        data = read[1]
+        told = progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)
+        exchange = self._exchange
+        if told is not None:
+            if self._wrapped and not progress.answers(told.id, self._call.id):
+                raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
+            exchange.saw(told)
+        elif data.strip():
+            raise UpstreamProtocol("the agent sent an event that is no answer")
+        exchange.events += 1
+        self._meter.event("other" if told is None else told.event)
+
+    def _write(self, data: bytes) -> bool:
+        self._count(len(data))
+        if self._unsent or len(data) > _TURN:
+            self._unsent += data
+            return False
+        return self._wire.write_nowait(data)
+
+    def _count(self, size: int) -> None:
+        exchange = self._exchange
+        if exchange.first_byte is None:
+            exchange.first_byte = self._clock()
+        exchange.bytes_out += size
+
+    # ---- Heartbeats ----------------------------------------------------------------------------------------------
+
+    def _beat_after(self, seconds: float) -> None:
+        self._beat = asyncio.get_running_loop().call_later(seconds, self._on_beat)
+
+    def _stop_beating(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def _on_beat(self) -> None:
+        """Tell the client that the stream is alive, if nothing else has; whole events only were written before."""
+        left = self._heartbeat - (self._clock() - self._heard)
+        # Timers of uvloop ring up to a millisecond early.
+        if left > 0.001:
+            self._beat_after(left)
+            return
+        if not self._unsent and not self._rest:
+            self._wire.write_nowait(HEARTBEAT)
+        self._beat_after(self._heartbeat)

@@ -1,0 +1,101 @@
+"""Counters, gauges and histograms that cost a request next to nothing, and that Prometheus's library renders.
+
+The library's own children take a lock and several calls for each addition, about 25 µs for the dozen additions of one
+request. All additions here are made by one thread, the event loop's; whoever renders, in another one, takes a copy
+of a dictionary in one step of the interpreter.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+Labels = tuple[str, ...]
+
+
+class Tally(Collector):
+    """A counter, or a gauge, for each combination of its labels' values.
+
+    Args:
+        name: Whole name; that of a counter ends in `_total`.
+        labels: Names of the labels; `add` and `set` take their values in this order.
+    """
+
+    def __init__(self, name: str, words: str, labels: Sequence[str] = ()) -> None:
+        self._name = name
+        self._words = words
+        self._labels = tuple(labels)
+        self._values: dict[Labels, float] = {}
+
+    def add(self, values: Labels, amount: float = 1) -> None:
+        """Count `amount` more."""
+        self._values[values] = self._values.get(values, 0) + amount
+
+    def set(self, values: Labels, amount: float) -> None:
+        """Say how much there is."""
+        self._values[values] = amount
+
+    def collect(self) -> Iterable[Metric]:
+        """Every series as it is now."""
+        make = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
+        family = make(self._name, self._words, labels=self._labels)
+        for values, amount in self._values.copy().items():
+            family.add_metric(values, amount)
+        yield family
+
+
+@dataclass(slots=True)
+class Spread:
+    """How values are spread over the buckets of one series.
+
+    Attributes:
+        bounds: Upper bounds, ascending, without infinity.
+        counts: Values in each bucket alone, the one beyond the last bound included.
+    """
+
+    bounds: Sequence[float]
+    counts: list[int]
+    sum: float = 0.0
+
+    def observe(self, value: float) -> None:
+        """Take in one value."""
+        # A bound belongs to its bucket: `le` is "less than or equal".
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Distribution(Collector):
+    """A histogram for each combination of its labels' values.
+
+    Args:
+        bounds: Upper bounds of the buckets, ascending, without infinity.
+    """
+
+    def __init__(self, name: str, words: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        self._name = name
+        self._words = words
+        self._labels = tuple(labels)
+        self._bounds = tuple(float(bound) for bound in bounds)
+        self._spreads: dict[Labels, Spread] = {}
+
+    def of(self, values: Labels) -> Spread:
+        """The series of these label values; ask once, keep it."""
+        spread = self._spreads.get(values)
+        if spread is None:
+            spread = self._spreads[values] = Spread(self._bounds, [0] * (len(self._bounds) + 1))
+        return spread
+
+    def collect(self) -> Iterable[Metric]:
+        """Every series as it is now."""
+        family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
+        names = [*map(str, self._bounds), "+Inf"]
+        for values, spread in self._spreads.copy().items():
+            # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
+            total, buckets = 0, []
+            for name, count in zip(names, spread.counts.copy(), strict=True):
+                total += count
+                buckets.append((name, float(total)))
+            family.add_metric(values, buckets, spread.sum)
+        yield family

@@ -1,0 +1,71 @@
+"""An answer that is none of A2A's: what an agent, or a server on the way to it, says instead.
+
+Decision, 2026-11-20: it is `upstream_protocol`, with the statuses of that reason (design §12), for SDKs look at an
+error's text only on HTTP 200 and the page may name addresses or be a script. Passing its status on was refused: HTTP
+machinery acts on 429 and 503 that say when to come again, and only those keep it, with their `Retry-After`.
+"""
+
+import email.utils
+
+from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol
+from gateway.upstream.response import Response
+
+_LONGEST_WAIT = 86_400.0
+
+
+def refuse_page(response: Response) -> None:
+    """Refuse an error that is no answer of A2A.
+
+    Raises:
+        UpstreamProtocol: always; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
+    """
+    status = response.status
+    after = retry_after(response)
+    kind = UpstreamProtocol
+    if after is not None:
+        kind = {429: UpstreamLimited, 503: UpstreamBusy}.get(status, UpstreamProtocol)
+    raise kind(f"the agent answered with HTTP status {status}", detail=f"status {status}", retry_after=after)
+
+
+def refuse_challenge(response: Response) -> None:
+    """Refuse a 401 or 407, whatever is in it.
+
+    To whoever sees one, the credential that was shown *here* is not good. It was: what the agent does not accept is
+    what the gateway showed, or what a caller had it pass on, and an agent challenges nobody through the gateway.
+
+    Raises:
+        UpstreamProtocol: it is one.
+    """
+    if response.status in (401, 407):
+        raise UpstreamProtocol("the agent does not accept the gateway", detail=f"status {response.status}")
+
+
+def retry_after(response: Response) -> float | None:
+    """Seconds after which the agent wants to be asked again (RFC 9110 §10.2.3), or None if it does not say.
+
+    A time of day is taken by the agent's own clock; no wait is longer than a day.
+    """
+    said = response.header(b"retry-after")
+    if said is None:
+        return None
+    if said.isdigit():
+        return min(float(said[:9]), _LONGEST_WAIT)
+    try:
+        then = email.utils.parsedate_to_datetime(said.decode("latin-1"))
+        now = email.utils.parsedate_to_datetime((response.header(b"date") or said).decode("latin-1"))
+        return min(max((then - now).total_seconds(), 0.0), _LONGEST_WAIT)
+    except (ValueError, TypeError):
+        # No date, or one with a zone and one without.
+        return None
+
+
+def only_type(response: Response) -> bytes | None:
+    """The Content-Type, or None where there is none.
+
+    Raises:
+        UpstreamProtocol: there are two, and clients would differ on which one counts.
+    """
+    types = [value for name, value in response.headers if name == b"content-type"]
+    if len(types) > 1:
+        raise UpstreamProtocol("the agent's answer is of two types", detail=f"{types[0][:64]!r} and {types[1][:64]!r}")
+    return types[0] if types else None

@@ -1,0 +1,95 @@
+"""Every text of the corpus: taken and read as every other parser reads it, or refused for what it is."""
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from gateway.a2a import fault as faults
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall
+from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
+
+BODIES = {name: ENVELOPE % (SEND % text) for name, text in VALUES.items()} | DOCUMENTS
+
+
+def taken(name: str) -> bool:
+    return name[0] == "y" or name.endswith("_taken")
+
+
+TAKEN = {name: body for name, body in BODIES.items() if taken(name)}
+REFUSED = {name: body for name, body in BODIES.items() if not taken(name)}
+
+
+def cases(bodies: dict[str, bytes]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in bodies.items()])
+
+
+def read(body: bytes) -> Call:
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+
+
+def test_there_is_enough_of_it() -> None:
+    assert len(BODIES) + len(DOUBLED) + len(PARAMS) > 300
+    assert {name[:2] for name in BODIES} == {"y_", "n_", "i_"}
+    assert all(name.endswith(("_taken", "_refused")) for name in BODIES if name[0] == "i")
+
+
+@cases(TAKEN)
+def test_what_is_taken_is_read_by_others_too(body: bytes) -> None:
+    call = read(body)
+    assert call.body == body
+    tree = json.loads(body)
+    assert (call.id, call.method) == (b'"c-1"', "SendMessage")
+    assert (tree["id"], tree["method"], set(tree["params"])) == ("c-1", "SendMessage", {"message"})
+    msgspec.json.decode(body)
+
+
+@pytest.mark.parametrize(("name", "body"), REFUSED.items(), ids=REFUSED)
+def test_what_is_refused_is_refused_for_what_it_is(name: str, body: bytes) -> None:
+    with pytest.raises(faults.BadRequest) as caught:
+        read(body)
+    if name[0] == "n" and "a_hundred_thousand" not in name:
+        assert caught.type is faults.ParseFailed
+    else:
+        assert caught.type is faults.BadRequest
+
+
+@cases({name: body for name, body in REFUSED.items() if len(body) > 5000})
+def test_a_long_text_that_is_refused_costs_less_than_50_ms(body: bytes) -> None:
+    def spent() -> float:
+        started = time.process_time()
+        with pytest.raises(faults.BadRequest):
+            read(body)
+        return time.process_time() - started
+
+    assert min(spent() for _ in range(3)) < 0.05
+
+
+@cases(DOUBLED | {name: ENVELOPE % params for name, params in PARAMS.items()})
+def test_a_member_in_two_guises_is_refused(body: bytes) -> None:
+    with pytest.raises(faults.DuplicateKey):
+        read(body)
+
+
+@cases(PARAMS)
+@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
+@pytest.mark.parametrize("version", [Version.V1_0, Version.V0_3])
+def test_a_member_in_two_guises_is_refused_over_rest(body: bytes, operation: Operation, version: Version) -> None:
+    with pytest.raises(faults.DuplicateKey):
+        rest.read_call(PathCall(operation), body, b"", version)
+
+
+@cases(TENANTS)
+def test_a_tenant_that_is_none_is_read_exactly_or_refused(body: bytes) -> None:
+    for place in (b'{"tenant":%b}', b'{"configuration":{"taskPushNotificationConfig":{"tenant":%b}}}'):
+        params = place % body
+        try:
+            call = read(ENVELOPE % params)
+        except faults.BadRequest:
+            continue
+        assert call.tenant == json.loads(body)

@@ -1,0 +1,294 @@
+"""What clients may read of what an agent says of itself."""
+
+import copy
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
+from gateway.a2a.portrait import Discretion, Portrait, paint
+from gateway.a2a.redaction import REMOVED
+from gateway.a2a.tree import Tree
+
+VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
+DUAL: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]
+UPSTREAM = ("orders.svc.cluster.local", "orders.svc.cluster.local:8000", "10.1.2.3", "orders-v2")
+OWN = ("gateway.example", "*.agents.example:8443", "127.0.0.1:8080")
+
+
+def painted(
+    said: Tree, overrides: Mapping[str, object] | None = None, secrets: tuple[str, ...] = (), **more: object
+) -> Portrait:
+    return paint({"name": "Echo", **said, **more}, Discretion(overrides or {}, secrets, OWN))
+
+
+# ---- What is taken over --------------------------------------------------------------------------------------------
+
+
+def test_what_an_agent_says_is_kept() -> None:
+    found = painted(VECTORS["v1.0"])
+    said = VECTORS["v1.0"]
+    assert (found.name, found.description, found.version) == (said["name"], said["description"], said["version"])
+    assert found.skills[0]["id"] == said["skills"][0]["id"]
+    assert found.streaming is said["capabilities"]["streaming"]
+
+
+def test_who_says_nothing_has_an_empty_portrait() -> None:
+    assert paint({}, Discretion()) == Portrait()
+
+
+@given(st.dictionaries(st.sampled_from(sorted(DUAL)), st.integers() | st.lists(st.integers() | st.text(max_size=3))))
+def test_a_member_of_a_wrong_type_counts_as_missing(said: Tree) -> None:
+    found = paint(said, Discretion())
+    assert all(isinstance(text, str) for text in (found.name, found.description, found.version))
+    assert found.skills == ()
+
+
+def test_extensions_are_kept_with_their_parameters() -> None:
+    extension = {
+        "uri": "https://ext.example/v1",
+        "description": "d",
+        "required": True,
+        "params": {"a": [1, {"b": None}]},
+    }
+    said = {"extensions": [{**extension, "junk": 1}, {"description": "no uri"}, "text"]}
+    assert painted({}, capabilities=said).extensions == (extension,)
+
+
+def test_skills_say_nothing_of_security() -> None:
+    skill = {"id": "s", "security": [{"theirs": []}], "securityRequirements": [{"schemes": {"theirs": {}}}]}
+    assert painted({}, skills=[skill, {"name": "no id"}, "text"]).skills == (
+        {"id": "s", "name": "s", "description": "", "tags": []},
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "https://u:p@h/",
+        "//h/x",
+        "data:text/html,x",
+        "https://",
+        "https://a\\b/",
+        "https://a/\u2028",
+        "https://a/\u202etxt.exe",
+    ],
+)
+def test_links_that_browsers_must_not_follow_go(url: str) -> None:
+    found = painted({"documentationUrl": url, "iconUrl": url, "provider": {"organization": "x", "url": url}})
+    assert (found.documentation_url, found.icon_url) == (None, None)
+    assert found.provider == {"organization": "x", "url": ""}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("0.3.0", "0.3.0"), ("0.3", "0.3"), ("0.2.5", "0.3.0"), ("0.3.x", "0.3.0"), (None, "0.3.0")]
+)
+def test_what_is_spoken_as_0_3_is_called_so(said: str | None, shown: str) -> None:
+    assert painted({}, protocolVersion=said).version_0_3 == shown
+
+
+def test_the_agents_card_is_left_as_it_was() -> None:
+    before = copy.deepcopy(DUAL)
+    painted(DUAL, secrets=("example.net", "example.org"))
+    assert before == DUAL
+
+
+# ---- The operator's words ------------------------------------------------------------------------------------------
+
+
+def test_the_operators_members_win_whole() -> None:
+    overrides = {
+        "name": "Fax",
+        "provider": {"organization": "Example Corp", "url": "https://example.com"},
+        "capabilities": {"streaming": False},
+        "supportedInterfaces": [{"url": "http://evil/"}],
+        "url": "http://evil/",
+        "signatures": [],
+        "securitySchemes": {"evil": {}},
+        "protocolVersion": "9",
+    }
+    found = painted(DUAL, overrides)
+    assert found.name == "Fax"
+    assert found.provider == overrides["provider"]
+    assert (found.streaming, found.push, found.extended) == (False, None, None)
+    assert "evil" not in json.dumps(asdict(found))
+    assert found.version_0_3 == "0.3"
+
+
+def test_the_operator_denies_an_extended_card_in_either_spelling() -> None:
+    said = {"capabilities": {"extendedAgentCard": True, "streaming": True}, "supportsAuthenticatedExtendedCard": True}
+    denied = painted(said, {"supportsAuthenticatedExtendedCard": False})
+    assert (denied.extended, denied.streaming) == (False, True)
+    assert painted(said, {"capabilities": {"extendedAgentCard": False}}).extended is False
+
+
+def test_a_bare_portrait_has_nothing_personal_but_what_the_operator_sets() -> None:
+    overrides = {"version": "9", "skills": [{"id": "ours"}]}
+    whole = painted(VECTORS["v0.3"], overrides, description="Only for our customer Globex.", protocolVersion="0.3.1")
+    bare = whole.bare("orders", overrides)
+    assert "Globex" not in json.dumps(asdict(bare))
+    assert (bare.name, bare.version, bare.description, bare.provider) == ("orders", "9", "", None)
+    assert [skill["id"] for skill in bare.skills] == ["ours"]
+    assert (bare.streaming, bare.input_modes) == (whole.streaming, whole.input_modes)
+    assert bare.version_0_3 == "0.3.0"
+    assert whole.bare("orders", {"name": "ours"}).name == whole.name
+
+
+# ---- Nothing of the upstream ---------------------------------------------------------------------------------------
+
+
+def test_links_to_the_upstream_go_and_text_about_it_is_cut() -> None:
+    found = painted(
+        {
+            "name": "Orders at orders.svc.cluster.local",
+            "description": "Call http://10.1.2.3:8000/internal/rpc or orders-v2:8000; docs at https://docs.example/orders-v2.",
+            "documentationUrl": "http://orders.svc.cluster.local:8000/docs",
+            "iconUrl": "https://cdn.example/?src=http%3A%2F%2F10.1.2.3%2Fi.png",
+            "provider": {"organization": "Orders", "url": "http://orders-v2/"},
+            "skills": [
+                {
+                    "id": "orders-v2",
+                    "tags": ["orders-v2", "http://orders-v2:1/"],
+                    "examples": ["curl http://10.1.2.3/x"],
+                }
+            ],
+            "capabilities": {
+                "extensions": [
+                    {"uri": "http://orders.svc.cluster.local/ext"},
+                    {"uri": "https://ext.example/v1", "params": {"host": "10.1.2.3:8000", "http://orders-v2/": 1}},
+                ]
+            },
+        },
+        secrets=UPSTREAM,
+    )
+    assert found.name == f"Orders at {REMOVED}"
+    assert found.description == f"Call {REMOVED} or {REMOVED} docs at https://docs.example/orders-v2."
+    assert (found.documentation_url, found.icon_url) == (None, None)
+    assert found.provider == {"organization": "Orders", "url": ""}
+    assert found.skills[0]["id"] == "orders-v2"
+    assert found.skills[0]["tags"] == ["orders-v2", REMOVED]
+    assert found.skills[0]["examples"] == [f"curl {REMOVED}"]
+    assert found.extensions == ({"uri": "https://ext.example/v1", "params": {"host": REMOVED}},)
+
+
+def test_the_hosts_of_the_cards_own_interfaces_are_upstream_hosts_too() -> None:
+    found = painted(
+        {
+            "description": "See http://orders.internal.example:7001/docs and orders.internal.example.",
+            "documentationUrl": "https://orders.internal.example/manual",
+            "url": "http://orders.internal.example:7001/rpc",
+            "additionalInterfaces": [{"url": "grpc-orders.internal.example:50051", "transport": "GRPC"}],
+            "skills": [{"id": "a", "name": "a", "description": "at grpc-orders.internal.example:50051", "tags": []}],
+        }
+    )
+    assert "internal.example" not in json.dumps(asdict(found))
+
+
+def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_them_goes() -> None:
+    found = painted(
+        {
+            "description": "At http://127.0.0.1:7001/rpc, behind http://127.0.0.1:8080/orders.",
+            "url": "http://127.0.0.1:7001/rpc",
+        }
+    )
+    assert found.description == "At [removed] behind http://127.0.0.1:8080/orders."
+    found = painted(
+        {
+            "description": "a.agents.example:8443 a.agents.example a.agents.example:9 agents.example:8443",
+            "url": "https://a.agents.example:8443/orders",
+            "additionalInterfaces": [{"url": "http://a.agents.example:9/"}, {"url": "https://agents.example:8443/"}],
+        }
+    )
+    # `agents.example` itself is no host below it, so whatever holds its name goes.
+    assert found.description == f"{REMOVED} {REMOVED} {REMOVED} {REMOVED}"
+    found = painted(
+        {
+            "description": "a.agents.example:8443 a.agents.example a.agents.example:9",
+            "url": "https://a.agents.example:8443/orders",
+            "additionalInterfaces": [{"url": "http://a.agents.example:9/"}],
+        }
+    )
+    assert found.description == f"a.agents.example:8443 a.agents.example {REMOVED}"
+
+
+def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() -> None:
+    hosts = [f"h{number}.internal.example" for number in range(200)]
+    listed = [{"url": f"http://{host}:{number}/"} for number, host in enumerate(hosts)]
+    found = painted(
+        {"description": " ".join(hosts), "supportedInterfaces": listed[:100], "additionalInterfaces": listed[100:]}
+    )
+    assert found.description.split() == [REMOVED] * 200
+
+
+def test_what_cannot_be_dialled_is_no_upstream_host() -> None:
+    said = {"url": "http://a\ufdd0b:1/", "additionalInterfaces": [{"url": f"http://{'x' * 300}.y/"}]}
+    found = painted(said, description="a b", skills=[{"id": "a", "tags": ["b"]}])
+    assert (found.description, found.skills[0]["tags"]) == ("a b", ["b"])
+
+
+# ---- No more work than a bound ---------------------------------------------------------------------------------------
+
+
+def test_a_card_that_were_too_much_to_search_is_refused() -> None:
+    listed = [{"url": f"http://h{number}:{number}/"} for number in range(100)]
+    said = {
+        "supportedInterfaces": listed,
+        "additionalInterfaces": [{"url": f"http://x{each['url'][7:]}"} for each in listed],
+    }
+    assert painted(said, description="x" * 50_000).description
+    with pytest.raises(CardInvalid, match="300 hosts to look for in"):
+        painted(said, description="x" * 60_000)
+
+
+def _long(unit: str) -> str:
+    return unit * (200_000 // len(unit.encode()))
+
+
+def _listed(count: int) -> Tree:
+    places = [{"url": f"http://h{number}:{number}/"} for number in range(count)]
+    return {"supportedInterfaces": places[::2], "additionalInterfaces": places[1::2]}
+
+
+HOSTILE_TEXTS = ("h1:1 ", "h1:2 ", "//", "%2f ", "%252f", "%", "% ", "\xe9%2f", "//h1@", "//u x@h1 ", "h1:", "h1.x ")
+WORST: Mapping[str, Tree] = {
+    **{
+        f"text of {unit!r}, {found!r} in it": {"description": found + _long(unit)}
+        for unit in HOSTILE_TEXTS
+        for found in ("", "h1:1 ", "h1%3a1 ")
+    },
+    **{
+        f"strings with {unit!r}": {"skills": [{"id": "a", "tags": [f"{unit}{number}" for number in range(14_000)]}]}
+        for unit in ("h1:1", "//h1", "%2f", "a", "//u x@h1 ", "\xe9")
+    },
+    "skills": {"skills": [{"id": ""}] * 6_000},
+    "extensions": {"capabilities": {"extensions": [{"uri": "a"}] * 6_000}},
+    "parameters": {"capabilities": {"extensions": [{"uri": "a", "params": {f"k{n}": 0 for n in range(19_000)}}]}},
+    "lists": {"capabilities": {"extensions": [{"uri": "a", "params": {"h1:1": [[]] * 19_000}}]}},
+    "numbers": {"capabilities": {"extensions": [{"uri": "a", "params": {"h1:1": [0] * 110_000}}]}},
+    "interfaces": {"supportedInterfaces": [{}] * 19_000},
+}
+"""Cards as long as any may be, of the shapes that cost most."""
+
+
+@pytest.mark.parametrize("hosts", [2, 60])
+@pytest.mark.parametrize("shape", WORST)
+def test_no_card_of_the_longest_kind_costs_much(shape: str, hosts: int) -> None:
+    raw = json.dumps({"name": "x", **_listed(hosts), **WORST[shape]}, separators=(",", ":")).encode()
+    assert len(raw) <= 2 * MAX_CARD
+    took = []
+    for _ in range(3):
+        # The least of three, since the machine has other work too.
+        began = time.process_time()
+        with suppress(CardInvalid):
+            paint(parse_card(raw, longest=2 * MAX_CARD), Discretion(secrets=UPSTREAM))
+        took.append(time.process_time() - began)
+    assert min(took) < 0.25

@@ -1,0 +1,118 @@
+"""Certificates and keys are read as TLS reads them, and what is wrong with one is told with the key that names it."""
+
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
+
+
+class Files:
+    """A certificate with its key, and files that are something else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        one, other = trustme.CA().issue_cert("127.0.0.1"), trustme.CA().issue_cert("127.0.0.1")
+        self.chain = self.write("chain.pem", b"".join(blob.bytes() for blob in one.cert_chain_pems))
+        self.key = self.write("key.pem", one.private_key_pem.bytes())
+        self.other = self.write("other.pem", other.private_key_pem.bytes())
+        self.text = self.write("text.pem", b"nothing of the kind\n")
+        self.empty = self.write("empty.pem", b"")
+        self.broken = self.write("broken.pem", self.chain.read_bytes()[:200])
+        self.missing = folder / "missing.pem"
+        self.malformed = folder / "a\0b"
+        self.locked = self.write(
+            "locked.pem",
+            load_pem_private_key(self.key.read_bytes(), None).private_bytes(
+                Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame")
+            ),
+        )
+        self.pipe = folder / "pipe.pem"
+        os.mkfifo(self.pipe)
+
+    def write(self, name: str, content: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_certificate_and_its_key_make_a_context_of_tls_1_2_or_later(files: Files) -> None:
+    context = server_context(files.chain, files.key)
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    ("chain", "key", "named", "fact"),
+    [
+        ("missing", "key", "cert", "cannot be read: No such file or directory"),
+        ("folder", "key", "cert", "is a folder, not a file"),
+        ("pipe", "key", "cert", "is no ordinary file"),
+        ("malformed", "key", "cert", "cannot be read: its name is malformed"),
+        ("empty", "key", "cert", "is empty"),
+        ("text", "key", "cert", "has no certificate, or a broken one"),
+        ("broken", "key", "cert", "has no certificate, or a broken one"),
+        ("key", "chain", "cert", "has no certificate, or a broken one"),
+        ("chain", "missing", "key", "cannot be read: No such file or directory"),
+        ("chain", "empty", "key", "is empty"),
+        ("chain", "text", "key", "has no private key"),
+        ("chain", "chain", "key", "has no private key"),
+        ("chain", "other", "key", "is not the private key of the certificate"),
+        ("chain", "locked", "key", "is under a passphrase"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_key(files: Files, chain: str, key: str, named: str, fact: str) -> None:
+    with pytest.raises(CertificateUnusable) as caught:
+        server_context(getattr(files, chain), getattr(files, key))
+    assert (caught.value.key, caught.value.fact) == (named, fact)
+    assert caught.value.remedy
+
+
+def test_a_certificate_that_tls_would_refuse_as_too_weak_is_told(files: Files) -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak")])
+    now = datetime.now(UTC)
+    weak = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(1))
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with pytest.raises(CertificateUnusable, match="is too weak for TLS"):
+        server_context(files.write("weak.pem", weak), files.write("weak-key.pem", private))
+
+
+def test_a_file_that_may_not_be_read_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", denied)
+    with pytest.raises(CertificateUnusable, match="cannot be read: Permission denied") as caught:
+        server_context(files.chain, files.key)
+    assert "gateway's user" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["missing", "folder", "text", "empty", "broken", "key"])
+def test_authorities_are_certificates(files: Files, name: str) -> None:
+    check_authorities(files.chain)
+    with pytest.raises(CertificateUnusable) as caught:
+        check_authorities(getattr(files, name))
+    assert caught.value.key == "ca"

@@ -1,0 +1,62 @@
+"""The bounds that an operator may change: what holds where nothing is written, and what can be no bound."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import examine
+from gateway.config.limit import DEFAULT_CONNECTIONS, Body, Cards, Connections, Cors, Http, Verification
+
+MIB = 1024 * 1024
+
+
+def told(text: str) -> list[str]:
+    examined = examine(Path("gateway.yaml"), {}, text=f"version: 1\nagents: {{a: http://127.0.0.1:1}}\n{text}\n")
+    return [f"{problem.place.line}: {problem.fact}" for problem in examined.problems if problem.severity == "error"]
+
+
+def test_the_defaults_are_those_of_the_table() -> None:
+    http = Http()
+    assert (http.target, http.headers, http.header_count, http.header_timeout) == (8192, 32768, 100, 10)
+    assert (http.body_idle, http.body_rate, http.keep_alive) == (30, 1024, 30)
+    assert (http.write_buffer, http.write_stall, http.tls_handshake) == (65536, 30, 10)
+    assert (Body().depth, Body().members, Body().aside) == (64, 10_000, 256 * 1024)
+    proofs = Verification()
+    assert (proofs.remember, proofs.remember_bad, proofs.entries) == (60, 5, 10_000)
+    assert (proofs.keys_every, proofs.keys_on_demand, proofs.keys_kept) == (300, 10, 86_400)
+    assert (proofs.keys_size, proofs.keys_count) == (MIB, 100)
+    assert (Cards().refresh, Cards().size) == (600, 256 * 1024)
+    assert (DEFAULT_CONNECTIONS.max, DEFAULT_CONNECTIONS.queue, DEFAULT_CONNECTIONS.queue_timeout) == (100, 100, 1)
+    assert (DEFAULT_CONNECTIONS.headers, DEFAULT_CONNECTIONS.header_count) == (32768, 100)
+    assert (DEFAULT_CONNECTIONS.idle, DEFAULT_CONNECTIONS.event, DEFAULT_CONNECTIONS.kept) == (4, 4 * MIB, MIB)
+
+
+def test_what_an_agent_does_not_write_is_left_to_the_defaults() -> None:
+    assert set(Connections().model_dump().values()) == {None}
+
+
+def test_pages_may_call_from_the_origins_that_are_written_alone() -> None:
+    cors = Cors(origins=("https://console.example.com",))
+    assert (cors.credentials, cors.headers, cors.max_age) == (False, (), 600)
+
+
+def test_cards_have_a_short_form() -> None:
+    assert Cards.model_validate("5m").refresh == 300
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("gateway: {http: {header_count: 0}}", "is not enough"),
+        ("gateway: {http: {header_timeout: 0s}}", "is no time to wait"),
+        ("gateway: {http: {target: many}}", "is no size"),
+        ("gateway: {body: {depth: 0}}", "is not enough"),
+        ("auth: {verification: {failures: 600}}", "is no rate"),
+        ("auth: {verification: {failures: 0/min}}", "is no rate"),
+        ("auth: {verification: {failures: 600/day}}", "is no rate"),
+        ("defaults: {connections: {max: 0}}", "is not enough"),
+        ("defaults: {cards: {refresh: 0s}}", "is no time to wait"),
+    ],
+)
+def test_what_bounds_nothing_is_refused_at_its_place(text: str, fact: str) -> None:
+    assert any(one.startswith("3: ") and fact in one for one in told(text)), told(text)

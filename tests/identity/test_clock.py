@@ -1,0 +1,65 @@
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from gateway.identity import clock
+from gateway.identity.clock import ClockWatch
+
+
+class Clocks:
+    """A wall clock that can be set, and a monotonic one that cannot."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        self.set = 1_800_000_000.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def wall(self) -> float:
+        return self.set + self.passed
+
+
+@pytest.mark.parametrize("step", [60.0, -60.0, 7200.0, -7200.0])
+def test_a_clock_that_was_set_is_told_once(step: float, caplog: pytest.LogCaptureFixture) -> None:
+    clocks = Clocks()
+    watch = ClockWatch(clocks.monotonic, clocks.wall)
+    clocks.passed += 10
+    assert watch.look() == 0.0
+    clocks.set += step
+    clocks.passed += 10
+    assert watch.look() == step
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"the wall clock was set by {step:+.0f} s" in caplog.text
+    clocks.passed += 10
+    assert watch.look() == 0.0
+
+
+def test_a_clock_that_is_slewed_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    clocks = Clocks()
+    watch = ClockWatch(clocks.monotonic, clocks.wall)
+    for _ in range(100):
+        clocks.passed += 10
+        clocks.set += 0.005
+        assert watch.look() == 0.0
+    assert caplog.text == ""
+
+
+@pytest.mark.anyio
+async def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "EVERY", 0.001)
+    clocks, looked = Clocks(), asyncio.Event()
+
+    def wall() -> float:
+        clocks.set += 60
+        if clocks.set > 1_800_000_300:
+            looked.set()
+        return clocks.wall()
+
+    task = asyncio.get_running_loop().create_task(ClockWatch(clocks.monotonic, wall).run())
+    async with asyncio.timeout(5):
+        await looked.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,294 @@
+"""Issuers that are down, slow, hostile or attacked, on real sockets: who was good stays good (K5-K7, R15, R16, R21)."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+
+import pytest
+
+from gateway.config.limit import Verification
+from tests.doubles.gateway import Client, Running, compiled, keys, request
+from tests.identity.corpus import EVIL, good, poisoned, published, said
+from tests.identity.front import Front, Header, front, issuer, key_header, shown
+from tests.identity.issuance import compact, ec_key, jwk, rsa_key, segment
+from tests.identity.provider import KEYS, provider
+
+pytestmark = pytest.mark.anyio
+
+OFTEN = {"keys_every": "20ms", "keys_on_demand": "1h"}
+OTHER = "https://other.example.com"
+
+
+async def statuses(place: Front, *tokens: bytes) -> list[int]:
+    return [(await place.call(shown(token))).status for token in tokens]
+
+
+# ---- Outages -------------------------------------------------------------------------------------------------------
+
+
+async def test_an_issuer_that_is_down_at_the_start_takes_nobody_elses_service() -> None:
+    async with provider() as down:
+        other = issuer(down.url + KEYS, issuer=OTHER)
+        async with front(issuers={"other": other}) as place:
+            theirs = shown(good(time.time(), iss=OTHER))
+            await place.gateway.until(lambda: down.asked[KEYS] >= 1)
+            answer = await place.call(theirs)
+            assert (answer.status, answer.reasons) == (503, ["AUTH_UNAVAILABLE"])
+            assert int(answer.header("retry-after") or 0) >= 1
+            rest = await place.gateway.ask("GET", "/echo/tasks/t", None, [theirs])
+            assert (rest.status, rest.reasons) == (503, ["AUTH_UNAVAILABLE"])
+            assert (await place.good()).status == 200
+            assert (await place.call(key_header())).status == 200
+            assert (await place.call()).status == 401
+            # Of that issuer, what could never be good is still bad.
+            assert await statuses(place, good(time.time(), iss=OTHER, aud="others")) == [401]
+            await sees(place.gateway, corp="read", other="not read yet")
+            assert place.gateway.metric("jwks_last_success_timestamp_seconds", issuer="other") == 0
+            assert place.gateway.metric("jwks_last_success_timestamp_seconds", issuer="corp") > time.time() - 60
+            assert place.gateway.metric("auth_total", issuer="other", result="unavailable") == 2
+            down.publish(*published())
+            keys_of_other = place.gateway.gateway.snapshot.key_sets["other"]
+            await place.gateway.until(lambda: keys_of_other.ready)
+            assert (await place.call(theirs)).status == 200
+            await sees(place.gateway, corp="read", other="read")
+
+
+async def sees(gateway: Running, **issuers: str) -> None:
+    """What readiness says of each issuer; it is ready all the same."""
+    answer = await gateway.get("/-/ready?verbose", admin=True)
+    assert answer.status == 200
+    assert {f"keys of {name}": said for name, said in issuers.items()}.items() <= answer.json["checks"].items()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 500 Oops\r\n",
+        b"HTTP/1.1 404 Not Found\r\n",
+        b"HTTP/1.1 204 No Content\r\n",
+        b"HTTP/1.1 401 Who\r\nWWW-Authenticate: Basic\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n",
+        b"HTTP/9.9 200 OK\r\n",
+        b"garbage\r\n",
+        b"",
+    ],
+)
+async def test_an_issuer_that_breaks_later_changes_nothing(head: bytes) -> None:
+    async with front(OFTEN) as place:
+        before = good(time.time())
+        assert await statuses(place, before) == [200]
+        place.served.heads[KEYS] = head
+        await place.read(3)
+        assert await statuses(place, before, good(time.time(), jti="new")) == [200, 200]
+
+
+async def test_an_issuer_that_hangs_later_makes_nobody_wait() -> None:
+    async with front(OFTEN) as place:
+        await place.read()
+        place.served.open.clear()
+        await place.read()
+        for number in range(20):
+            started = time.monotonic()
+            assert (await place.good(jti=str(number))).status == 200
+            # Whoever waited for keys would have waited for two seconds.
+            assert time.monotonic() - started < 1.0
+
+
+async def test_an_issuer_that_redirects_is_not_followed_anywhere() -> None:
+    async with provider() as elsewhere:
+        elsewhere.publish(jwk(rsa_key(EVIL), "k1"))
+        async with front(OFTEN) as place:
+            place.served.heads[KEYS] = b"HTTP/1.1 302 Found\r\nLocation: %b%b\r\n" % (
+                elsewhere.url.encode(),
+                KEYS.encode(),
+            )
+            await place.read(3)
+            assert elsewhere.asked == {}
+            assert await statuses(place, good(time.time()), forged("k1")) == [200, 401]
+
+
+async def test_keys_are_given_up_after_as_long_as_the_file_says(caplog: pytest.LogCaptureFixture) -> None:
+    async with front({**OFTEN, "keys_kept": "1ms", "remember": "1h"}) as place:
+        token = good(time.time())
+        assert await statuses(place, token) == [200]
+        del place.served.documents[KEYS]
+        await place.gateway.until(lambda: not place.ready)
+        # Also who is remembered: it was good by keys that nobody vouches for any more.
+        answer = await place.call(shown(token))
+        assert (answer.status, answer.reasons) == (503, ["AUTH_UNAVAILABLE"])
+        await sees(place.gateway, corp="not read yet")
+        place.served.publish(*published())
+        await place.gateway.until(lambda: place.ready)
+        assert await statuses(place, token) == [200]
+    assert "keys given up" in caplog.text
+
+
+# ---- Poison --------------------------------------------------------------------------------------------------------
+
+
+def forged(kid: str) -> bytes:
+    return compact({"alg": "RS256", "kid": kid}, said(time.time(), sub="eve"), rsa_key(EVIL))
+
+
+async def test_no_poisoned_key_set_changes_anything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "gateway")
+    async with front({**OFTEN, "failures": "100000/s"}) as place:
+        version = place.gateway.gateway.snapshot.key_sets["corp"].version
+        before = good(time.time())
+        for number, (name, document) in enumerate(poisoned().items()):
+            place.served.documents[KEYS] = document
+            # The second answer is asked for once the first was judged.
+            await place.read(2)
+            es256 = compact({"alg": "ES256", "kid": "evil"}, said(time.time()), ec_key(EVIL))
+            tokens = (before, good(time.time(), jti=str(number)), forged("k1"), forged("evil"), es256)
+            assert await statuses(place, *tokens) == [200, 200, 401, 401, 401], name
+            assert place.ready
+        assert place.gateway.gateway.snapshot.key_sets["corp"].version == version
+        assert place.gateway.metric("rejected_total", reason="internal") == 0
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR or record.exc_info] == []
+    assert "PRIVATE" not in caplog.text
+
+
+async def test_a_key_that_is_withdrawn_ends_what_is_remembered() -> None:
+    async with front({**OFTEN, "remember": "1h"}) as place:
+        old = good(time.time())
+        new = compact({"alg": "RS256", "kid": "k2"}, said(time.time()), rsa_key(2))
+        assert await statuses(place, old) == [200]
+        place.served.publish(jwk(rsa_key(2), "k2"))
+        await place.read(2)
+        assert await statuses(place, old, new) == [401, 200]
+
+
+async def test_a_new_key_is_good_at_once() -> None:
+    async with front() as place:
+        assert (await place.good()).status == 200
+        place.served.publish(*published(), jwk(rsa_key(2), "k2"))
+        new = compact({"alg": "RS256", "kid": "k2"}, said(time.time()), rsa_key(2))
+        assert await statuses(place, new) == [200]
+        assert place.served.asked == {KEYS: 2}
+
+
+# ---- Storms --------------------------------------------------------------------------------------------------------
+
+STORM = 2000
+CONNECTIONS = 8
+PROXIED = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", trusted_proxies: [127.0.0.0/8] }'
+
+
+def origin(address: bytes) -> Header:
+    """What the proxy in front says of where a request came from."""
+    return b"X-Forwarded-For", address
+
+
+async def storm(place: Front, *headers: Header) -> Counter[int]:
+    """Tokens of names that nobody knows, as fast as they are refused; how often each status came."""
+    body = good(time.time()).partition(b".")[2]
+    tokens = (segment(b'{"alg":"RS256","kid":"new-%d"}' % number) + b"." + body for number in range(STORM))
+    seen = Counter[int]()
+
+    async def attack() -> None:
+        client: Client | None = None
+        for token in tokens:
+            client = await place.gateway.client() if client is None else client
+            await client.send(request("GET", "/echo/tasks/t", None, [shown(token), *headers]))
+            answer = await client.answer()
+            seen[answer.status] += 1
+            if answer.header("connection") == "close":
+                client = None
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONNECTIONS):
+            group.create_task(attack())
+    return seen
+
+
+async def test_a_storm_of_unknown_keys_changes_nothing_for_who_is_good() -> None:
+    async with front({"failures": "600/h"}, more=PROXIED) as place:
+        began = time.monotonic()
+        known, same, another = shown(good(time.time())), origin(b"192.0.2.1"), origin(b"192.0.2.2")
+        assert (await place.call(known, same)).status == 200
+        async with asyncio.TaskGroup() as group:
+            weather = group.create_task(storm(place, same))
+            number = 0
+            while not weather.done():
+                number += 1
+                # Who was good stays so at the attacker's own address, and anybody is at any other.
+                assert (await place.call(known, same)).status == 200
+                assert (await place.call(shown(good(time.time(), jti=str(number))), another)).status == 200
+        seen = weather.result()
+        took = time.monotonic() - began
+        # 600 at once and ten in a minute are looked at, the rest is refused unseen.
+        assert set(seen) == {401, 429}
+        assert 600 <= seen[401] <= 601 + took / 6
+        assert place.served.asked[KEYS] <= 2 + took / 10
+        assert len(place.backend.requests) == 1 + 2 * number
+        assert place.gateway.metric("auth_total", result="limited") == seen[429]
+        for guess in (b"one", b"another", b"a third"):
+            # Use up what the last seconds gave back.
+            await place.call((b"X-API-Key", guess), same)
+        refused = await place.call(shown(good(time.time(), jti="late")), same)
+        assert (refused.status, refused.reasons, refused.json["error"]["code"]) == (429, ["RATE_LIMITED"], -31429)
+        assert int(refused.header("retry-after") or 0) >= 1
+        rest = await place.gateway.ask("GET", "/echo/tasks/t", None, [shown(good(time.time(), jti="rest")), same])
+        assert (rest.status, rest.json["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
+
+
+async def test_a_storm_while_the_issuer_hangs_holds_up_nobody_who_is_good() -> None:
+    async with front(more=PROXIED) as place:
+        known, same = shown(good(time.time())), origin(b"192.0.2.1")
+        assert (await place.call(known, same)).status == 200
+        place.served.open.clear()
+        async with asyncio.TaskGroup() as group:
+            weather = group.create_task(storm(place, same))
+            slowest = 0.0
+            while not weather.done():
+                started = time.monotonic()
+                assert (await place.call(known, same)).status == 200
+                assert (await place.good(jti=str(started))).status == 200
+                slowest = max(slowest, time.monotonic() - started)
+        assert set(weather.result()) == {401, 429}
+        # Whoever waited for keys would have waited for two seconds.
+        assert slowest < 1.5
+
+
+# ---- The clock -----------------------------------------------------------------------------------------------------
+
+
+async def test_sessions_survive_a_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with front() as place:
+        now = time.time()
+        wall = [now]
+        monkeypatch.setattr(place.gateway.gateway._line, "_wall", lambda: wall[0])
+        token, short = good(now), good(now, exp=int(now) + 45)
+        assert await statuses(place, token, short) == [200, 200]
+        for step, expected in ((60.0, [200, 200]), (-60.0, [200, 200]), (7200.0, [401, 401]), (0.0, [200, 200])):
+            wall[0] = now + step
+            assert await statuses(place, token, short) == expected
+
+
+# ---- What the file says --------------------------------------------------------------------------------------------
+
+
+async def test_every_bound_of_the_file_reaches_the_key_sets_and_the_identity() -> None:
+    written = {
+        "remember": "7s", "remember_bad": "3s", "entries": "11", "failures": "5/h", "keys_every": "13m",
+        "keys_on_demand": "17s", "keys_kept": "19h", "keys_size": "23KiB", "keys_count": "29",
+    }  # fmt: skip
+    assert written.keys() == Verification.model_fields.keys()
+    text = f"""\
+{keys(acme="acme")}
+  issuers: {{ corp: {issuer("https://login.example.com/keys")} }}
+  verification: {{ {", ".join(f"{name}: {value}" for name, value in written.items())} }}
+agents: {{ echo: "https://echo.example.com" }}
+tenants: {{ acme: ["*"] }}
+"""
+    async with compiled(text) as snapshot:
+        bounds = Verification.model_validate(written)
+        assert snapshot.key_sets["corp"]._bounds == bounds
+        identity = snapshot.identity
+        assert (identity._tokens._good_for, identity._tokens._bad_for, identity._strange_for) == (7.0, 3.0, 3.0)
+        remembered = (identity._tokens._good, identity._tokens._bad, identity._strange, identity._failures)
+        assert [each._most for each in remembered] == [11] * 4
+        assert identity._failures._period == 3600.0

@@ -1,0 +1,133 @@
+"""Connections are counted by whose they are, and a crowd is turned away in words."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.listener.edge import ClientLimits, Crowd
+from tests.doubles.gateway import fronted, request
+from tests.doubles.scripted import answers, whole
+from tests.listener.front import LOOPS, Front, backend, fronting, patient
+
+GET = request("GET", "/", None)
+
+
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
+    return backend(request.param)
+
+
+def test_one_client_has_a_bound_of_its_own_and_who_leaves_makes_room() -> None:
+    crowd = Crowd(5, 2, lambda _: False)
+    assert [crowd.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
+    crowd.leave("192.0.2.1")
+    assert crowd.enter("192.0.2.2")
+    crowd.leave("192.0.2.1")
+    assert crowd.enter("192.0.2.1")
+    assert crowd.size == 3
+
+
+def test_all_together_have_a_bound() -> None:
+    crowd = Crowd(2, 100, lambda _: True)
+    assert [crowd.enter(f"192.0.2.{number}") for number in range(3)] == [True, True, False]
+    crowd.leave("192.0.2.2")
+    crowd.leave("192.0.2.1")
+    assert crowd.enter("192.0.2.9")
+
+
+def test_who_speaks_for_many_has_no_bound_of_one() -> None:
+    crowd = Crowd(100, 1, lambda peer: peer == "192.0.2.1")
+    assert all(crowd.enter("192.0.2.1") for _ in range(10))
+    assert [crowd.enter("192.0.2.2") for _ in range(2)] == [True, False]
+
+
+def test_a_whole_network_of_ipv6_is_one_client() -> None:
+    crowd = Crowd(100, 2, lambda _: False)
+    peers = ["2001:db8::1", "2001:db8::2", "2001:db8::3"]
+    assert [crowd.enter(peer) for peer in peers] == [True, True, False]
+    assert crowd.enter("2001:db8:0:1::1")
+    assert [crowd.enter(peer) for peer in ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1")] == [True, True, False]
+
+
+def test_nobody_is_remembered() -> None:
+    crowd = Crowd(10, 10, lambda _: False)
+    peers = [f"2001:db8:0:{number:x}::1" for number in range(100)]
+    for peer in peers:
+        crowd.enter(peer)
+    for peer in peers:
+        crowd.leave(peer)
+    assert (crowd.size, crowd._networks) == (0, {})
+
+
+# ---- On real connections -------------------------------------------------------------------------------------------
+
+
+async def turned_away(front: Front) -> None:
+    said = await front.says(GET)
+    assert said.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"\r\nretry-after: 1\r\n" in said
+    assert b"\r\nconnection: close\r\n" in said
+    assert said.endswith(b")\n")
+
+
+@pytest.mark.anyio
+async def test_a_connection_too_many_is_told_to_come_again() -> None:
+    async with fronting(limits=ClientLimits(connections=2)) as front:
+        one, other = await front.client(), await front.client()
+        await front.until(lambda: len(front.connections) == 2)
+        for _ in range(3):
+            await turned_away(front)
+        assert front.refused == [(503, "there are too many connections")] * 3
+        for client in (one, other):
+            await client.send(GET)
+            assert (await client.answer()).status == 200
+        one.leave()
+        await front.until(lambda: len(front.connections) == 1)
+        client = await front.client()
+        await client.send(GET)
+        assert (await client.answer()).status == 200
+
+
+@pytest.mark.anyio
+async def test_a_client_with_too_many_connections_is_turned_away_and_a_trusted_proxy_is_not() -> None:
+    async with fronting(patient, ClientLimits(connections_per_peer=1)) as front:
+        kept = await front.client()
+        await kept.send(GET)
+        await front.until(lambda: len(front.heads) == 1)
+        await turned_away(front)
+        front.go.set()
+        assert (await kept.answer()).status == 200
+    async with fronting(limits=ClientLimits(connections_per_peer=1), shares=lambda peer: peer == "127.0.0.1") as front:
+        for _ in range(3):
+            client = await front.client()
+            await client.send(GET)
+            assert (await client.answer()).status == 200
+
+
+@pytest.mark.anyio
+async def test_a_flood_of_connections_leaves_nothing_behind() -> None:
+    async with fronting(limits=ClientLimits(connections=10)) as front:
+
+        async def one() -> None:
+            client = await front.client()
+            client.writer.write(GET)
+            client.leave()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(300):
+                group.create_task(one())
+        await front.rested()
+
+
+@pytest.mark.anyio
+async def test_the_bounds_of_the_file_hold_and_its_proxies_are_exempt() -> None:
+    for proxies, status in (("", b"503"), (", trusted_proxies: [127.0.0.1/32]", b"404")):
+        settings = f"http: {{ connections_per_peer: 1 }}{proxies}"
+        async with fronted(answers(whole()), settings=settings) as (gateway, _):
+            first = await gateway.client()
+            await gateway.until(lambda: len(gateway.gateway._servers[0]._connections) == 1)
+            second = await gateway.client()
+            await second.send(request("GET", "/", None, [(b"Connection", b"close")]))
+            assert (await second.ended())[9:12] == status
+            first.leave()

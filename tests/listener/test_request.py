@@ -1,0 +1,238 @@
+"""A head is read in one way or refused, whether it comes at once or in pieces; on sockets: test_strictness.py."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.listener.request import Again, Bounds, RequestHead, Unreadable, check_start, host_name, read_head
+
+BOUNDS = Bounds()
+
+
+def head_of(raw: bytes, bounds: Bounds = BOUNDS) -> RequestHead:
+    return read_head(raw, "192.0.2.1", "https", bounds)
+
+
+def lines(*each: bytes, first: bytes = b"POST /a?b=c HTTP/1.1") -> bytes:
+    return b"\r\n".join((first, b"Host: x", *each)) + b"\r\n\r\n"
+
+
+def refusal(raw: bytes, bounds: Bounds = BOUNDS) -> int:
+    with pytest.raises(Unreadable) as caught:
+        head_of(raw, bounds)
+    return caught.value.status
+
+
+# ---- What is read --------------------------------------------------------------------------------------------------
+
+
+def test_a_head_is_what_the_client_said() -> None:
+    read = head_of(lines(b"X-One:  1 \t", b"x-two:", b"X-ONE: \xe4 b", first=b"GET /a%2Fb?x=%20?y HTTP/1.1"))
+    head = read.head
+    assert (head.method, head.path, head.query, head.host) == ("GET", b"/a%2Fb", b"x=%20?y", "x")
+    assert head.headers == ((b"host", b"x"), (b"x-one", b"1"), (b"x-two", b""), (b"x-one", b"\xe4 b"))
+    assert (head.peer, head.scheme) == ("192.0.2.1", "https")
+    assert head.all(b"x-one") == (b"1", b"\xe4 b")
+    assert head.first(b"x-one") == b"1"
+    assert (read.length, read.chunked, read.keeps, read.dated, read.expects) == (0, False, True, False, False)
+
+
+def test_how_long_the_body_is_concerns_nobody_behind() -> None:
+    read = head_of(lines(b"Content-Length: 0012", b"X: 1"))
+    assert read.length == 12
+    assert read.head.first(b"content-length") is None
+    assert read.head.headers == ((b"host", b"x"), (b"x", b"1"))
+    assert read.head.all(b"x") == (b"1",)
+
+
+def test_a_head_without_headers_is_one_of_http_1_0_alone() -> None:
+    assert head_of(b"GET / HTTP/1.0\r\n\r\n").head.headers == ()
+    assert refusal(b"GET / HTTP/1.1\r\n\r\n") == 400
+
+
+@pytest.mark.parametrize(
+    ("extra", "keeps"),
+    [
+        ((), True),
+        ((b"Connection: keep-alive",), True),
+        ((b"Connection: close",), False),
+        ((b"Connection: a", b"connection: b , CLOSE"), False),
+        ((b"Connection: closed, xclose",), True),
+        ((b"Connection:",), True),
+    ],
+)
+def test_a_connection_is_kept_unless_the_client_says_close(extra: tuple[bytes, ...], *, keeps: bool) -> None:
+    assert head_of(lines(*extra)).keeps is keeps
+    assert head_of(lines(*extra, first=b"GET / HTTP/1.0")).keeps is False
+
+
+def test_what_a_client_expects_is_known_to_http_1_1_alone() -> None:
+    assert head_of(lines(b"Expect: 100-Continue", b"Content-Length: 1")).expects
+    assert not head_of(lines(b"Expect: 100-continue", first=b"GET / HTTP/1.0")).expects
+    assert refusal(lines(b"Expect: a-miracle")) == 417
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b"Agents.Example.COM", "agents.example.com"),
+        (b"agents.example.com:8080", "agents.example.com"),
+        (b"agents.example.com.", "agents.example.com"),
+        (b"agents.example.com.:80", "agents.example.com"),
+        (b"agents.example.com:", "agents.example.com"),
+        (b"[::1]:8080", "[::1]"),
+        (b"[::FFFF:1.2.3.4]", "[::ffff:1.2.3.4]"),
+        (b"", None),
+        (b".", None),
+        (b":80", None),
+        (b" x ", None),
+        (b"\xe4", None),
+        (b"h.example:80@evil", None),
+        (b"h.example:/../", None),
+        (b"h.example, x.example", None),
+        (b"::1", None),
+        (b"[::1", None),
+        (b"h:123456", None),
+        (b"a" * 301, None),
+    ],
+)
+def test_a_host_is_lower_case_and_has_no_port(value: bytes, name: str | None) -> None:
+    assert host_name(value) == name
+
+
+# ---- What is refused -----------------------------------------------------------------------------------------------
+
+
+def test_the_bounds_are_exact() -> None:
+    bounds = Bounds(target=4, headers=40, header_count=2)
+    fits = b"GET /aaa HTTP/1.1\r\nHost: x\r\nA: " + b"v" * 20 + b"\r\n\r\n"
+    assert len(fits) - fits.index(b"\r\n") <= 40
+    assert head_of(fits, bounds).head.path == b"/aaa"
+    assert refusal(fits.replace(b"/aaa", b"/aaaa"), bounds) == 414
+    assert refusal(fits.replace(b"A: ", b"A: vvvvvvv"), bounds) == 431
+    assert refusal(fits.replace(b"A: " + b"v" * 20, b"A:1\r\nB:2"), bounds) == 431
+
+
+def test_a_head_in_pieces_has_room_for_the_longest_that_is_allowed() -> None:
+    bounds = Bounds(target=100, headers=200)
+    whole = b"OPTIONS /" + b"a" * 99 + b" HTTP/1.1\r\nHost: x\r\nA: " + b"v" * 180 + b"\r\n\r\n"
+    for size in range(1, len(whole) - 3):
+        check_start(whole[:size], bounds)
+    assert head_of(whole, bounds).head.method == "OPTIONS"
+    assert len(whole) <= bounds.head
+
+
+def test_an_early_look_refuses_what_can_come_to_no_good_end() -> None:
+    for start, status in (
+        (b"g", 400),
+        (b"\r", 400),
+        (b"\x16\x03\x01", 400),
+        (b"GET /\r\n", 400),
+        (b"GET / HTTP/2.0\r\n", 505),
+        (b"GET / HTTP/1.1\nHost", 400),
+        (b"GET / HTTP/1.1\r\nA: b\nC", 400),
+        (b"A" * 9000, 414),
+        (b"GET /" + b"a" * 9000, 414),
+        (b"GET / HTTP/1.1\r\nA: " + b"v" * 40_000, 431),
+    ):
+        with pytest.raises(Unreadable) as caught:
+            check_start(start, BOUNDS)
+        assert caught.value.status == status, start[:40]
+
+
+def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
+    for raw in (lines(b"X: \x00secret"), lines(b"Content-Length: secret"), lines(b"Upgrade: secret")):
+        with pytest.raises(Unreadable) as caught:
+            head_of(raw)
+        assert "secret" not in caught.value.words
+
+
+# ---- Cuts do not matter --------------------------------------------------------------------------------------------
+
+
+def outcome(raw: bytes, cuts: list[int], bounds: Bounds) -> tuple[object, ...] | None:
+    """What a connection makes of the first head in `raw`; None where it is refused."""
+    received = b""
+    checked = 0
+    for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
+        received += raw[start:end]
+        if not received:
+            continue
+        found = received.find(b"\r\n\r\n")
+        try:
+            if found >= 0:
+                read = read_head(received[: found + 4], "p", "http", bounds)
+                return read.head.method, read.head.path, read.head.headers, read.length, read.chunked, read.keeps
+            check_start(received, bounds, checked)
+        except Unreadable:
+            return None
+        checked = len(received)
+    return ("more",)
+
+
+PIECES = st.sampled_from(
+    [
+        b"GET / HTTP/1.1\r\n", b"POST /a HTTP/1.0\r\n", b"Host: x\r\n", b"Content-Length: 5\r\n", b"\r\n", b"\r", b"\n",
+        b"Transfer-Encoding: chunked\r\n", b"A: ", b"v" * 30, b"Connection: close\r\n", b" ", b"\t", b"\0", b":",
+        b"hello",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12), st.lists(st.integers(0, 200), max_size=6))
+def test_a_head_cut_anywhere_is_read_as_it_is_in_one_piece(pieces: list[bytes], places: list[int]) -> None:
+    raw = b"".join(pieces)
+    cuts = sorted({place for place in places if 0 < place < len(raw)})
+    bounds = Bounds(target=20, headers=80, header_count=4)
+    whole = outcome(raw, [], bounds)
+    for each in (cuts, list(range(1, len(raw)))):
+        cut = outcome(raw, each, bounds)
+        # In pieces it may be refused before its end has come, never read in another way.
+        assert cut == whole or (cut is None and whole == ("more",))
+        assert whole is not None or cut is None
+
+
+# ---- The same head again -------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_comes_again_is_known_whatever_its_length() -> None:
+    for before, after in (
+        (b"Content-Length: 5", b"Content-Length: 123456789"),
+        (b"content-length:\t7 ", b"content-length:\t0 "),
+    ):
+        first = lines(b"A: 1", before, b"B: 2")
+        read = head_of(first)
+        again = Again(first, read)
+        found = again.read(lines(b"A: 1", after, b"B: 2"))
+        assert found is not None
+        assert found.head is read.head
+        assert found.length == head_of(lines(b"A: 1", after, b"B: 2")).length
+
+
+def test_another_head_is_not_known() -> None:
+    first = lines(b"A: 1", b"Content-Length: 5", b"B: 2")
+    again = Again(first, head_of(first))
+    for other in (
+        lines(b"A: 2", b"Content-Length: 5", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: 5", b"B: 3"),
+        lines(b"A: 1", b"Content-Length: ", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: 5\r\nContent-Length: 6", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: -5", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: " + b"9" * 16, b"B: 2"),
+        lines(b"A: 1", b"B: 2"),
+        lines(b"A: 1", b"Content-Length: 5", b"B: 2", b"C: 3"),
+        first[:40],
+    ):
+        assert again.read(other) is None
+    short = b"GET / HTTP/1.0\r\n\r\n"
+    assert Again(short, head_of(short)).read(short + b"x") is None
+
+
+@given(st.binary(max_size=12), st.sampled_from([b"", b"Content-Length: 12\r\n", b"Transfer-Encoding: chunked\r\n"]))
+def test_what_is_known_again_is_what_would_be_read(middle: bytes, framing: bytes) -> None:
+    first = b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n"
+    other = first.replace(b"12", middle) if b"12" in framing else first[:-2] + middle + b"\r\n"
+    found = Again(first, head_of(first)).read(other)
+    if found is not None:
+        assert found == head_of(other)

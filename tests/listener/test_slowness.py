@@ -1,0 +1,374 @@
+"""Slow clients: every wait for one has an end, and what waits for one is bounded (safety R23 to R25)."""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.a2a.call import Head
+from gateway.a2a.fault import BodyTooSlow
+from gateway.listener import protocol
+from gateway.listener.edge import ClientLimits
+from gateway.listener.wire import ClientWire
+from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
+from tests.doubles.scripted import answers, answers_and_hangs, chunk, endless, head, whole
+from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, slow_socket
+
+pytestmark = pytest.mark.anyio
+
+GET = request("GET", "/", None)
+BIG = 10 * 1024 * 1024
+
+
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
+    return backend(request.param)
+
+
+async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
+    """Reads the body, and answers 408 where it does not come."""
+    try:
+        body = await wire.read(front.longest)
+    except BodyTooSlow as fault:
+        await wire.answer(fault.http_status, [TEXT], b"too slow")
+    else:
+        await wire.answer(200, [TEXT], body)
+
+
+# ---- R24: requests that do not come --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun", [b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
+async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
+    async with fronting(limits=ClientLimits(header_timeout=0.2)) as front:
+        client = await front.client()
+        await client.send(begun)
+        assert (await client.ended()).startswith(b"HTTP/1.1 408 ")
+        assert front.refused == [(408, "the headers took too long")]
+
+
+async def test_a_head_that_drips_has_no_more_time_than_another() -> None:
+    async with fronting(limits=ClientLimits(header_timeout=0.3)) as front:
+        client = await front.client()
+        started = asyncio.get_running_loop().time()
+        client.writer.write(b"GET / HTTP/1.1\r\nA: ")
+        reading = asyncio.ensure_future(client.ended())
+        while not reading.done():
+            client.writer.write(b"A")
+            await asyncio.sleep(0.02)
+            assert asyncio.get_running_loop().time() - started < 2
+        assert (await reading).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_connection_that_never_says_a_word_is_closed() -> None:
+    async with fronting(limits=ClientLimits(header_timeout=0.1)) as front:
+        silent, empty = await front.client(), await front.client()
+        await empty.send(b"\r\n\r\n")
+        assert await silent.ended() == b""
+        assert await empty.ended() == b""
+        assert front.refused == []
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
+@pytest.mark.parametrize("begun", [b"", b"3\r\nabc\r\n"])
+async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: bytes, begun: bytes) -> None:
+    async with fronting(says_slowly, ClientLimits(body_idle=0.1)) as front:
+        client = await front.client()
+        await client.send(b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + begun)
+        answer = await client.answer()
+        assert (answer.status, answer.header("connection")) == (408, "close")
+        assert await client.ended() == b""
+
+
+async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_RATE_FROM", 0.2)
+    async with fronting(says_slowly, ClientLimits(body_rate=1000)) as front:
+        client = await front.client()
+        await client.ask("POST", "/", None, [(b"Content-Length", b"100000")])
+        reading = asyncio.ensure_future(client.answer())
+        started = asyncio.get_running_loop().time()
+        while not reading.done():
+            await client.send(b"x")
+            await asyncio.sleep(0.02)
+        assert (await reading).status == 408
+        assert 0.1 < asyncio.get_running_loop().time() - started < 2
+
+
+async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_RATE_FROM", 0.05)
+    for rate in (100, 0):
+        async with fronting(limits=ClientLimits(body_rate=rate, body_idle=0.3)) as front:
+            client = await front.client()
+            await client.ask("POST", "/", None, [(b"Content-Length", b"200")])
+            for _ in range(20):
+                await client.send(b"0123456789")
+                await asyncio.sleep(0.02)
+            assert (await client.answer()).body == b"0123456789" * 20
+
+
+async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_RATE_FROM", 0.05)
+
+    async def waits(front: Front, head: Head, wire: ClientWire) -> None:
+        await front.go.wait()
+        await says_slowly(front, head, wire)
+
+    body = b"x" * 3_000_000
+    async with fronting(waits, ClientLimits(body_idle=0.2)) as front:
+        client = await front.client()
+        sending = asyncio.ensure_future(client.ask("POST", "/", body))
+        await front.until(lambda: bool(front.wires) and front.wires[0].unread > 65536)
+        await asyncio.sleep(0.4)
+        # What nobody reads is not kept either.
+        assert front.wires[0].unread < 600_000
+        front.go.set()
+        answer = await client.answer()
+        assert answer.body == body
+        await sending
+        assert answer.header("connection") is None
+
+
+# ---- R23: answers that nobody reads --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def slow_client(front: Front, data: bytes, window: int = 4096) -> AsyncIterator[socket.socket]:
+    client = slow_socket(front.port, window=window)
+    loop = asyncio.get_running_loop()
+    try:
+        await front.until(lambda: len(front.connections) == 1)
+        await loop.sock_sendall(client, data)
+        yield client
+    finally:
+        client.close()
+
+
+def waiting(front: Front) -> int:
+    """Bytes that wait for clients in the process, however many were written."""
+    return sum(each.transport.get_write_buffer_size() for each in front.connections)
+
+
+async def big(front: Front, head: Head, wire: ClientWire) -> None:
+    await wire.answer(200, [TEXT], b"x" * BIG)
+
+
+async def long_stream(front: Front, head: Head, wire: ClientWire) -> None:
+    await wire.open(200, [TEXT])
+    while True:
+        await wire.write(b"x" * 10_000)
+        await asyncio.sleep(0)
+
+
+async def nowait_stream(front: Front, head: Head, wire: ClientWire) -> None:
+    await wire.open(200, [TEXT])
+    while True:
+        if not wire.write_nowait(b"x" * 10_000):
+            await wire.drained()
+        await asyncio.sleep(0)
+
+
+async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
+    await wire.open(200, [TEXT])
+    while True:
+        await wire.write(b"x" * 1_000_000)
+
+
+@pytest.mark.parametrize("serve", [big, long_stream, nowait_stream, large_pieces])
+async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
+    limits = ClientLimits(write_stall=0.5)
+    async with fronting(serve, limits) as front:
+        async with slow_client(front, GET):
+            await front.until(lambda: bool(front.connections) and front.connection.paused)
+            most = 0
+            while front.connections:
+                most = max(most, waiting(front))
+                await asyncio.sleep(0.01)
+            # One piece beside the buffer.
+            assert 0 < most <= 3 * limits.write_buffer
+        await front.until(lambda: not front.state.tasks)
+        assert (front.gone, front.cancelled) == (1, 1)
+
+
+async def test_the_write_buffer_is_as_large_as_said() -> None:
+    async with fronting(big, ClientLimits(write_stall=0.3, write_buffer=1000)) as front, slow_client(front, GET):
+        await front.until(lambda: bool(front.connections) and front.connection.paused)
+        assert waiting(front) < 2 * 65536 + 1000
+        await front.until(lambda: not front.connections)
+
+
+async def test_a_slow_reader_gets_all_of_it() -> None:
+    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.answer(200, [TEXT], b"x" * 1_000_000)
+
+    async with fronting(some, ClientLimits(write_stall=0.4)) as front, slow_client(front, GET, 100_000) as client:
+        loop = asyncio.get_running_loop()
+        received, started = 0, loop.time()
+        while received < 1_000_000:
+            part = await loop.sock_recv(client, 30_000)
+            assert part
+            received += len(part)
+            await asyncio.sleep(0.03)
+        assert loop.time() - started > 0.8
+
+
+async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up() -> None:
+    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.answer(200, [TEXT], b"x" * 60_000)
+
+    async with fronting(some, ClientLimits(write_stall=0.5, keep_alive=0.2)) as front:
+        async with slow_client(front, GET) as client:
+            loop = asyncio.get_running_loop()
+            most = 0
+            for _ in range(200):
+                try:
+                    await asyncio.wait_for(loop.sock_sendall(client, GET), 0.01)
+                except (TimeoutError, OSError):
+                    break
+                await asyncio.sleep(0.001)
+                most = max(most, waiting(front))
+            assert most < 200_000
+            await front.until(lambda: not front.connections)
+        await front.rested()
+
+
+async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
+    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.answer(200, [TEXT], b"x" * 150_000)
+
+    async with fronting(some, ClientLimits(keep_alive=0.5)) as front, slow_client(front, GET) as client:
+        loop = asyncio.get_running_loop()
+        for turn in range(1, 4):
+            await front.until(lambda: len(front.heads) == turn)  # noqa: B023 - asked at once
+            received = 0
+            while received < 150_000:
+                received += len(await loop.sock_recv(client, 65536))
+                await asyncio.sleep(0.002)
+            await loop.sock_sendall(client, GET)
+
+
+async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_slow_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
+
+    async def early(front: Front, head: Head, wire: ClientWire) -> None:
+        await wire.answer(401, [TEXT], b"x" * 500_000)
+
+    async with fronting(early, ClientLimits(write_stall=1)) as front:
+        asked = request("POST", "/", None, [(b"Content-Length", b"100")])
+        async with slow_client(front, asked, 50_000) as client:
+            loop = asyncio.get_running_loop()
+            received = b""
+            while part := await loop.sock_recv(client, 20_000):
+                received += part
+                await asyncio.sleep(0.01)
+            assert received.endswith(b"\r\n\r\n" + b"x" * 500_000)
+            # Told the end, it need not close for the gateway to be done.
+            await front.until(lambda: not front.connections)
+
+
+async def test_a_refusal_that_nobody_reads_ends_too() -> None:
+    async with fronting(limits=ClientLimits(write_stall=0.2)) as front:
+        client = await front.client()
+        await client.send(b"nonsense\r\n")
+        await client.head()
+        started = asyncio.get_running_loop().time()
+        await front.until(lambda: not front.connections)
+        assert asyncio.get_running_loop().time() - started < 4
+
+
+async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> None:
+    async with fronting(limits=ClientLimits(write_buffer=50_000, write_stall=7)) as front:
+        client = await front.client()
+        await client.send(GET)
+        await client.answer()
+        accepted = front.connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 50_000
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 7000
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
+# ---- The whole gateway ---------------------------------------------------------------------------------------------
+
+STALL = "http: { write_stall: 500ms }"
+SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
+FLOOD = chunk(b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n' * 300)
+
+
+async def test_an_agent_whose_client_never_reads_is_let_go_of() -> None:
+    long = RESULT.replace(b'"ho"', b'"' + b"x" * BIG + b'"')
+    for script, call in ((endless(SSE, FLOOD), STREAM), (answers(whole(long)), CALL)):
+        async with fronted(script, settings=STALL) as (gateway, agent):
+            client = slow_socket(gateway.port)
+            try:
+                loop = asyncio.get_running_loop()
+                server = gateway.gateway._servers[0]
+                await gateway.until(lambda: len(server._connections) == 1)  # noqa: B023 - asked at once
+                await loop.sock_sendall(client, request("POST", "/echo", call, [JSON]))
+                line = await gateway.line()
+                assert line["outcome"] == "client_gone"
+                await gateway.rested()
+                assert agent.open <= 1 or call is CALL
+                assert not server._connections
+            finally:
+                client.close()
+
+
+async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
+    event = b'data: {"jsonrpc":"2.0","id":1,"result":{"x":"%b"}}\n\n' % (b"x" * 2_000_000)
+    async with fronted(answers_and_hangs(SSE + chunk(event)), settings="heartbeat: 50ms") as (gateway, _):
+        loop = asyncio.get_running_loop()
+        slow = slow_socket(gateway.port)
+        server = gateway.gateway._servers[0]
+        await gateway.until(lambda: len(server._connections) == 1)
+        await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
+        await gateway.until(lambda: server._connections[0].paused)
+        await asyncio.sleep(0.3)
+        client = Client(*await asyncio.open_connection(sock=slow, limit=4096))
+        await client.head()
+        received = b""
+        while len(received) < len(event):
+            received += await client.piece()
+        assert event in received
+        client.leave()
+
+
+# ---- R25: idle connections -----------------------------------------------------------------------------------------
+
+
+def memory() -> int:
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - one line of the kernel's
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_idle_connections_by_the_thousand_do_not_matter() -> None:
+    async with fronting(echoes) as front:
+        loop = asyncio.get_running_loop()
+        first = await front.client()
+        await first.send(GET)
+        await first.answer()
+        before = memory()
+        sockets = []
+        try:
+            for _ in range(2000):
+                idle = socket.socket()
+                idle.setblocking(False)
+                sockets.append(idle)
+                await loop.sock_connect(idle, ("127.0.0.1", front.port))
+                await loop.sock_sendall(idle, GET)
+            await front.until(lambda: len(front.heads) == 2001)
+            each = (memory() - before) / 2000
+            started = time.perf_counter()
+            client: Client = await front.client()
+            await client.ask("POST", "/", b"good")
+            assert (await client.answer()).body == b"good"
+            assert time.perf_counter() - started < 1
+            assert each < 20_000
+        finally:
+            for idle in sockets:
+                idle.close()
