@@ -18,11 +18,12 @@ from gateway.a2a.fault import Draining
 from gateway.background import Background
 from gateway.config import effective
 from gateway.config.check import Examined, examine
+from gateway.config.limit import Http
 from gateway.config.model import Config, Tls
 from gateway.config.problem import as_text
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
 from gateway.listener.asgi import AsgiListener
-from gateway.listener.edge import ClientLimits, Edge
+from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, raise_file_limit, server_tls
 from gateway.origin import is_trusted
@@ -97,9 +98,7 @@ class Gateway:
         self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         pages = AsgiListener(admin_app(self, token), LONGEST_QUESTION)
-        self._servers.append(
-            HttpServer(bind(written.admin.listen), Edge(pages, ClientLimits(connections=MOST_CONNECTIONS)))
-        )
+        self._servers.append(HttpServer(bind(written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))))
         public, admin = self._servers
         scheme = "http" if tls is None else "https"
         self.public_url = written.public_url or f"{scheme}://{public.address}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from asyncio import sleep
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -44,5 +45,5 @@ class Background:
                 logger.exception("background task %s failed; starting it again in %.1f s", name, pause)
             else:
                 return
-            await asyncio.sleep(pause)
+            await sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

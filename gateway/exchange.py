@@ -88,6 +88,9 @@ class Exchange:
     def saw(self, progress: Progress) -> None:
         """Keep what a frame told, beside what earlier ones did."""
         before = self.progress
+        if before is NOTHING:
+            self.progress = progress
+            return
         self.progress = Progress(
             id=progress.id,
             task_id=progress.task_id or before.task_id,

@@ -1,7 +1,7 @@
 """The line: what happens to a request, in order.
 
     LOCATE → IDENTIFY → ADMIT → READ → DECODE → SELECT → FORWARD → OBSERVE → ENCODE
-    `intake`                           `intake`          `relay`
+    `intake`                           `intake`          `forward`, `relay` or `interpreter`
                                                          a fault, from anywhere: `refusal`
 
 What lies before FORWARD is decided in plain synchronous code from what is in memory; only the body, a key set that is
@@ -28,16 +28,15 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.path import PathCall
 from gateway.entry import Entry
 from gateway.exchange import Exchange, unread_line
+from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
 from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
-from gateway.relay import Relay
 from gateway.request_id import RequestIds
 from gateway.routing.route import Knock, Verdict
-from gateway.snapshot import Backing, Snapshot
+from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
-from gateway.upstream.http import Caller
 from gateway.wire import Wire
 
 logger = logging.getLogger("gateway.proxy")
@@ -72,6 +71,7 @@ class Line:
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
         # One thread: each more would only take turns with it, and with the loop, at holding the interpreter.
         self._aside = ThreadPoolExecutor(1, "long-bodies")
+        self._forwarder = Forwarder(clock, self._aside)
 
     @property
     def open(self) -> int:
@@ -145,7 +145,7 @@ class Line:
         if path is not None and path.card is not None:
             verdict = self._select(snapshot, exchange, entry, path.tenant)
             _refuse_method(path)
-            await showcase.show(snapshot, exchange, verdict, wire, named=path.tenant, clock=self._clock)
+            await showcase.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
             return
         self._admit(snapshot, exchange, entry)
         if path is None:
@@ -161,7 +161,7 @@ class Line:
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
-        await self._forward(exchange, backing, wire, call)
+        await self._forwarder.forward(exchange, backing, wire, call)
 
     async def _decode(self, snapshot: Snapshot, exchange: Exchange, path: PathCall, body: bytes) -> Call:
         if len(body) < snapshot.config.gateway.body.aside:
@@ -208,26 +208,6 @@ class Line:
         backing = snapshot.backings[verdict.route.backend]
         exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
         return verdict
-
-    async def _forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call) -> None:
-        upstream, meter = backing.upstream, backing.meter
-        interface = upstream.interface(call)
-        assert exchange.principal is not None
-        caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
-        status: int | None = None
-        meter.forwarding(1)
-        exchange.sent = self._clock()
-        try:
-            response = await upstream.send(call, interface, exchange.head, caller)
-            status = response.status
-            exchange.received = self._clock()
-            try:
-                await Relay(exchange, backing, interface, self._clock).run(response, wire)
-            finally:
-                response.close()
-        finally:
-            meter.forwarding(-1)
-            meter.answered(upstream.backend, status)
 
     async def _refuse(self, exchange: Exchange, wire: Wire, challenge: str, fault: Fault) -> None:
         try:

@@ -79,9 +79,12 @@ class Relay:
             if not self._call.operation.streams or response.status != 200:
                 raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
             headers = [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
-            await Stream(self._exchange, self._backing, self._clock, wire).run(response, headers)
+            await self._stream(wire).run(response, headers)
         else:
             await self._frame(response, wire, content_type)
+
+    def _stream(self, wire: Wire) -> Stream:
+        return Stream(self._exchange, self._backing, self._clock, wire)
 
     # ---- One frame -----------------------------------------------------------------------------------------------
 
@@ -135,7 +138,7 @@ class Relay:
     def _refuse_long(self, response: Response, content_type: bytes | None) -> None:
         if response.status >= 400:
             refuse_page(response)
-        _refuse_type(content_type)
+        refuse_type(content_type)
         if self._rewrites():
             raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
 
@@ -209,7 +212,7 @@ class Relay:
     async def _read(self, content_type: bytes | None, body: bytes) -> bytes:
         """Learn from an answer, refuse one that is none, and change what must not go out as it came."""
         if body:
-            _refuse_type(content_type)
+            refuse_type(content_type)
         told = self._told(body)
         self._exchange.saw(told)
         if told.error is not None or not self._rewrites():
@@ -286,7 +289,12 @@ class Relay:
 _TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}
 
 
-def _refuse_type(content_type: bytes | None) -> None:
+def refuse_type(content_type: bytes | None) -> None:
+    """Refuse an answer that says of itself that it is no JSON.
+
+    Raises:
+        UpstreamProtocol: it does.
+    """
     if content_type is not None and not is_json(content_type):
         raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
 

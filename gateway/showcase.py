@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gateway.a2a.headers import Pairs
+from gateway.a2a.path import PathCall
 from gateway.exchange import Exchange
 from gateway.routing.route import Verdict
 from gateway.snapshot import Backing, Snapshot
@@ -14,6 +15,8 @@ FIRST_CARD = 5.0
 """Seconds to wait for an agent's first card, while the gateway is asking for it; later ones are never waited for."""
 MAX_AGE = 60
 """Seconds for which a client may keep a card."""
+_OLD = "agent.json"
+"""Where clients before 0.3 look, and no others."""
 
 
 async def show(
@@ -22,13 +25,13 @@ async def show(
     verdict: Verdict,
     wire: Wire,
     *,
-    named: str | None,
+    path: PathCall,
     clock: Callable[[], float],
 ) -> None:
     """Answer with the card of the agent that was found.
 
     Args:
-        named: The tenant that the path names.
+        path: Which of the two cards is asked for, and the tenant that it names.
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card to show.
@@ -45,9 +48,9 @@ async def show(
     if route.tenant is not None:
         # A known caller sees its own backend's card and the tenant that it must write; anybody else sees none of
         # a customer's: the product's card where the file has one, else only how to call the agent.
-        own = _is_own(snapshot, exchange, backing, (route.tenant, named))
+        own = _is_own(snapshot, exchange, backing, (route.tenant, path.tenant))
         tenant, bare = (route.tenant if own else None), not (own or backing.product)
-    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare)
+    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD)
     exchange.first_byte = clock()
     etag = card.etag.encode("ascii")
     # Picked by a credential, or a tenant's own: nobody else may be shown it from a cache.

@@ -19,10 +19,11 @@ from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust
 from gateway.config import effective
+from gateway.config.agent import Agent, Backend, Card, UpstreamAuth
+from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections, Verification
-from gateway.config.model import Agent, Backend, Card, Config, UpstreamAuth
-from gateway.config.model import Timeouts as WrittenTimeouts
+from gateway.config.model import Config
 from gateway.config.routes import table
 from gateway.cors import Policy
 from gateway.entry import Place
@@ -275,6 +276,7 @@ class _Builder:
             upstream,
             self._public,
             schemes=self._schemes,
+            exposed=tuple(_BINDINGS[binding] for binding in agent.expose),
             methods=methods,
         )
         product = card.file is not None or card.url is not None

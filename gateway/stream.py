@@ -66,8 +66,11 @@ class Stream:
         closed_by = "gateway"
         try:
             await wire.open(response.status, headers)
-            # A stream may last for hours: what its head told is worked out anew for the next request.
-            exchange.head.known.clear()
+            # A stream may last for hours, and from here on its request tells nothing more.
+            exchange.head.forget()
+            for call in (self._call, exchange.call):
+                if call is not None:
+                    call.forget()
             self._heard = self._clock()
             self._beat_after(self._heartbeat)
             await response.flow(self._take, self._settle, self._idle)
@@ -75,9 +78,12 @@ class Stream:
             if (last := self._decoder.last) is not None:
                 # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it
                 # but the end: no heartbeat, no last word.
-                self._learn(last)
-                self._count(len(last.raw))
-                await wire.write(last.raw)
+                brought = self._bring(last)
+                self._count(len(brought))
+                await wire.write(brought)
+            if held := self._held():
+                self._count(len(held))
+                await wire.write(held)
             closed_by = "agent"
             await wire.close()
         except UpstreamReset:
@@ -102,7 +108,16 @@ class Stream:
         if len(chunk) > _TURN:
             self._rest = chunk
             return False
-        return self._events(chunk)
+        event = self._decoder.only(chunk)
+        if event is None:
+            return self._events(chunk)
+        # Nothing is unsent here: what is has been settled before more is taken.
+        brought = self._bring(event)
+        exchange = self._exchange
+        if exchange.first_byte is None or len(brought) > _TURN:
+            return not brought or self._write(brought)
+        exchange.bytes_out += len(brought)
+        return self._wire.write_nowait(brought)
 
     async def _settle(self) -> None:
         """Finish what could not be finished at once."""
@@ -128,9 +143,8 @@ class Stream:
         good: list[bytes] = []
         failure = None
         try:
-            for event in decoder.feed(chunk):
-                self._learn(event)
-                good.append(event.raw)
+            # Where an event raises, those before it are in the list.
+            good.extend(filter(None, map(self._bring, decoder.feed(chunk))))
             failure = decoder.refused
         except UpstreamProtocol as fault:
             failure = fault
@@ -143,16 +157,33 @@ class Stream:
         self._failure = failure
         return False
 
+    # ---- What another sort of stream does otherwise ----------------------------------------------------------------
+
+    def _bring(self, event: Event) -> bytes:
+        """What goes out for an event.
+
+        Raises:
+            UpstreamProtocol: as `_learn`.
+        """
+        self._learn(event)
+        return event.raw
+
+    def _held(self) -> bytes:
+        """What goes out once nothing more comes."""
+        return b""
+
     def _learn(self, event: Event) -> None:
         """Learn from an event; comments and events without data tell nothing.
 
         Raises:
             UpstreamProtocol: its data is no answer, or that to another request.
         """
-        read = event.read()
-        if read is None:
-            return
-        data = read[1]
+        data = event.line
+        if data is None:
+            read = event.read()
+            if read is None:
+                return
+            data = read[1]
         told = progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)
         exchange = self._exchange
         if told is not None:

@@ -49,7 +49,7 @@ async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) 
     keeper = Background()
     pauses: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
     async def work() -> None:
@@ -57,7 +57,8 @@ async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) 
             raise OSError("gone")
 
     monkeypatch.setattr(background, "_FIRST_PAUSE", 0.5)
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    # Not asyncio's own: a server of another test's fixture that woke meanwhile would never sleep again.
+    monkeypatch.setattr(background, "sleep", pause)
     await keeper.start("fetch", work)
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
 

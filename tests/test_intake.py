@@ -277,12 +277,12 @@ async def decoded(
         (b"1.0", b"", b"SendMessage", Version.V1_0),
         (b"1.0.7", b"", b"SendMessage", Version.V1_0),
         (b" 1.0 ", b"", b"SendMessage", Version.V1_0),
-        (b"", b"", b"message/send", Version.V0_3),
         (b"0.2.6", b"", b"message/send", Version.V0_3),
         (b"0.3", b"A2A-Version=0.3", b"message/send", Version.V0_3),
         (b"", b"a2a-version=1.0", b"SendMessage", Version.V1_0),
         (b"", b"", b"tasks/send", Version.V0_1),
         # The objects decide where header and method contradict (protocol §1.4): these are of 1.0.
+        (b"", b"", b"message/send", Version.V1_0),
         (b"1.0", b"", b"message/send", Version.V1_0),
         (b"0.3", b"", b"SendMessage", Version.V1_0),
     ],

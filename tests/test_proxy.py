@@ -16,21 +16,12 @@ from tests.doubles.gateway import (
     Client,
     agent,
     bearer,
-    card_of,
     fronted,
     request,
     running,
     secret,
 )
-from tests.doubles.scripted import (
-    ScriptedBackend,
-    Wire,
-    answers,
-    answers_and_hangs,
-    chunk,
-    refused_port,
-    whole,
-)
+from tests.doubles.scripted import ScriptedBackend, answers, answers_and_hangs, chunk, refused_port, whole
 from tests.doubles.tenancy import guarded
 
 pytestmark = pytest.mark.anyio
@@ -444,23 +435,3 @@ async def test_what_is_open_can_be_interrupted_with_a_last_word() -> None:
         assert (await gateway.line())["reason"] == "draining"
         assert line.open == 0
         assert line.interrupt(lambda: Draining("no more")) == 0
-
-
-async def test_a_card_that_is_awaited_comes_as_soon_as_it_is_there() -> None:
-    asked, told = asyncio.Event(), asyncio.Event()
-
-    async def slowly(wire: Wire) -> None:
-        await wire.request()
-        asked.set()
-        await told.wait()
-        await wire.send(whole(card_of("http://127.0.0.1/", "JSONRPC 1.0")))
-
-    async with (
-        ScriptedBackend(slowly) as backend,
-        running(f"agents: {{ echo: '{backend.url}' }}", settled=False) as gateway,
-    ):
-        client = await gateway.client()
-        await client.ask("GET", "/echo/.well-known/agent-card.json")
-        await asked.wait()
-        told.set()
-        assert (await client.answer()).json["name"] == "Scripted"

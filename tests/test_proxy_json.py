@@ -137,48 +137,51 @@ async def test_the_bounds_of_the_file_hold() -> None:
 LONG = CALL.replace(b"hi", b"x" * 300_000)
 
 
-async def test_a_long_body_is_read_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, let_go = threading.Event(), threading.Event()
-    decode = intake.decode
+class SlowReading:
+    """Long bodies are read when the test lets them be."""
 
-    def slow(*asked: Any) -> Any:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.let_go = threading.Event()
+        self._begun = threading.Event()
+        self._decode = intake.decode
+        monkeypatch.setattr(intake, "decode", self._read)
+
+    async def begun(self) -> None:
+        """Wait until one is about to be read."""
+        assert await asyncio.to_thread(self._begun.wait, 10)
+
+    def _read(self, *asked: Any) -> Any:
         if len(asked[2]) > 256 * 1024:
-            held.set()
-            assert let_go.wait(10)
-        return decode(*asked)
+            self._begun.set()
+            assert self.let_go.wait(10)
+        return self._decode(*asked)
 
-    monkeypatch.setattr(intake, "decode", slow)
+
+async def test_a_long_body_is_read_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = SlowReading(monkeypatch)
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         try:
             first = asyncio.ensure_future(gateway.post("/echo", LONG))
-            await asyncio.to_thread(held.wait, 10)
+            await reading.begun()
             assert (await gateway.post("/echo")).body == RESULT
             assert [request.body for request in backend.requests] == [CALL]
         finally:
-            let_go.set()
+            reading.let_go.set()
         assert (await first).body == RESULT
         assert [request.body for request in backend.requests] == [CALL, LONG]
 
 
 async def test_who_leaves_while_a_long_body_is_read_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, let_go = threading.Event(), threading.Event()
-    decode = intake.decode
-
-    def slow(*asked: Any) -> Any:
-        held.set()
-        assert let_go.wait(10)
-        return decode(*asked)
-
-    monkeypatch.setattr(intake, "decode", slow)
+    reading = SlowReading(monkeypatch)
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         try:
             client = await gateway.client()
             await client.ask("POST", "/echo", LONG, [JSON])
-            await asyncio.to_thread(held.wait, 10)
+            await reading.begun()
             client.leave()
             line = await gateway.line()
         finally:
-            let_go.set()
+            reading.let_go.set()
         assert (line["outcome"], line["bytes_in"], line["operation"]) == ("client_gone", len(LONG), None)
         monkeypatch.undo()
         assert (await gateway.post("/echo", LONG)).body == RESULT

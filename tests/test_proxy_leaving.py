@@ -6,39 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import (
-    CALL,
-    JSON,
-    RESULT,
-    STREAM,
-    fronted,
-    request,
-    running,
-)
-from tests.doubles.scripted import (
-    ScriptedBackend,
-    Wire,
-    answers,
-    answers_and_hangs,
-    chunk,
-    head,
-    whole,
-)
+from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, fronted, request, running
+from tests.doubles.scripted import ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
 from tests.doubles.tenancy import guarded
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop"),
-    ]
-)
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    """The two loops differ in when timers ring and in how a close is told."""
-    return request.param
-
+anyio_backend = both_loops
 
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'

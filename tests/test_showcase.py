@@ -18,7 +18,10 @@ OLD = "/.well-known/agent.json"
 
 
 def urls(body: bytes) -> set[tuple[str, str | None]]:
-    return {(each["url"], each.get("tenant")) for each in json.loads(body)["supportedInterfaces"]}
+    """Where the interfaces are, with their tenants; those of the old card have none."""
+    card = json.loads(body)
+    others = card.get("supportedInterfaces") or [card, *card["additionalInterfaces"]]
+    return {(each["url"], each.get("tenant")) for each in others}
 
 
 async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
@@ -30,6 +33,7 @@ async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
             )
             assert (answer.status, answer.header("content-type")) == (200, "application/json")
             assert urls(answer.body) == {(gateway.gateway.public_url + "/echo", None)}
+            assert ("supportedInterfaces" in answer.json) is (path == CARD)
             assert b"evil" not in answer.body
             assert str(backend.port) not in answer.body.decode()
         line = await gateway.line(of=2)
@@ -42,19 +46,47 @@ async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
         assert line["bytes_out"] == len(answer.body)
 
 
-async def test_a_card_may_be_kept_and_asked_for_again() -> None:
+@pytest.mark.parametrize("path", [CARD, OLD])
+async def test_a_card_may_be_kept_and_asked_for_again(path: str) -> None:
     async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
-        first = await gateway.get("/echo" + CARD)
+        first = await gateway.get("/echo" + path)
         tag = first.header("etag")
         assert tag is not None
         assert first.header("cache-control") == "public, max-age=60"
         assert first.header("vary") == "Authorization, X-API-Key"
         for shown in (tag, f'"other", {tag}', "*", tag.removeprefix("W/")):
-            again = await gateway.get("/echo" + CARD, [(b"If-None-Match", shown.encode())])
+            again = await gateway.get("/echo" + path, [(b"If-None-Match", shown.encode())])
             assert (again.status, again.body, again.header("etag")) == (304, b"", tag)
             assert again.header("content-length") is None
         for shown in ('"other"', "", tag + "x"):
-            assert (await gateway.get("/echo" + CARD, [(b"If-None-Match", shown.encode())])).status == 200
+            assert (await gateway.get("/echo" + path, [(b"If-None-Match", shown.encode())])).status == 200
+        client = await gateway.client()
+        await client.send(f"HEAD /echo{path} HTTP/1.1\r\nHost: gw.test\r\n\r\n".encode())
+        status, headers = await client.head()
+        assert (status, dict(headers)["etag"]) == (200, tag)
+        assert dict(headers)["content-length"] == str(len(first.body))
+
+
+async def test_one_card_is_never_taken_for_the_other() -> None:
+    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
+        tags = {path: (await gateway.get("/echo" + path)).header("etag") or "" for path in (CARD, OLD)}
+        assert tags[CARD] != tags[OLD]
+        for path, other in ((CARD, OLD), (OLD, CARD)):
+            assert (await gateway.get("/echo" + path, [(b"If-None-Match", tags[other].encode())])).status == 200
+
+
+async def test_a_card_lists_what_the_file_exposes() -> None:
+    card = card_of("http://127.0.0.1/", "JSONRPC 0.3")
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
+        text = f"agents: {{ echo: {{ backend: '{backend.url}', expose: rest }}, both: '{backend.url}' }}"
+        async with running(text) as gateway:
+            for name, bindings in (("echo", ["HTTP+JSON"]), ("both", ["JSONRPC", "HTTP+JSON"])):
+                shown = (await gateway.get(f"/{name}{CARD}")).json
+                assert [each["protocolBinding"] for each in shown["supportedInterfaces"]] == bindings * 2
+                assert [each["protocolVersion"] for each in shown["supportedInterfaces"]] == [
+                    version for version in ("1.0", "0.3") for _ in bindings
+                ]
+                assert (await gateway.get(f"/{name}{OLD}")).json["preferredTransport"] == bindings[0]
 
 
 SITE = """\
@@ -85,10 +117,10 @@ async def test_an_agent_picked_by_tenant_has_its_card_below_the_shared_path() ->
         answer = await gateway.get("/agents/a2a/billing" + CARD)
         assert ("https://gw.test/agents/a2a", "billing") in urls(answer.body)
         # 0.3 has no place for a tenant in a message, so its URL says it.
-        assert json.loads(answer.body)["url"] in ("https://gw.test/agents/a2a/billing", "https://gw.test/agents/a2a")
-        assert ("https://gw.test/agents/a2a/billing", None) in urls(answer.body) | {
-            (json.loads(answer.body)["url"], None)
-        }
+        assert ("https://gw.test/agents/a2a/billing", None) in urls(answer.body)
+        assert answer.json["url"] == "https://gw.test/agents/a2a/billing"
+        old = await gateway.get("/agents/a2a/billing" + OLD)
+        assert urls(old.body) == {("https://gw.test/agents/a2a/billing", None)}
         assert (await gateway.get("/agents/a2a" + CARD)).status == 401
 
 
@@ -141,15 +173,17 @@ agents:
         async with running(text) as gateway:
             own = await gateway.get("/crm" + CARD, [bearer("acme")])
             assert b"ACME-ONLY" in own.body
-            assert {tenant for _, tenant in urls(own.body)} == {"acme"}
+            here = gateway.gateway.public_url + "/crm"
+            assert urls(own.body) == {(here, "acme"), (here + "/acme", None)}
             for headers in ([], [bearer("third")]):
-                other = await gateway.get("/crm" + CARD, headers)
-                assert (other.json["name"], other.json["skills"]) == ("crm", [])
-                assert b"ACME-ONLY" not in other.body
-                # How to call it is no secret: a client that is given a credential later can.
-                assert urls(other.body) == {(gateway.gateway.public_url + "/crm", None)}
-                # A card that the file gives the product is everybody's.
-                assert b"ACME-ONLY" in (await gateway.get("/product" + CARD, headers)).body
+                for path in (CARD, OLD):
+                    other = await gateway.get("/crm" + path, headers)
+                    assert (other.json["name"], other.json["skills"]) == ("crm", [])
+                    assert b"ACME-ONLY" not in other.body
+                    # How to call it is no secret: a client that is given a credential later can.
+                    assert urls(other.body) == {(here, None)}
+                    # A card that the file gives the product is everybody's.
+                    assert b"ACME-ONLY" in (await gateway.get("/product" + path, headers)).body
 
 
 async def test_a_card_that_cannot_be_read_is_a_fault_of_the_agent() -> None:

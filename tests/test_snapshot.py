@@ -10,8 +10,8 @@ import pytest
 
 from gateway.a2a.dialect import Binding
 from gateway.background import Background
+from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
-from gateway.config.model import DEFAULT_TIMEOUTS
 from gateway.snapshot import AnswerBounds, Backing, Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
@@ -34,13 +34,15 @@ def samples(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:
 # ---- Backings ------------------------------------------------------------------------------------------------------
 
 
+SEVERAL = """\
+agents:
+  echo: http://127.0.0.1:7001
+  crm: { by_tenant: { acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 } }
+"""
+
+
 async def test_every_backend_has_a_key_of_its_own() -> None:
-    text = """\
-    agents:
-      echo: http://127.0.0.1:7001
-      crm: { by_tenant: { acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 } }
-    """
-    async with compiled(text) as snapshot:
+    async with compiled(SEVERAL) as snapshot:
         assert {key: (each.agent, each.url, each.upstream.backend) for key, each in snapshot.backings.items()} == {
             "echo": ("echo", "http://127.0.0.1:7001", "echo"),
             "crm/acme": ("crm", "http://127.0.0.1:7003", "crm/acme"),
@@ -54,12 +56,7 @@ async def test_every_backend_has_a_key_of_its_own() -> None:
 
 
 async def test_every_route_of_the_table_has_its_backing() -> None:
-    text = """\
-    agents:
-      echo: http://127.0.0.1:7001
-      crm: { by_tenant: { acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 } }
-    """
-    async with compiled(text) as snapshot:
+    async with compiled(SEVERAL) as snapshot:
         routes = [route for agent in snapshot.table.agents.values() for route in agent.routes.values()]
         assert {route.backend for route in routes} == snapshot.backings.keys()
         assert all(route.url == snapshot.backings[route.backend].url for route in routes)

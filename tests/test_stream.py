@@ -20,20 +20,10 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop"),
-    ]
-)
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    """The two loops differ in when timers ring and in how a close is told."""
-    return request.param
-
+anyio_backend = both_loops
 
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 V1 = (b"A2A-Version", b"1.0")

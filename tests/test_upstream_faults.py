@@ -24,20 +24,10 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop"),
-    ]
-)
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    """The two loops differ in when timers ring and in how a close is told."""
-    return request.param
-
+anyio_backend = both_loops
 
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'

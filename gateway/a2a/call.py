@@ -43,6 +43,12 @@ class Head(msgspec.Struct, frozen=True):
         if not self.values:
             force_setattr(self, "values", dict(self.headers))
 
+    def forget(self) -> None:
+        """Let go of the headers, and of what was worked out from them: nobody looks at them again."""
+        self.known.clear()
+        force_setattr(self, "headers", ())
+        force_setattr(self, "values", {})
+
     def all(self, name: bytes) -> tuple[bytes, ...]:
         """Every value of a header, in order; the name in lower case."""
         value = self.values.get(name)
@@ -72,6 +78,7 @@ class Call(msgspec.Struct, frozen=True):
         in_body: Whether the body has a place for the tenant, an empty one included.
         told: Whether the frame as it came tells its reader `tenant`, in every place where the reader looks.
         params: What was read of the body, by which the tenant is changed where it stands.
+        verb: The HTTP method that the agent gets over HTTP+JSON; empty for the client's own.
     """
 
     operation: Operation
@@ -87,3 +94,9 @@ class Call(msgspec.Struct, frozen=True):
     told: bool = True
     path: PathCall = msgspec.field(default_factory=PathCall)
     params: Parameters = NOTHING
+    verb: str = ""
+
+    def forget(self) -> None:
+        """Let go of the body and of what was read of it: the agent has it."""
+        force_setattr(self, "body", b"")
+        force_setattr(self, "params", NOTHING)

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 A2A_DOMAIN = "a2a-protocol.org"
 GATEWAY_DOMAIN = "a2a-gateway"
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
 
 class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is named after what went wrong
@@ -75,10 +77,18 @@ class MethodNotFound(BadRequest):
 
 
 class BadParams(BadRequest):
-    """The parameters are of a wrong shape (-32602)."""
+    """The parameters are of a wrong shape (-32602).
+
+    Attributes:
+        field: The way to the one that is, as the client spells it (`message.parts[0].kind`); or empty.
+    """
 
     rpc_code = -32602
     a2a_reason = "INVALID_PARAMS"
+
+    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, field: str = "") -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
+        self.field = field
 
 
 class DuplicateKey(BadRequest):
@@ -397,19 +407,22 @@ OUTCOMES = (
 
 
 def details(fault: Fault, request_id: str) -> list[dict[str, object]]:
-    """The `google.rpc.ErrorInfo` entries of a fault: the protocol's own first, from which SDKs pick the exception."""
+    """The typed details of a fault: the `ErrorInfo` of the protocol first, from which SDKs pick the exception."""
     entries: list[dict[str, object]] = []
     if fault.a2a_reason is not None:
         entries.append(_info(fault.a2a_reason, A2A_DOMAIN, request_id))
     if not isinstance(fault, TaskNotFound):
         # A foreign task and a missing one look alike to the byte, so that answer is the protocol's alone.
         entries.append(_info((fault.shown or fault.reason).upper(), GATEWAY_DOMAIN, request_id))
+    if isinstance(fault, BadParams) and fault.field:
+        violation = {"field": fault.field, "description": fault.message}
+        entries.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
     return entries
 
 
 def _info(reason: str, domain: str, request_id: str) -> dict[str, object]:
     return {
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "@type": ERROR_INFO,
         "reason": reason,
         "domain": domain,
         "metadata": {"requestId": request_id},

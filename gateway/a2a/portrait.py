@@ -50,7 +50,6 @@ class Portrait:
     Attributes:
         provider: `organization` and `url`, or None.
         streaming, push, history, extended: What it says it can do; None where it says nothing.
-        version_0_3: The `protocolVersion` that a card of 0.3 shows.
     """
 
     name: str = ""
@@ -67,7 +66,6 @@ class Portrait:
     input_modes: tuple[str, ...] = _PLAIN
     output_modes: tuple[str, ...] = _PLAIN
     skills: tuple[Tree, ...] = ()
-    version_0_3: str = "0.3.0"
 
     def bare(self, name: str, overrides: Mapping[str, object]) -> "Portrait":
         """Only how to call the agent, and what the operator sets: what a stranger sees of a customer's own agent."""
@@ -75,7 +73,6 @@ class Portrait:
         return replace(
             self,
             name=self.name if "name" in overrides else name,
-            version_0_3=empty.version_0_3,
             **{own: getattr(empty, own) for own, member in _PERSONAL.items() if member not in overrides},
         )
 
@@ -118,7 +115,6 @@ def paint(card: Tree, discretion: Discretion) -> Portrait:
         input_modes=tuple(cleaner.texts(said.get("defaultInputModes"))) or _PLAIN,
         output_modes=tuple(cleaner.texts(said.get("defaultOutputModes"))) or _PLAIN,
         skills=tuple(_skills(said.get("skills"), cleaner)),
-        version_0_3=_version_0_3(card.get("protocolVersion")),
     )
 
 
@@ -285,11 +281,3 @@ def _skills(value: object, cleaner: _Cleaner) -> Iterator[Tree]:
             if texts := cleaner.texts(said.get(name)):
                 skill[name] = texts
         yield skill
-
-
-def _version_0_3(said: object) -> str:
-    # protocol.md §10.2 (12): clients of 1.x take a card of 0.2.x for one of 1.0, so what is spoken as 0.3 is called so.
-    return said if isinstance(said, str) and _A_0_3.fullmatch(said) else "0.3.0"
-
-
-_A_0_3 = re.compile(r"0\.3(\.[0-9]{1,4})?", re.ASCII)

@@ -13,11 +13,11 @@ import msgspec
 from gateway.a2a import document
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, gc=False):
     state: str | None = None
 
 
-class _Object(msgspec.Struct, rename="camel"):
+class _Object(msgspec.Struct, rename="camel", gc=False):
     id: str | None = None
     task_id: str | None = None
     context_id: str | None = None
@@ -31,11 +31,11 @@ class _Object(msgspec.Struct, rename="camel"):
     kind: str | None = None
 
 
-class _Error(msgspec.Struct):
+class _Error(msgspec.Struct, gc=False):
     code: int
 
 
-class _Envelope(msgspec.Struct):
+class _Envelope(msgspec.Struct, gc=False):
     jsonrpc: msgspec.Raw = msgspec.Raw()
     id: msgspec.Raw = msgspec.Raw()
     result: msgspec.Raw = msgspec.Raw()
@@ -47,9 +47,9 @@ _bare = msgspec.json.Decoder(_Object)
 _error = msgspec.json.Decoder(_Error)
 _members = msgspec.json.Decoder(document.Members)
 
-_NULL = msgspec.Raw(b"null")
-_UNSET = (msgspec.Raw(), _NULL)
-_VERSION = msgspec.Raw(b'"2.0"')
+_ABSENT = msgspec.Raw()
+_UNSET = (_ABSENT, msgspec.Raw(b"null"))
+_VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
 # Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
 _LONGEST_ID = 6 * 512
 # What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
@@ -68,7 +68,7 @@ _STATES["TASK_STATE_CANCELLED"] = "canceled"
 _STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """What one frame tells.
 
     Attributes:
@@ -99,14 +99,19 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     Args:
         void: Whether the answer may have neither: a2a-go leaves a null result out (protocol §4.3).
     """
-    if not _is_text(frame):
+    if not (frame.isascii() or _is_text(frame)):
         return None
     try:
         envelope = _envelope.decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None
     failed = envelope.error not in _UNSET
-    if _is_ambiguous(frame, envelope, failed=failed) or envelope.jsonrpc not in (_VERSION, msgspec.Raw()):
+    if (failed and envelope.result not in _UNSET) or envelope.jsonrpc not in _VERSIONS:
+        return None
+    # Written as most write it, with a space here and there, it has no place for a member that stands twice.
+    values = len(envelope.jsonrpc) + len(envelope.id) + len(envelope.result) + len(envelope.error)
+    spare = len(frame) - values - _COMPACT
+    if (spare >= _TWICE or not envelope.jsonrpc or not envelope.id) and _has_twins(frame):
         return None
     identity = bytes(envelope.id)
     if failed:
@@ -126,7 +131,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
 
 def read_bare(frame: bytes) -> Progress | None:
     """What the body or an event of HTTP+JSON tells, or None for what is no JSON object in UTF-8."""
-    if not _is_text(frame):
+    if not (frame.isascii() or _is_text(frame)):
         return None
     try:
         return _read(_bare.decode(frame), b"")
@@ -164,8 +169,6 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
 
 def _is_text(frame: bytes) -> bool:
     """Whether it is UTF-8; the parser does not look into strings that nobody asked for."""
-    if frame.isascii():
-        return True
     try:
         str(frame, "utf-8")
     except UnicodeDecodeError:
@@ -173,13 +176,8 @@ def _is_text(frame: bytes) -> bool:
     return True
 
 
-def _is_ambiguous(frame: bytes, envelope: _Envelope, *, failed: bool) -> bool:
-    """Whether an envelope has both a result and an error, or a member twice."""
-    if failed and envelope.result not in _UNSET:
-        return True
-    values = len(envelope.jsonrpc) + len(envelope.id) + len(envelope.result) + len(envelope.error)
-    if envelope.jsonrpc and envelope.id and len(frame) - values - _COMPACT < _TWICE:
-        return False
+def _has_twins(frame: bytes) -> bool:
+    """Whether an envelope has a member twice."""
     try:
         return document.has_twins(frame, _members.decode(frame))
     except (msgspec.DecodeError, RecursionError):
@@ -196,23 +194,26 @@ def _double(number: float) -> float:
 
 
 def _read(found: _Object, identity: bytes) -> Progress:
+    # In one go and not in two functions: this is done for every event of every stream.
     if found.task is not None:
-        return _of(found.task, "task", identity)
-    if found.status_update is not None:
-        return _of(found.status_update, "status", identity)
-    if found.artifact_update is not None:
-        return _of(found.artifact_update, "artifact", identity)
-    if found.kind == "artifact-update" or bytes(found.artifact):
-        return _of(found, "artifact", identity)
-    if found.kind == "message" or bytes(found.message):
+        event, found = "task", found.task
+    elif found.status_update is not None:
+        event, found = "status", found.status_update
+    elif found.artifact_update is not None:
+        event, found = "artifact", found.artifact_update
+    elif found.kind == "artifact-update" or found.artifact != _ABSENT:
+        event = "artifact"
+    elif found.kind == "message" or found.message != _ABSENT:
         return Progress(id=identity, context_id=found.context_id, event="message")
-    if found.status is not None:
-        return _of(found, "task" if found.kind in (None, "task") and found.id else "status", identity)
-    return Progress(id=identity, task_id=found.task_id, context_id=found.context_id)
-
-
-def _of(found: _Object, event: str, identity: bytes) -> Progress:
-    state = None if found.status is None or found.status.state is None else _STATES.get(found.status.state, "unknown")
-    task = found.task_id if found.task_id is not None else found.id
-    context = found.context_id if found.context_id is not None else found.session_id
-    return Progress(id=identity, task_id=task, context_id=context, state=state, event=event)
+    elif found.status is not None:
+        event = "task" if found.kind in (None, "task") and found.id else "status"
+    else:
+        return Progress(id=identity, task_id=found.task_id, context_id=found.context_id)
+    status = found.status
+    return Progress(
+        id=identity,
+        task_id=found.id if found.task_id is None else found.task_id,
+        context_id=found.session_id if found.context_id is None else found.context_id,
+        state=None if status is None or status.state is None else _STATES.get(status.state, "unknown"),
+        event=event,
+    )

@@ -1,11 +1,15 @@
 """The card that the gateway serves: rebuilt from an agent's portrait, never patched.
 
 Only members that the schemas of 0.1 to 1.0 know are written. Interfaces and security are the gateway's own, and
-signatures go (they covered the agent's URLs). Which generations' members are written follows from the interfaces that
-are served: 1.0, 0.3 (read by 0.2 clients too), both in one document, or 0.1. Rebuilding a rebuilt card changes nothing.
+signatures go (they covered the agent's URLs). Rebuilding a rebuilt card changes nothing.
+
+Whose members are written is the *edition* of the card. At `agent-card.json` it is `DUAL`: the members of 1.0 and those
+of 0.3 in one document, legal for the parsers of both. At `agent.json` it is `OLD`, for those who look only there: the
+members of 0.2 and 0.3, with what 0.1 asks of callers beside them. In an answer it is what the caller speaks.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -27,6 +31,7 @@ class ServedInterface:
     """One way to call the agent through the gateway, under the gateway's own URL.
 
     Attributes:
+        dialect: Of 1.0 or 0.3: a client of 0.1 or 0.2 is served where those of 0.3 are, over JSON-RPC.
         tenant: What the client must put into the A2A `tenant` field, or None; 1.0 only, 0.3 cannot say it.
     """
 
@@ -53,37 +58,69 @@ class Served:
     push: bool = True
     extended: bool = True
 
+    def of(self, version: Version) -> list[ServedInterface]:
+        """The interfaces of one generation, in order."""
+        return [each for each in self.interfaces if each.dialect.version is version]
 
-def rebuild(portrait: Portrait, served: Served, *, inside: Dialect | None = None) -> Tree:
-    """The card to serve in place of the agent's; it shares the portrait's trees, so it must not be changed.
 
-    Args:
-        inside: Write what an answer in this dialect holds: the members of its generation only (strict parsers refuse
-            those of another; without effect where no interface of it is served), and security schemes as its clients
-            read them.
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """Whose members a card has; without an interface of 0.3 they are those of 1.0, whatever is asked for.
+
+    Attributes:
+        modern, legacy, ancient: Those of 1.0, of 0.3 and 0.2, of 0.1.
+        proto: Whether security schemes are spelled as ProtoJSON does, with a member named after their kind; they are
+            spelled as the JSON schema of 0.3 does, with a `type`, where `legacy` is. Both may stand side by side.
     """
-    shape = _Shape.of(served, inside)
+
+    modern: bool = False
+    legacy: bool = False
+    ancient: bool = False
+    proto: bool = False
+
+    @classmethod
+    def inside(cls, dialect: Dialect) -> "Edition":
+        """What an answer in this dialect holds: its own generation only, for strict parsers refuse the others."""
+        if dialect.version is Version.V1_0:
+            return cls(modern=True, proto=True)
+        # Over HTTP+JSON 0.3 SDKs disagree on the extended card: that of Python reads it by the JSON schema, those of
+        # JavaScript and the compatibility layers of 1.x as ProtoJSON (protocol.md §12.15). One document serves both.
+        return cls(legacy=True, proto=dialect.binding is Binding.REST)
+
+
+DUAL = Edition(modern=True, legacy=True, proto=True)
+OLD = Edition(legacy=True, ancient=True)
+_MODERN = Edition(modern=True, proto=True)
+
+
+def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree:
+    """The card to serve in place of the agent's; it shares the portrait's trees, so it must not be changed."""
+    modern, legacy = served.of(Version.V1_0), served.of(Version.V0_3)
+    if not legacy:
+        edition = _MODERN
     extended = portrait.extended if served.extended else None
     tree: Tree = {"name": portrait.name, "description": portrait.description}
-    if shape.modern:
-        tree["supportedInterfaces"] = [_modern_interface(each) for each in shape.listed]
+    if edition.modern:
+        tree["supportedInterfaces"] = [_modern_interface(each) for each in (*modern, *legacy)]
     if portrait.provider is not None:
         tree["provider"] = portrait.provider
     tree["version"] = portrait.version
     if portrait.documentation_url is not None:
         tree["documentationUrl"] = portrait.documentation_url
-    tree["capabilities"] = _capabilities(portrait, served, shape)
-    if extended is not None and shape.modern:
+    tree["capabilities"] = _capabilities(portrait, served, edition)
+    if extended is not None and edition.modern:
         tree["capabilities"]["extendedAgentCard"] = extended
-    tree |= _security(served.schemes, shape)
+    tree |= _security(served.schemes, edition)
     tree["defaultInputModes"] = list(portrait.input_modes)
     tree["defaultOutputModes"] = list(portrait.output_modes)
     tree["skills"] = list(portrait.skills)
-    if portrait.icon_url is not None and not shape.ancient:
+    if portrait.icon_url is not None:
         tree["iconUrl"] = portrait.icon_url
-    tree |= _legacy_interfaces(portrait, shape)
-    if extended is not None and shape.legacy:
-        tree["supportsAuthenticatedExtendedCard"] = extended
+    if edition.legacy:
+        # Clients of 0.1, and those of 0.2 that know no transports, post JSON-RPC to `url` whatever stands beside it.
+        tree |= _legacy_interfaces(_jsonrpc_first(legacy) if edition.ancient else legacy)
+        if extended is not None:
+            tree["supportsAuthenticatedExtendedCard"] = extended
     return tree
 
 
@@ -107,43 +144,10 @@ def etag(encoded: bytes) -> str:
     return f'W/"sha256-{hashlib.sha256(encoded).hexdigest()}"'
 
 
-# ---- Which members, which interfaces -------------------------------------------------------------------------------
+# ---- Interfaces and capabilities -----------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Whose members are written: `modern` is 1.0, `legacy` 0.3 and 0.2, `ancient` 0.1 alone.
-
-    Attributes:
-        proto: Whether schemes are spelled as ProtoJSON does, with a member named after their kind.
-        typed: Whether they are spelled as the JSON schema of 0.3 does, with a `type`.
-    """
-
-    listed: tuple[ServedInterface, ...]
-    modern: bool
-    legacy: bool
-    ancient: bool
-    proto: bool = False
-    typed: bool = False
-
-    @classmethod
-    def of(cls, served: Served, inside: Dialect | None) -> "_Shape":
-        by_version = {
-            version: tuple(each for each in served.interfaces if each.dialect.version is version)
-            for version in (Version.V1_0, Version.V0_3, Version.V0_1)
-        }
-        # 0.1 shares `url` with 0.3 and has no place in `supportedInterfaces`, so it is listed only when alone.
-        listed = by_version[Version.V1_0] + by_version[Version.V0_3]
-        if not listed:
-            old = by_version[Version.V0_1]
-            return cls(old, modern=not old, legacy=False, ancient=bool(old), proto=not old)
-        only = inside.version if inside is not None and by_version[inside.version] else None
-        modern = bool(by_version[Version.V1_0]) and only is not Version.V0_3
-        legacy = bool(by_version[Version.V0_3]) and only is not Version.V1_0
-        # Over HTTP+JSON 0.3 SDKs disagree on the extended card: that of Python reads it by the JSON schema, those of
-        # JavaScript and the compatibility layers of 1.x as ProtoJSON (protocol.md §12.15). One document serves both.
-        proto = modern or (legacy and inside is not None and inside.binding is Binding.REST)
-        return cls(listed, modern=modern, legacy=legacy, ancient=False, proto=proto, typed=legacy)
+_VERSION_0_3 = "0.3.0"
+"""What a card of 0.3 calls itself: in 0.3.0 patch numbers were written, and clients of 1.x take 0.2 for 1.0."""
 
 
 def _modern_interface(interface: ServedInterface) -> Tree:
@@ -154,32 +158,32 @@ def _modern_interface(interface: ServedInterface) -> Tree:
     return entry
 
 
-def _legacy_interfaces(portrait: Portrait, shape: _Shape) -> Tree:
-    if shape.ancient:
-        return {"url": shape.listed[0].url}
-    if not shape.legacy:
-        return {}
-    first, *others = (each for each in shape.listed if each.dialect.version is Version.V0_3)
+def _legacy_interfaces(interfaces: Iterable[ServedInterface]) -> Tree:
+    first, *others = interfaces
     tree: Tree = {
         "url": first.url,
         "preferredTransport": first.dialect.binding.value,
-        "protocolVersion": portrait.version_0_3,
+        "protocolVersion": _VERSION_0_3,
     }
     if others:
         tree["additionalInterfaces"] = [{"transport": each.dialect.binding.value, "url": each.url} for each in others]
     return tree
 
 
-def _capabilities(portrait: Portrait, served: Served, shape: _Shape) -> Tree:
+def _jsonrpc_first(interfaces: Iterable[ServedInterface]) -> list[ServedInterface]:
+    return sorted(interfaces, key=lambda each: each.dialect.binding is not Binding.JSONRPC)
+
+
+def _capabilities(portrait: Portrait, served: Served, edition: Edition) -> Tree:
     tree: Tree = {}
     if portrait.streaming is not None:
         tree["streaming"] = portrait.streaming and served.streaming
     if portrait.push is not None:
         tree["pushNotifications"] = portrait.push and served.push
     # 1.0 has no such member, and its strict parsers refuse it.
-    if portrait.history is not None and (shape.legacy or shape.ancient):
+    if portrait.history is not None and edition.legacy:
         tree["stateTransitionHistory"] = portrait.history
-    if portrait.extensions and not shape.ancient:
+    if portrait.extensions:
         tree["extensions"] = list(portrait.extensions)
     return tree
 
@@ -187,33 +191,33 @@ def _capabilities(portrait: Portrait, served: Served, shape: _Shape) -> Tree:
 # ---- Security ------------------------------------------------------------------------------------------------------
 
 
-def _security(schemes: tuple[Scheme, ...], shape: _Shape) -> Tree:
-    if shape.ancient:
-        return {"authentication": {"schemes": [_ANCIENT_NAMES[scheme] for scheme in schemes]}}
+def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
     if not schemes:
         return {}
-    tree: Tree = {"securitySchemes": {scheme: _scheme(scheme, shape) for scheme in schemes}}
-    # A list of alternatives, in both generations: any one of the credentials is enough.
-    if shape.modern:
+    tree: Tree = {"securitySchemes": {scheme: _scheme(scheme, edition) for scheme in schemes}}
+    # A list of alternatives, in all generations: any one of the credentials is enough.
+    if edition.modern:
         tree["securityRequirements"] = [{"schemes": {scheme: {}}} for scheme in schemes]
-    if shape.legacy:
+    if edition.legacy:
         # No spelling of these suits all readers: ProtoJSON's `schemes` is no list, and Python's SDK refuses the card.
         tree["security"] = [{scheme: []} for scheme in schemes]
+    if edition.ancient:
+        tree["authentication"] = {"schemes": [_ANCIENT_NAMES[scheme] for scheme in schemes]}
     return tree
 
 
-def _scheme(scheme: Scheme, shape: _Shape) -> Tree:
+def _scheme(scheme: Scheme, edition: Edition) -> Tree:
     """One scheme in every spelling that is needed, side by side (protocol.md §8.2, §12.15)."""
     tree: Tree = {}
     if scheme == "bearer":
-        if shape.proto:
+        if edition.proto:
             tree["httpAuthSecurityScheme"] = {"scheme": "Bearer"}
-        if shape.typed:
+        if edition.legacy:
             tree |= {"type": "http", "scheme": "Bearer"}
     else:
-        if shape.proto:
+        if edition.proto:
             tree["apiKeySecurityScheme"] = {"location": "header", "name": API_KEY_HEADER}
-        if shape.typed:
+        if edition.legacy:
             tree |= {"type": "apiKey", "in": "header", "name": API_KEY_HEADER}
     return tree
 

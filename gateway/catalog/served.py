@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import CardInvalid, parse_card
-from gateway.a2a.dialect import Dialect, Version
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
-from gateway.a2a.served_card import Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.catalog.cards import ASIDE, CardSource
 from gateway.routing.route import Rule
 from gateway.upstream.http import HttpUpstream
@@ -78,6 +78,7 @@ class ServedCards:
 
     Args:
         schemes: Credentials that the gateway asks for.
+        exposed: Bindings that are listed, whichever the agent speaks: the gateway translates.
         methods: Operations that are relayed, None for all; the card promises no others.
     """
 
@@ -88,22 +89,25 @@ class ServedCards:
         public: PublicUrl,
         *,
         schemes: tuple[str, ...],
+        exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST),
         methods: frozenset[Operation] | None = None,
     ) -> None:
         self._source = source
         self._upstream = upstream
         self._public = public
         self._schemes: tuple[Any, ...] = schemes
+        self._exposed = exposed
         self._methods = frozenset(CALLABLE) if methods is None else methods
         self._kept = _Shelf()
         self._painting = asyncio.Lock()
 
-    def card(self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False) -> ServedCard:
+    def card(self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False) -> ServedCard:
         """The card for who asks at a rule's endpoint.
 
         Args:
             bare: Only how to call the agent, with what the operator sets: the card is a customer's own, and who asks
                 is another.
+            old: The one for clients that look at `agent.json` only, instead of that of `agent-card.json`.
             tenant: What the client must put into the `tenant` field, or None.
             host: The request's host, for rules whose host is a wildcard; it has matched the rule.
 
@@ -113,12 +117,13 @@ class ServedCards:
         """
         portrait = self._available()
         at = _host(rule, host)
-        key = (self._source.version, at, rule.path, tenant, bare)
+        key = (self._source.version, at, rule.path, tenant, bare, old)
         kept = self._kept.get(key)
         if kept is None:
             if bare:
                 portrait = portrait.bare(rule.agent, self._source.discretion.overrides)
-            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, self._served(at, rule, tenant))))
+            served, edition = self._served(at, rule, tenant), OLD if old else DUAL
+            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
         if isinstance(kept, str):
             raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
         return kept
@@ -156,10 +161,11 @@ class ServedCards:
         if not served.interfaces:
             raise CardInvalid("nothing is known yet of how to call this agent")
         longest = self._source.longest
-        return self._encode(paint(parse_card(raw, longest=longest), self._source.discretion), served, dialect)
+        portrait = paint(parse_card(raw, longest=longest), self._source.discretion)
+        return self._encode(portrait, served, Edition.inside(dialect))
 
-    def _encode(self, portrait: Portrait, served: Served, inside: Dialect | None = None) -> ServedCard:
-        body = encode_card(rebuild(portrait, served, inside=inside), longest=self._source.longest)
+    def _encode(self, portrait: Portrait, served: Served, edition: Edition) -> ServedCard:
+        body = encode_card(rebuild(portrait, served, edition), longest=self._source.longest)
         return ServedCard(body, etag(body))
 
     def _available(self) -> Portrait:
@@ -170,21 +176,45 @@ class ServedCards:
 
     def _served(self, host: str | None, rule: Rule, tenant: str | None) -> Served:
         base = self._public.at(host, rule.path)
+        spoken = tuple(self._upstream.interfaces())
         interfaces = []
-        for dialect in self._upstream.interfaces():
+        for dialect in offered(spoken, self._exposed):
             if dialect.version is Version.V1_0:
                 interfaces.append(ServedInterface(base, dialect, tenant))
             else:
                 # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
                 url = base if tenant is None else base.rstrip("/") + "/" + tenant
                 interfaces.append(ServedInterface(url, dialect))
+        # 0.1 has no extended card, whatever a card that was set otherwise may say.
+        ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
         return Served(
             tuple(interfaces),
             schemes=self._schemes,
             streaming=Operation.SEND_STREAMING_MESSAGE in self._methods,
             push=Operation.CREATE_PUSH_CONFIG in self._methods,
-            extended=Operation.GET_EXTENDED_CARD in self._methods,
+            extended=Operation.GET_EXTENDED_CARD in self._methods and not ancient,
         )
+
+
+def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[Dialect, ...]:
+    """The dialects that cards list: both generations over every exposed binding, for the gateway translates.
+
+    In each generation the bindings come first that the agent speaks itself, at that version and then at any. Nothing is
+    listed where nothing is known of how it speaks.
+
+    Args:
+        spoken: What the agent speaks, in the order of its card; empty where that is not known.
+    """
+    if not spoken:
+        return ()
+    found = []
+    for version in (Version.V1_0, Version.V0_3):
+        own = [dialect.binding for dialect in spoken if dialect.version is version]
+        others = [dialect.binding for dialect in spoken]
+        found += [
+            Dialect(binding, version) for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed
+        ]
+    return tuple(found)
 
 
 class _Shelf:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.command.failure import CommandFailed
-from gateway.config.model import NAME, RESERVED
+from gateway.config.value import NAME, RESERVED
 from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"

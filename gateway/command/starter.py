@@ -11,7 +11,7 @@ from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
 from gateway.command.sight import safe
 from gateway.config.address import is_loopback
-from gateway.config.model import NAME, RESERVED
+from gateway.config.value import NAME, RESERVED
 
 _LONGEST_COMMENT = 80
 

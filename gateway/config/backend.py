@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.address import is_loopback, read_url
+from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts, UpstreamAuth
 from gateway.config.certificate import CertificateUnusable, check_authorities
 from gateway.config.finding import Findings
-from gateway.config.model import NAME, RESERVED, SYSTEM, Agent, AgentTls, Backend, Card, Config, Timeouts, UpstreamAuth
+from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
+from gateway.config.value import NAME, RESERVED
 
 LARGEST_CARD = 256 * 1024
 
@@ -47,6 +50,7 @@ def check_backends(config: Config, findings: Findings) -> None:
             _card(agent.card, (*at, "card"), findings, insecure=insecure)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
+        _exposed(agent, (*at, "expose"), findings)
         _forward_headers(agent, (*at, "forward_headers"), findings)
         _timeouts(agent.timeouts, (*at, "timeouts"), findings)
 
@@ -71,8 +75,11 @@ def _backend(backend: Backend, at: KeyPath, findings: Findings, *, insecure: boo
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
     _dialled(backend.url, (*at, "url"), findings, insecure=allowed)
     if backend.a2a_version is not None and backend.protocol is None and not findings.is_broken((*at, "protocol")):
-        remedy = "add `protocol: jsonrpc` or `protocol: rest`"
+        one = "`protocol: jsonrpc`"
+        remedy = f"add {one}" if backend.a2a_version is Version.V0_1 else f"add {one} or `protocol: rest`"
         findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
+    if backend.a2a_version is Version.V0_1 and backend.protocol == "rest":
+        findings.error((*at, "a2a_version"), "A2A 0.1 knows no HTTP+JSON", "write `protocol: jsonrpc`")
 
 
 def _dialled(url: str, at: KeyPath, findings: Findings, *, insecure: bool, query: bool = False) -> None:
@@ -214,6 +221,19 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
     for key in card.set:
         if key in _COMPUTED:
             findings.error_at_key((*at, "set", key), f"the gateway computes `{key}` itself", "remove it")
+
+
+def _exposed(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    if agent.expose == ():
+        findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
+    before: set[str] = set()
+    for number, binding in enumerate(agent.expose):
+        here: KeyPath = (*at, number)
+        if findings.is_itself_broken(here):
+            continue
+        if binding in before:
+            findings.error(here, f"'{binding}' is there already", "remove one of the two")
+        before.add(binding)
 
 
 def _card_file(file: str, at: KeyPath, findings: Findings) -> None:

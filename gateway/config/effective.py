@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.config.address import read_listen
+from gateway.config.agent import DEFAULT_TIMEOUTS, SYSTEM, Agent, Isolation, Timeouts
 from gateway.config.limit import DEFAULT_CONNECTIONS, Connections
-from gateway.config.model import DEFAULT_TIMEOUTS, SYSTEM, Agent, Config, Isolation, Timeouts
+from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.source import Marks
 

@@ -11,10 +11,12 @@ from one that is meant so.
 import re
 from collections.abc import Iterator
 
+from gateway.config.agent import Agent
 from gateway.config.finding import Findings
-from gateway.config.model import RESERVED, Agent, Config
+from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
+from gateway.config.value import RESERVED
 from gateway.routing.route import AgentRules, Rule
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")

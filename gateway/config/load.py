@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
+from gateway.config.reader import read
 from gateway.config.scalar import Value
 from gateway.config.secrets import Interpolation, Masks, Span, guess, quote
-from gateway.config.source import Marks, Source, read
+from gateway.config.source import Marks, Source
 from gateway.config.unbuilt import take_out
 from gateway.config.wording import explain
 from gateway.routing.route import Place

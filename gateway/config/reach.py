@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from gateway.config.model import Agent, Config
+from gateway.config.agent import Agent
+from gateway.config.model import Config
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 

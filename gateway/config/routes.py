@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gateway.config.model import Agent, Config, Match
+from gateway.config.agent import Agent, Match
+from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import reach
 from gateway.config.source import Marks

@@ -7,18 +7,8 @@ model wants a number, a boolean or one of some words. What is not built yet is n
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config.model import (
-    Admin,
-    Agent,
-    Backend,
-    ByTenant,
-    Card,
-    Config,
-    Drain,
-    Expect,
-    Tenant,
-    TestRequest,
-)
+from gateway.config.agent import Agent, Backend, ByTenant, Card
+from gateway.config.model import Admin, Config, Drain, Expect, Tenant, TestRequest
 from gateway.config.part import Part
 
 Schema = dict[str, Any]

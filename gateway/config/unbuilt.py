@@ -26,7 +26,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
     ("agents", "*", "health"): "health checks",
     ("agents", "*", "unknown_tasks"): "the task ledger",
     ("agents", "*", "affinity"): "replicas",
-    ("agents", "*", "expose"): "translation between bindings",
     ("agents", "*", "trust"): "the catalog",
     ("agents", "*", "latency"): "the catalog",
     ("agents", "*", "message_id_idempotent"): "retries",
@@ -132,6 +131,7 @@ def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
             yield from _address(agents if isinstance(agents, dict) else {}, name, path)
         elif isinstance(agent, dict):
             yield from _isolation(agent, (*path, "isolation"))
+            yield from _exposed(agent, (*path, "expose"))
             yield from _address(agent, "backend", (*path, "backend"))
             entries = agent.get("by_tenant")
             for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
@@ -149,6 +149,19 @@ def _isolation(holder: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
     if holder.get("isolation") == "principal":
         yield Unbuilt(path, "`isolation: principal`", "the task ledger")
         del holder["isolation"]
+
+
+def _exposed(agent: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
+    written = agent.get("expose")
+    if written == "grpc":
+        yield Unbuilt(path, "`grpc` on a card", "gRPC")
+        del agent["expose"]
+    elif isinstance(written, list):
+        for number, word in enumerate(written):
+            if word == "grpc":
+                yield Unbuilt((*path, number), "`grpc` on a card", "gRPC")
+                # What else is wrong in the list is told of its own place, so the others stay where they are.
+                written[number] = "jsonrpc"
 
 
 def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:
@@ -175,9 +188,6 @@ def _manner(backend: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
         # Its version is that of gRPC, too.
         del backend["protocol"]
         backend.pop("a2a_version", None)
-    elif str(backend.get("a2a_version", "")).startswith("0.1"):
-        yield Unbuilt((*path, "a2a_version"), "an agent of A2A 0.1", "translation between versions")
-        del backend["a2a_version"]
 
 
 PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"

@@ -119,7 +119,7 @@ def _version(value: object) -> object:
     version = parse_version(value) if isinstance(value, str) else value
     if isinstance(version, Version):
         return version
-    raise ValueError("is no version of A2A", 'write "0.2", "0.3" or "1.0", in quotes')
+    raise ValueError("is no version of A2A", 'write "0.1", "0.2", "0.3" or "1.0", in quotes')
 
 
 def _claim_value(value: object) -> object:
@@ -175,7 +175,7 @@ _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", 
 _RATE_SCHEMA = {"type": "string", "pattern": r"^\d+/(s|min|h)$|\$\{"}
 _DATE_SCHEMA = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$|\$\{"}
 _VERSION_SCHEMA = {
-    "anyOf": [{"enum": ["0.2", "0.3", "1.0"]}, {"type": "string", "pattern": r"^(0\.[23]|1\.0)\.\d+$|\$\{"}]
+    "anyOf": [{"enum": ["0.1", "0.2", "0.3", "1.0"]}, {"type": "string", "pattern": r"^(0\.[123]|1\.0)\.\d+$|\$\{"}]
 }
 
 Format = Annotated[Literal[1], BeforeValidator(_format)]

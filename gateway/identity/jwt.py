@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable
 from gateway.config.limit import Verification
-from gateway.config.model import NAME, RESERVED, Issuer
+from gateway.config.model import Issuer
+from gateway.config.value import NAME, RESERVED
 from gateway.identity.jwk import Key
 from gateway.identity.jwks import KeySet
 from gateway.identity.jws import Jws, parse

@@ -5,25 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.a2a.call import Head
+from gateway.config.limit import Http
 from gateway.identity.failure import network_of
-from gateway.listener.request import Bounds
+from gateway.listener.turn import Turns
 from gateway.listener.wire import ClientWire
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Bounds on the connections of clients; see `config.limit.Http`. Times are seconds."""
-
-    bounds: Bounds = field(default_factory=Bounds)
-    header_timeout: float = 10.0
-    body_idle: float = 30.0
-    body_rate: int = 1024
-    keep_alive: float = 30.0
-    connections: int = 20_000
-    connections_per_peer: int = 10_000
-    write_buffer: int = 64 * 1024
-    write_stall: float = 30.0
-    tls_handshake: float = 10.0
 
 
 class ServerState(Protocol):
@@ -76,20 +61,30 @@ class Edge:
 
     Attributes:
         serve: Answers one request.
+        limits: What bounds their connections.
         refused: Told of what could not be read: the peer, the request id, the status, the words.
         shares: As `Crowd`.
         closing: Whether connections end with the answer that they are waiting for.
         crowd: The connections there are.
-        date: The headers that every answer has, as a list and as the lines that were made of it.
+        turns: Whose request is begun when.
     """
 
     serve: Callable[[Head, ClientWire], Coroutine[Any, Any, None]]
-    limits: ClientLimits = field(default_factory=ClientLimits)
+    limits: Http = field(default_factory=Http)
     refused: Callable[[str, str, int, str], None] = lambda *_: None
     shares: Callable[[str], bool] = lambda _: False
     closing: bool = False
     crowd: Crowd = field(init=False)
-    date: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
+    turns: Turns = field(default_factory=Turns)
+    _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
 
     def __post_init__(self) -> None:
         self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
+
+    def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The lines of the headers that every answer has; made anew when there is another list, once a second."""
+        known, lines = self._standing
+        if known is not headers:
+            lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+            self._standing = (headers, lines)
+        return lines

@@ -1,6 +1,7 @@
 """The HTTP/1.1 server side of a client's connection, as an asyncio protocol that uvicorn's server runs.
 
-    RESTING     no byte of a request is there            → HEAD, or closed after `keep_alive`
+    RESTING     no byte of a request is there            → QUEUED, HEAD, or closed after `keep_alive`
+    QUEUED      bytes are there, and others come first   → HEAD (`turn`)
     HEAD        a part of a head is there                → BODY or ANSWERING, or refused after `header_timeout`
     BODY        the head is read, its body is coming     → ANSWERING, or refused for being slow
     ANSWERING   the request is whole, or its answer      → RESTING, LINGERING or closed
@@ -19,24 +20,21 @@ Fields behind a chunked body (trailers) are dropped: a credential there would co
 
 Decision, 2026-11-20: not uvicorn's own httptools protocol, nor a subclass of it. It has no limits and no deadlines, and
 its cycle is hard-coded in the callback that one would override; what was left of it was the cost. Heads are read by
-`request` (one strict reading of bytes that are at hand), chunked bodies by `chunks`.
+`request` (one strict reading of bytes that are at hand), bodies that come later by `incoming`.
 """
 
 import asyncio
 import enum
 import logging
-import math
 import secrets
-import socket
-import struct
-from contextlib import suppress
-from http import HTTPStatus
 from typing import cast
 
 from gateway.a2a.call import Head
-from gateway.listener.chunks import Chunks
+from gateway.listener.backlog import Backlog, drop
+from gateway.listener.deadline import Deadline
 from gateway.listener.edge import Edge, ServerState
-from gateway.listener.request import Again, RequestHead, Unreadable, check_start, read_head
+from gateway.listener.incoming import IncomingBody, IncomingHeads
+from gateway.listener.request import RequestHead, Unreadable, refusal
 from gateway.listener.wire import ClientWire
 
 logger = logging.getLogger("gateway.listener")
@@ -45,28 +43,12 @@ _DRAINED = 1024 * 1024
 _DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before somebody reads it."""
-_RATE_FROM = 10.0
-"""Seconds of a body after which its rate counts."""
-_KEPT_HEAD = 2048
-"""Bytes of the longest head that is kept to know the next one by."""
-_KEPT_HEADERS = 32
-"""Headers of one that is kept at most."""
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
-# On close(2): nothing is kept for the client, it is told by a reset.
-_AT_ONCE = struct.pack("ii", 1, 0)
 
 
-class _State(enum.Enum):
-    RESTING = enum.auto()
-    HEAD = enum.auto()
-    BODY = enum.auto()
-    ANSWERING = enum.auto()
-    LINGERING = enum.auto()
-    CLOSING = enum.auto()
-
-
-_RESTING, _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSING = _State
+_State = enum.Enum("_State", "RESTING QUEUED HEAD BODY ANSWERING LINGERING CLOSING")
+_RESTING, _QUEUED, _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSING = _State
 
 
 class ClientConnection(asyncio.Protocol):
@@ -75,12 +57,15 @@ class ClientConnection(asyncio.Protocol):
     Args:
         edge: What it shares with others.
         peer: The client's address where the connection has been counted already.
+
+    Attributes:
+        keeps: Whether the connection may last beyond this answer.
+        paused: Whether what was written waits for the client to read.
     """
 
     __slots__ = (
-        "_again", "_alarm", "_alarm_at", "_began", "_body_size", "_chunks", "_due", "_early", "_edge", "_entered",
-        "_keeps", "_left", "_loop", "_paused", "_peer", "_received", "_scheme", "_state", "_unsent", "_waiters",
-        "_wire", "server_state", "transport",
+        "_backlog", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop", "_peer",
+        "_scheme", "_state", "_wire", "keeps", "paused", "server_state", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -99,23 +84,16 @@ class ClientConnection(asyncio.Protocol):
         self._entered = peer is not None
         self._scheme = "http"
         self._state = _RESTING
-        self._received = bytearray()
-        self._again: Again | None = None
+        self._heads = IncomingHeads(edge.limits)
         self._wire: ClientWire | None = None
-        self._keeps = True
-        # The body: bytes that its length still promises, or the reader of its chunks; whether it was never whole.
-        self._left = 0
-        self._chunks: Chunks | None = None
+        self.keeps = True
+        # The body while it comes, and whether it was answered before it was whole.
+        self._incoming: IncomingBody | None = None
         self._early = False
-        self._body_size = 0
-        self._began = 0.0
-        # One timer, seldom set: it looks at `_due` when it rings.
-        self._due = math.inf
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = math.inf
-        self._paused = False
-        self._unsent = 0
-        self._waiters: list[asyncio.Future[None]] = []
+        self._drained = 0
+        self._deadline = Deadline(self._loop, self._late)
+        self.paused = False
+        self._backlog = Backlog()
 
     @property
     def made(self) -> bool:
@@ -139,18 +117,15 @@ class ClientConnection(asyncio.Protocol):
             if not edge.crowd.enter(self._peer):
                 self._refuse(503, "there are too many connections", linger=False)
                 return
-        self._expect(limits.header_timeout)
+        self._deadline.within(limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Tell whoever is serving a request here."""
         self.server_state.connections.discard(self)
         self._edge.crowd.leave(self._peer)
         self._state = _CLOSING
-        self._due = math.inf
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._again = None
+        self._deadline.close()
+        self._heads.drop()
         self._left_by_client()
 
     def eof_received(self) -> bool:
@@ -161,30 +136,30 @@ class ClientConnection(asyncio.Protocol):
 
     def _left_by_client(self) -> None:
         wire, self._wire = self._wire, None
-        self._chunks = None
-        self._wake()
+        self._incoming = None
+        self._backlog.wake()
         if wire is not None:
             wire.lost()
 
     def pause_writing(self) -> None:
         """The client reads slowly: whoever writes waits."""
-        self._paused = True
-        self._unsent = self.transport.get_write_buffer_size()
+        self.paused = True
+        self._backlog.look(self.transport)
         if self._state is not _CLOSING:
-            self._expect(self._edge.limits.write_stall)
+            self._deadline.within(self._edge.limits.write_stall)
 
     def resume_writing(self) -> None:
         """The client has read."""
-        self._paused = False
+        self.paused = False
         state = self._state
         if state is _ANSWERING:
-            self._due = math.inf
+            self._deadline.lift()
         elif state is _RESTING:
             self.transport.resume_reading()
             self._rest()
         elif state is _LINGERING:
-            self._expect(_DRAIN_TIME)
-        self._wake()
+            self._deadline.within(_DRAIN_TIME)
+        self._backlog.wake()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request; those behind one that is being answered are dropped."""
@@ -193,75 +168,78 @@ class ClientConnection(asyncio.Protocol):
             # RFC 9112 §2.2: an empty line in front of a request is none of it.
             data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
             if data:
-                self._read_head(data)
+                self._hear(data)
         elif state is _HEAD:
-            self._read_head(data)
+            self._hear(data)
         elif state is _BODY:
             self._read_body(data)
         elif state is _LINGERING:
-            self._body_size += len(data)
-            if self._body_size > _DRAINED:
+            self._drained += len(data)
+            if self._drained > _DRAINED:
                 # Not closed yet: that would be a reset, and could cost the client the answer.
                 self.transport.pause_reading()
         elif state is _ANSWERING:
-            self._keeps = False
+            self.keeps = False
+        elif state is _QUEUED:
+            self._heads.received += data
+            if len(self._heads.received) > _UNREAD:
+                self.transport.pause_reading()
 
     # ---- The request ---------------------------------------------------------------------------------------------
 
+    def _hear(self, data: bytes) -> None:
+        """Read on in a head now, or when those that came before have been heard."""
+        turns = self._edge.turns
+        if turns.take(self._loop):
+            self._read_head(data)
+            return
+        if self._state is _RESTING:
+            self._deadline.within(self._edge.limits.header_timeout)
+        self._heads.received += data
+        self._state = _QUEUED
+        turns.wait(self._heard)
+
+    def _heard(self) -> None:
+        if self._state is _QUEUED:
+            if len(self._heads.received) > _UNREAD:
+                self.transport.resume_reading()
+            self._state = _HEAD
+            self._read_head(b"")
+
     def _read_head(self, data: bytes) -> None:
-        bounds = self._edge.limits.bounds
         try:
-            received = self._received
-            checked = len(received)
-            if checked:
-                received += data
-                end = received.find(b"\r\n\r\n", max(checked - 3, 0))
-            else:
-                end = data.find(b"\r\n\r\n")
-            if end < 0:
-                if not checked:
-                    received += data
-                    self._state = _HEAD
-                    self._expect(self._edge.limits.header_timeout)
-                check_start(received, bounds, checked)
-                return
-            if checked:
-                data = bytes(received)
-                received.clear()
-            raw = data[: end + 4]
-            again = self._again
-            head = None if again is None else again.read(raw)
-            if head is None:
-                head = read_head(raw, self._peer, self._scheme, bounds)
-                self._again = Again(raw, head) if end < _KEPT_HEAD and len(head.head.headers) <= _KEPT_HEADERS else None
+            found = self._heads.feed(data, self._peer, self._scheme)
         except Unreadable as error:
             self._refuse(error.status, error.words)
             return
-        self._begin(head, data[end + 4 :])
+        if found is not None:
+            self._begin(*found)
+        elif self._state is _RESTING:
+            self._state = _HEAD
+            self._deadline.within(self._edge.limits.header_timeout)
 
     def _begin(self, read: RequestHead, rest: bytes) -> None:
-        whole = read.length == 0 and not read.chunked
         edge = self._edge
-        self._keeps = read.keeps and not edge.closing
-        self._due = math.inf
+        self.keeps = read.keeps and not edge.closing
+        self._deadline.lift()
         length = None if read.chunked else read.length
+        whole = length is not None and len(rest) >= length
         self._wire = wire = ClientWire(self, read, length, whole=whole)
         if whole:
             self._state = _ANSWERING
+            if len(rest) > read.length:
+                rest, self.keeps = rest[: read.length], False
             if rest:
-                self._keeps = False
+                wire.feed(rest)
         else:
             self._state = _BODY
-            self._left = read.length
-            self._body_size = 0
-            self._chunks = Chunks(wire, edge.limits.bounds.headers) if read.chunked else None
-            self._began = self._loop.time()
+            self._incoming = IncomingBody(wire, read, edge.limits.headers, self._loop.time())
             if rest:
                 self._read_body(rest)
                 if self._wire is None:
                     return
             else:
-                self._expect(edge.limits.body_idle)
+                self._deadline.within(edge.limits.body_idle)
         task = self._loop.create_task(self._serve(read.head, wire))
         tasks = self.server_state.tasks
         tasks.add(task)
@@ -278,55 +256,39 @@ class ClientConnection(asyncio.Protocol):
             wire.abandoned()
 
     def _read_body(self, data: bytes) -> None:
-        wire, chunks = self._wire, self._chunks
-        if wire is None:
+        wire, incoming = self._wire, self._incoming
+        if wire is None or incoming is None:
             return
-        if chunks is None:
-            if len(data) > self._left:
-                data, self._keeps = data[: self._left], False
-            self._left -= len(data)
-            self._body_size += len(data)
-            wire.feed(data)
-            done = self._left == 0
-        else:
-            try:
-                self._body_size += chunks.feed(data)
-            except Unreadable as error:
-                # A body that is no body: nothing was answered yet, and nothing will be but this.
-                self._wire = None
-                self._refuse(error.status, error.words)
-                wire.lost()
-                return
-            done = chunks.done
-            if chunks.excess:
-                self._keeps = False
+        try:
+            done = incoming.feed(data)
+        except Unreadable as error:
+            # A body that is no body: nothing was answered yet, and nothing will be but this.
+            self._wire = None
+            self._refuse(error.status, error.words)
+            wire.lost()
+            return
+        if incoming.excess:
+            self.keeps = False
         if done:
             self._state = _ANSWERING
-            self._chunks = None
+            self._incoming = None
             self._expect_nothing()
             wire.fed()
         elif wire.unread > _UNREAD and not wire.awaited:
             self.transport.pause_reading()
             # What nobody wants to read yet cannot come.
-            self._due = math.inf
-        else:
-            self._body_went_on(wire)
-
-    def _body_went_on(self, wire: ClientWire) -> None:
-        limits = self._edge.limits
-        taken = self._loop.time() - self._began
-        if taken > _RATE_FROM and self._body_size < limits.body_rate * taken:
+            self._deadline.lift()
+        elif incoming.is_slow(self._loop.time(), self._edge.limits.body_rate):
             wire.too_slow()
-            return
-        self._expect(limits.body_idle)
+        else:
+            self._deadline.within(self._edge.limits.body_idle)
 
     def reads(self) -> None:
         """Somebody reads the body from now on."""
-        if self._state is _BODY:
+        if self._incoming is not None:
             self.transport.resume_reading()
-            self._began = self._loop.time()
-            self._body_size = 0
-            self._expect(self._edge.limits.body_idle)
+            self._incoming.count_from(self._loop.time())
+            self._deadline.within(self._edge.limits.body_idle)
 
     def wants_body(self) -> None:
         """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
@@ -334,8 +296,9 @@ class ClientConnection(asyncio.Protocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def forget(self) -> None:
-        """Let go of the head that is kept to know the next one by."""
-        self._again = None
+        """Let go of the head that is kept to know the next one by, and of what else waits for the next request."""
+        self._heads.forget()
+        self._deadline.rest()
 
     # ---- The answer ----------------------------------------------------------------------------------------------
 
@@ -344,30 +307,15 @@ class ClientConnection(asyncio.Protocol):
         if self._state is _BODY:
             self._state = _ANSWERING
             self._early = True
-            self._keeps = False
-            self._chunks = None
+            self.keeps = False
+            self._incoming = None
             self._expect_nothing()
             self.transport.resume_reading()
 
     @property
-    def keeps(self) -> bool:
-        """Whether the connection may last beyond this answer."""
-        return self._keeps
-
-    @property
     def standing(self) -> bytes:
         """Header lines that every answer has."""
-        known, lines = self._edge.date
-        headers = self.server_state.default_headers
-        if known is not headers:
-            lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-            self._edge.date = (headers, lines)
-        return lines
-
-    @property
-    def paused(self) -> bool:
-        """Whether what was written waits for the client to read."""
-        return self._paused
+        return self._edge.standing(self.server_state.default_headers)
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
@@ -376,14 +324,8 @@ class ClientConnection(asyncio.Protocol):
 
     async def drained(self) -> None:
         """Wait until the client has read, or is gone."""
-        while self._paused and self._state is _ANSWERING:
-            waiter = self._loop.create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
+        while self.paused and self._state is _ANSWERING:
+            await self._backlog.moved(self._loop)
 
     def answered(self, *, keep: bool) -> None:
         """The answer is complete.
@@ -397,11 +339,11 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._early:
             self._linger()
-        elif not keep or not self._keeps:
+        elif not keep or not self.keeps:
             self._close()
         else:
             self._state = _RESTING
-            if self._paused:
+            if self.paused:
                 # Its next request is read when it has read this answer, or answers would pile up.
                 self.transport.pause_reading()
             else:
@@ -415,13 +357,13 @@ class ClientConnection(asyncio.Protocol):
         """
         self._wire = None
         if hard:
-            self._abort()
+            self.abort()
         else:
             self._close()
 
     def shutdown(self) -> None:
         """End with the request that is on its way, or now; called when the server stops."""
-        self._keeps = False
+        self.keeps = False
         if self._state is _RESTING:
             self._close()
 
@@ -432,26 +374,14 @@ class ClientConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End now, and drop what was written."""
-        self._abort()
+        self._state = _CLOSING
+        self._deadline.lift()
+        drop(self.transport)
 
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        body = f"{words} (request {request_id})\n".encode()
-        retry = b"retry-after: 1\r\n" if status == 503 else b""
-        self.transport.write(
-            b"HTTP/1.1 %d %b\r\n%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
-            b"x-request-id: %b\r\n%bconnection: close\r\n\r\n%b"
-            % (
-                status,
-                HTTPStatus(status).phrase.encode("ascii"),
-                self.standing,
-                len(body),
-                request_id.encode("ascii"),
-                retry,
-                body,
-            )
-        )
+        self.transport.write(refusal(status, words, request_id, self.standing))
         self._edge.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
@@ -461,12 +391,12 @@ class ClientConnection(asyncio.Protocol):
     def _linger(self) -> None:
         """Read a little of what the client is still sending, or closing would cost it the answer it has not read."""
         self._state = _LINGERING
-        self._received.clear()
-        self._chunks = None
-        self._body_size = 0
+        self._heads.drop()
+        self._incoming = None
+        self._drained = 0
         transport = self.transport
         transport.resume_reading()
-        self._expect(self._edge.limits.write_stall if self._paused else _DRAIN_TIME)
+        self._deadline.within(self._edge.limits.write_stall if self.paused else _DRAIN_TIME)
         if transport.can_write_eof() and not transport.is_closing():
             try:
                 transport.write_eof()
@@ -478,80 +408,40 @@ class ClientConnection(asyncio.Protocol):
         if self._state is _CLOSING:
             return
         self._state = _CLOSING
-        self._received.clear()
-        self._unsent = self.transport.get_write_buffer_size()
+        self._heads.drop()
+        self._backlog.look(self.transport)
         # Over TLS the client has to say goodbye, too.
-        self._expect(self._edge.limits.write_stall)
+        self._deadline.within(self._edge.limits.write_stall)
         self.transport.close()
-
-    def _abort(self) -> None:
-        self._state = _CLOSING
-        self._due = math.inf
-        at_hand = self.transport.get_extra_info("socket")
-        if at_hand is not None and at_hand.fileno() >= 0:
-            with suppress(OSError):
-                at_hand.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        # CPython 3.11.2 cannot abort a TLS transport whose connection is gone.
-        with suppress(AttributeError):
-            self.transport.abort()
 
     # ---- Time ----------------------------------------------------------------------------------------------------
 
-    def _expect(self, seconds: float) -> None:
-        """Have `_late` called unless something is expected anew, or nothing any more, before that."""
-        due = self._due = self._loop.time() + seconds
-        if due < self._alarm_at:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._alarm_at = due
-            self._alarm = self._loop.call_at(due, self._ring)
-
     def _expect_nothing(self) -> None:
         """Expect nothing of the client but that it reads what waits for it."""
-        if self._paused:
-            self._expect(self._edge.limits.write_stall)
+        if self.paused:
+            self._deadline.within(self._edge.limits.write_stall)
         else:
-            self._due = math.inf
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self._alarm_at = math.inf
-        if self._due is math.inf:
-            return
-        if self._loop.time() + 0.001 < self._due:
-            self._alarm_at = self._due
-            self._alarm = self._loop.call_at(self._due, self._ring)
-            return
-        self._due = math.inf
-        self._late()
+            self._deadline.lift()
 
     def _rest(self) -> None:
         """Wait for the next request."""
         patience = self._edge.limits.keep_alive
-        self._expect(patience if self._again is None else min(_KEPT_FOR, patience))
+        self._deadline.within(min(_KEPT_FOR, patience) if self._heads.knows else patience)
 
     def _late(self) -> None:
         state = self._state
-        if self._paused or state is _CLOSING:
-            unsent = self.transport.get_write_buffer_size()
-            if 0 < unsent < self._unsent:
-                # It reads, slowly.
-                self._unsent = unsent
-                self._expect(self._edge.limits.write_stall)
+        if self.paused or state is _CLOSING:
+            # It may read, slowly.
+            if self._backlog.look(self.transport):
+                self._deadline.within(self._edge.limits.write_stall)
             else:
-                self._abort()
-        elif state is _HEAD:
+                self.abort()
+        elif state in (_HEAD, _QUEUED):
             self._refuse(408, "the headers took too long")
         elif state is _BODY and self._wire is not None:
             self._wire.too_slow()
-        elif state is _RESTING and self._again is not None and self._edge.limits.keep_alive > _KEPT_FOR:
-            self._again = None
-            self._expect(self._edge.limits.keep_alive - _KEPT_FOR)
+        elif state is _RESTING and self._heads.knows and self._edge.limits.keep_alive > _KEPT_FOR:
+            self._heads.forget()
+            self._deadline.within(self._edge.limits.keep_alive - _KEPT_FOR)
         elif state is not _ANSWERING:
             self._close()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)

@@ -7,10 +7,13 @@ yet which dialect the client speaks.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
+
+import msgspec
 
 from gateway.a2a.call import Head
+from gateway.config.limit import Http
 
 _LONGEST_METHOD = 32
 _LENGTH_DIGITS = 15
@@ -38,22 +41,30 @@ class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own
         self.words = words
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much a head may hold; see `config.limit.Http`."""
+def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
+    """A whole answer to what is no request, in plain HTTP; the connection ends with it.
 
-    target: int = 8 * 1024
-    headers: int = 32 * 1024
-    header_count: int = 100
+    Args:
+        words: For the client.
+        standing: Header lines that every answer has.
+    """
+    body = f"{words} (request {request_id})\n".encode()
+    return (
+        b"HTTP/1.1 %d %b\r\n%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+        b"x-request-id: %b\r\n%bconnection: close\r\n\r\n%b"
+        % (
+            status,
+            HTTPStatus(status).phrase.encode("ascii"),
+            standing,
+            len(body),
+            request_id.encode("ascii"),
+            b"retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else b"",
+            body,
+        )
+    )
 
-    @property
-    def head(self) -> int:
-        """Most bytes of a head whose end has not come."""
-        return self.target + self.headers + _LONGEST_METHOD + 16
 
-
-@dataclass(slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct, frozen=True):
     """A head, and how the rest of the request follows it.
 
     Attributes:
@@ -72,7 +83,7 @@ class RequestHead:
     expects: bool
 
 
-def check_start(raw: bytes | bytearray, bounds: Bounds, checked: int = 0) -> None:
+def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
     """Refuse a head that has begun and can come to no good end.
 
     Args:
@@ -94,7 +105,7 @@ def check_start(raw: bytes | bytearray, bounds: Bounds, checked: int = 0) -> Non
         raise Unreadable(431, f"the headers exceed {bounds.headers} bytes")
 
 
-def read_head(raw: bytes, peer: str, scheme: str, bounds: Bounds) -> RequestHead:
+def read_head(raw: bytes, peer: str, scheme: str, bounds: Http) -> RequestHead:
     """The head of a request.
 
     Args:
@@ -177,7 +188,7 @@ class Again:
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)(?=[ \t]*\r\n)", re.IGNORECASE)
 
 
-def _read_line(line: bytes, bounds: Bounds) -> tuple[str, bytes, bool]:
+def _read_line(line: bytes, bounds: Http) -> tuple[str, bytes, bool]:
     """Method, target, and whether the version is 1.0."""
     found = _LINE.fullmatch(line)
     if found is None:

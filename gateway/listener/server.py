@@ -16,10 +16,9 @@ import uvicorn
 from gateway.background import Background
 from gateway.config.certificate import CertificateUnusable, server_context
 from gateway.config.limit import Http
-from gateway.listener.edge import ClientLimits, Edge
+from gateway.listener.edge import Edge
 from gateway.listener.handshake import Handshakes
 from gateway.listener.protocol import ClientConnection
-from gateway.listener.request import Bounds
 
 _BACKLOG = 2048
 _LARGEST_PORT = 65535
@@ -89,23 +88,13 @@ def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
 
 
-def client_limits(written: Http) -> ClientLimits:
+def client_limits(written: Http) -> Http:
     """The bounds that a configuration writes; fewer connections where the system grants fewer open files."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         allowed = _MOST_FILES
-    return ClientLimits(
-        bounds=Bounds(target=written.target, headers=written.headers, header_count=written.header_count),
-        header_timeout=written.header_timeout,
-        body_idle=written.body_idle,
-        body_rate=written.body_rate,
-        keep_alive=written.keep_alive,
-        connections=min(written.connections, int(allowed * _FILES_FOR_CLIENTS)),
-        connections_per_peer=written.connections_per_peer,
-        write_buffer=written.write_buffer,
-        write_stall=written.write_stall,
-        tls_handshake=written.tls_handshake,
-    )
+    connections = min(written.connections, int(allowed * _FILES_FOR_CLIENTS))
+    return written.model_copy(update={"connections": connections})
 
 
 def raise_file_limit() -> None:
@@ -118,7 +107,7 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _tune(listener: socket.socket, limits: ClientLimits) -> None:
+def _tune(listener: socket.socket, limits: Http) -> None:
     """Have the system keep the same bounds for what it has taken to send; connections inherit them."""
     for name, value in (
         # A kernel that takes megabytes would not say for minutes whether a slow reader reads at all.

@@ -27,7 +27,7 @@ class Connection(Protocol):
 
     @property
     def keeps(self) -> bool:
-        """Whether the connection may last beyond this answer."""
+        """Whether the connection may last beyond this answer; free, as is the next."""
 
     @property
     def standing(self) -> bytes:

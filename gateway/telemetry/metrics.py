@@ -182,10 +182,14 @@ class AgentMeter:
         self._agent = agent
         self._tenants = tenants | {NO_TENANT}
         # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
-        self._alone = (agent,)
-        metrics.in_flight.add(self._alone, 0)
-        metrics.streams_open.add(self._alone, 0)
+        self._in_flight = metrics.in_flight.share(())
+        self._streams = metrics.streams_open.share(())
+        for gauge in (self._in_flight, self._streams):
+            gauge.setdefault(agent, 0)
         self._times: dict[Kind, tuple[Spread, Spread, Spread]] = {}
+        self._events = metrics.stream_events.share((agent,))
+        self._closed = metrics.streams_closed.share((agent,))
+        self._tasks = metrics.tasks.share((agent,))
 
     def request(self, operation: str, binding: str, outcome: str, tenant: str) -> None:
         """Count one request that is over."""
@@ -216,23 +220,23 @@ class AgentMeter:
 
     def forwarding(self, change: int) -> None:
         """One request more (1) or fewer (-1) is being forwarded."""
-        self._metrics.in_flight.add(self._alone, change)
+        self._in_flight[self._agent] += change
 
     def streaming(self, change: int) -> None:
         """One stream more (1) or fewer (-1) is open."""
-        self._metrics.streams_open.add(self._alone, change)
+        self._streams[self._agent] += change
 
     def stream_closed(self, by: str) -> None:
         """Count the end of a stream: by agent, client or gateway."""
-        self._metrics.streams_closed.add((self._agent, by))
+        self._closed[by] = self._closed.get(by, 0) + 1
 
     def event(self, name: str) -> None:
         """Count one event of a stream."""
-        self._metrics.stream_events.add((self._agent, name))
+        self._events[name] = self._events.get(name, 0) + 1
 
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
-        self._metrics.tasks.add((self._agent, state))
+        self._tasks[state] = self._tasks.get(state, 0) + 1
 
     def answered(self, backend: str, status: int | None) -> None:
         """Count one answer of a backend; None where there was none."""

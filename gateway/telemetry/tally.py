@@ -28,6 +28,14 @@ class Tally(Collector):
         self._words = words
         self._labels = tuple(labels)
         self._values: dict[Labels, float] = {}
+        self._shares: dict[Labels, dict[str, float]] = {}
+
+    def share(self, values: Labels) -> dict[str, float]:
+        """The series of all labels but the last, by the value of that one: for whoever counts often.
+
+        Ask once, keep it; add to what stands there, if anything does.
+        """
+        return self._shares.setdefault(values, {})
 
     def add(self, values: Labels, amount: float = 1) -> None:
         """Count `amount` more."""
@@ -43,6 +51,9 @@ class Tally(Collector):
         family = make(self._name, self._words, labels=self._labels)
         for values, amount in self._values.copy().items():
             family.add_metric(values, amount)
+        for values, share in self._shares.copy().items():
+            for last, amount in share.copy().items():
+                family.add_metric((*values, last), amount)
         yield family
 
 

@@ -97,9 +97,16 @@ class Connection(asyncio.Protocol):
         An answer nobody asked for, or a close, may wait in the kernel for the loop to come round. Asking costs a
         system call and saves a request that would meet a closed connection, or take a foreign answer for its own.
         """
-        if self._transport is None or self._transport.is_closing():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return False
-        return self._poll is None or not self._poll.poll(0)
+        if self._poll is None:
+            # Made for the second exchange: a connection that a stream holds has none.
+            if not hasattr(select, "poll"):
+                return True
+            self._poll = select.poll()
+            self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not self._poll.poll(0)
 
     async def exchange(self, head: bytes, body: bytes, deadline: float) -> Response:
         """Send a request and wait for the head of the answer.
@@ -169,8 +176,8 @@ class Connection(asyncio.Protocol):
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
-        """What is waited for may take until then."""
-        self._watch(deadline)
+        """What is waited for may take until then, which is no earlier than before."""
+        self._deadline = deadline
 
     def expect_nothing(self, response: Response) -> None:
         """`response` waits no longer; whoever reads it may take any time between two reads."""
@@ -206,9 +213,6 @@ class Connection(asyncio.Protocol):
                 # Not every kernel of the same name takes every option; the connection works without.
                 with contextlib.suppress(OSError):
                     sock.setsockopt(level, getattr(socket, name), value)
-        if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(sock.fileno(), select.POLLIN)
         self._keeper.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -219,11 +223,17 @@ class Connection(asyncio.Protocol):
             return
         self._answering = True
         reader = response.reader
-        try:
-            reader.feed(data)
-        except UpstreamProtocol as fault:
-            self.fail(fault)
-            return
+        if response.flows and (piece := reader.chunk(data)) is not None:
+            if response.pour(piece):
+                self._deadline = self.loop.time() + response.patience
+                return
+            reader.keep(piece)
+        else:
+            try:
+                reader.feed(data)
+            except UpstreamProtocol as fault:
+                self.fail(fault)
+                return
         if reader.ended:
             self._finish(response, reader)
             return

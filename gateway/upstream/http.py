@@ -4,6 +4,7 @@ The request is built from what was decided on, never copied from the client's: m
 call, headers from allow-lists, the body as it came unless its `tenant` has to change.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -17,13 +18,15 @@ from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.operation import Operation
 from gateway.a2a.path import rest_path
+from gateway.a2a.translation import Alias, can_ask, is_spoken
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
 
-_A2A_JSON = b"application/a2a+json"
+A2A_JSON = b"application/a2a+json"
 _LONGEST_START = 256
 _MOST_KNOWN = 16
 """What is worked out from one head that is kept at most: a client may call many agents with it."""
@@ -47,7 +50,7 @@ class Interface(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the agent may take, in seconds; see `config.model.Timeouts`."""
+    """How long the agent may take, in seconds; see `config.agent.Timeouts`."""
 
     connect: float
     first_byte: float
@@ -141,21 +144,36 @@ class HttpUpstream:
             self._read = (version, self._interfaces())
         return self._read[1]
 
-    def interface(self, call: Call) -> Interface:
-        """Where the call goes.
+    def interface(self, call: Call, meant: tuple[Dialect, ...]) -> Interface:
+        """Where the call goes: where its own dialect is spoken, else where one is that it can be translated to.
+
+        Args:
+            meant: The dialects that it may be meant in (`spellings`).
 
         Raises:
-            VersionUnsupported: the agent speaks the binding, but at another version.
-            MethodNotAllowed: the agent does not speak the binding.
+            VersionUnsupported: the agent speaks no dialect that is known here.
+            MethodNotAllowed: what is asked for is no operation of the agent's generation.
         """
         spoken = self.interfaces()
-        for dialect in spellings(call):
+        for dialect in meant:
             found = spoken.get(dialect)
             if found is not None:
                 return found
             if not spoken and not self._overruled(dialect):
                 # The card is unread: the client's own dialect is assumed at the backend's URL.
-                return Interface(call.dialect, self._path)
+                return Interface(dialect, self._path)
+        if not is_spoken(meant[0]):
+            raise self._unspoken(call.dialect, spoken)
+        if not spoken:
+            # What the file leaves open is assumed to be as the client has it.
+            assumed = Dialect(self._binding or meant[0].binding, self._version or meant[0].version)
+            spoken = {assumed: Interface(assumed, self._path)}
+        askable = [found for dialect, found in spoken.items() if can_ask(call.operation, dialect)]
+        if askable:
+            return min(askable, key=lambda found: _distance(meant[0], found.dialect))
+        if any(is_spoken(dialect) for dialect in spoken):
+            generations = " and ".join(sorted({str(dialect.version) for dialect in spoken}))
+            raise MethodNotAllowed(f"this agent speaks A2A {generations}, which has no {call.operation}")
         raise self._unspoken(call.dialect, spoken)
 
     async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
@@ -179,6 +197,10 @@ class HttpUpstream:
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
             repeatable=call.operation.repeatable,
         )
+
+    def tenant(self, call: Call, interface: Interface) -> str | None:
+        """What the agent is told in the A2A `tenant` field."""
+        return self._tenant(call, interface)
 
     def restores_tenant(self, call: Call, interface: Interface) -> bool:
         """Whether the agent sees another `tenant` than the client wrote, which its echo must not show."""
@@ -232,7 +254,9 @@ class HttpUpstream:
                 return value
 
     def _method(self, call: Call, head: Head) -> bytes:
-        return b"POST" if call.dialect.binding is Binding.JSONRPC else head.method.encode("ascii")
+        if call.dialect.binding is Binding.JSONRPC:
+            return b"POST"
+        return (call.verb or head.method).encode("ascii")
 
     def _target(self, call: Call, interface: Interface, tenant: str | None) -> bytes:
         if call.path.legacy_card:
@@ -257,7 +281,8 @@ class HttpUpstream:
 
     def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
         """The headers but for the request id; the same for the next request with the same head of the same caller."""
-        key = (self, call.dialect.binding, body != b"")
+        dialect = call.dialect
+        key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
         found = head.known.get(key)
         if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
             return found.lines
@@ -268,11 +293,16 @@ class HttpUpstream:
         return lines
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
-        headers: Pairs = pass_on(head.headers, self._allowed)
+        headers: Pairs
+        if call.verb:
+            headers = pass_on(head.headers, self._allowed - _SPOKEN) + _spoken(call, head)
+        else:
+            headers = pass_on(head.headers, self._allowed)
         if body:
             # Never the client's own words: by another charset an agent would read another document (safety T8).
-            a2a = call.dialect.binding is Binding.REST and media_type(head.first(b"content-type")) == _A2A_JSON
-            headers.append((b"content-type", _A2A_JSON if a2a else b"application/json"))
+            relayed = call.dialect.binding is Binding.REST and not call.verb
+            a2a = relayed and media_type(head.first(b"content-type")) == A2A_JSON
+            headers.append((b"content-type", A2A_JSON if a2a else b"application/json"))
         treatment = self.treatment
         if treatment.forward_caller:
             headers += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
@@ -294,16 +324,65 @@ class _Prepared(msgspec.Struct, frozen=True, eq=False):
     lines: bytes
 
 
-def spellings(call: Call) -> tuple[Dialect, ...]:
-    """The dialects that a call may be meant in, the likeliest first: some method names belong to two generations."""
+def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
+    """The dialects that a call may be meant in, the likeliest first: some method names belong to two generations.
+
+    Args:
+        alias: What is known of the task that it names: who called it so before tells which generation is meant.
+    """
     dialect = call.dialect
     if call.path.legacy_card:
-        return (Dialect(Binding.JSONRPC, Version.V0_3),)
-    if dialect.binding is Binding.JSONRPC and call.method in jsonrpc.SHARED_WITH_0_1:
-        return dialect, Dialect(Binding.JSONRPC, Version.V0_1)
-    if dialect.binding is Binding.JSONRPC and call.method in jsonrpc.SHARED_WITH_0_3:
-        return Dialect(Binding.JSONRPC, Version.V0_3), dialect, Dialect(Binding.JSONRPC, Version.V1_0)
+        return (_JSONRPC_0_3,)
+    if dialect.binding is not Binding.JSONRPC:
+        return (dialect,)
+    if call.method in jsonrpc.SHARED_WITH_0_1 or call.method in jsonrpc.SHARED_WITH_0_3:
+        if alias is not None:
+            return (_JSONRPC_0_3 if alias.newer else _JSONRPC_0_1,)
+        if call.method in jsonrpc.SHARED_WITH_0_1:
+            return dialect, _JSONRPC_0_1
+        if "id" in call.params.members and call.operation is Operation.CREATE_PUSH_CONFIG:
+            # Agents of 0.3 that answer to this name want 0.3's `taskId`.
+            return (_JSONRPC_0_1,)
+        return _JSONRPC_0_3, dialect, _JSONRPC_1_0
     return (dialect,)
+
+
+_JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
+_JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
+_JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
+
+
+def _distance(ours: Dialect, theirs: Dialect) -> tuple[int, bool]:
+    """How much is lost on the way between two dialects: least where only the envelope differs."""
+    if theirs.version is ours.version:
+        return 0, theirs.binding is not ours.binding
+    return 1 + _GENERATIONS.index(theirs.version), theirs.binding is not ours.binding
+
+
+_GENERATIONS = (Version.V1_0, Version.V0_3, Version.V0_1)
+
+_SPOKEN = frozenset({b"a2a-version", b"a2a-extensions", b"x-a2a-extensions", b"accept", b"content-type"})
+"""Headers in which a generation and a binding show; who translates says them itself."""
+EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
+
+
+def _spoken(call: Call, head: Head) -> Pairs:
+    """What the agent's own generation says in headers."""
+    version = call.dialect.version
+    headers: Pairs = [(b"accept", b"text/event-stream" if call.operation.streams else b"application/json")]
+    if version is Version.V0_1:
+        return headers
+    headers.append((b"a2a-version", version.encode("ascii")))
+    return headers + extensions(head.headers, version)
+
+
+def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pairs:
+    """The header that names extensions as a generation calls it, or none where nothing is named."""
+    named = dict.fromkeys(
+        name.strip() for _, value in pass_on(headers, EXTENSIONS) for name in value.split(b",") if name.strip()
+    )
+    header = b"a2a-extensions" if version is Version.V1_0 else b"x-a2a-extensions"
+    return [(header, b", ".join(named))] if named else []
 
 
 def _body(call: Call, tenant: str | None) -> bytes:

@@ -9,6 +9,10 @@ States, in order:
 Everything that two readers could understand in two ways is refused, not repaired (RFC 9112 §6.3, §11.2): both lengths,
 several lengths, transfer codings other than `chunked`, bare line feeds, folded lines, bytes after the end.
 The parser (llhttp) sets no limits, so bytes and fields of the head are counted here.
+
+A stream comes event by event, and nearly always one chunk in one read. Such a read is recognised by its own length,
+without the parser: between two chunks it looks at a size and nothing else, so whole chunks may pass it by. Whatever
+looks in any way different a parser reads, made when the first such thing comes: a stream that waits has none.
 """
 
 import httptools
@@ -20,6 +24,10 @@ _HEAD_END = b"\r\n\r\n"
 # What a chunked answer without trailers ends with. Where it ends otherwise, bytes may hide behind the end.
 _CHUNKS_END = b"0\r\n\r\n"
 _LENGTH_DIGITS = 15
+# Where the line end behind the size of a chunk begins, at the latest: seven digits.
+_SIZE_END = 9
+# What a parser is given to stand before the first chunk; the real head was read by another one.
+_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _EXCESS = "bytes after the end of the answer"
 _WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
 
@@ -42,8 +50,8 @@ class ResponseReader:
     """
 
     __slots__ = (
-        "_dry", "_head_size", "_headed", "_header_bytes", "_header_count", "_interim", "_left", "_over", "_parser",
-        "_tail", "body", "ended", "headers", "held", "reusable", "status",
+        "_between", "_chunked", "_dry", "_head_size", "_headed", "_header_bytes", "_header_count", "_interim", "_left",
+        "_over", "_parser", "_tail", "body", "ended", "headers", "held", "reusable", "status",
     )  # fmt: skip
 
     def __init__(self, header_bytes: int, header_count: int) -> None:
@@ -55,7 +63,8 @@ class ResponseReader:
         self.reusable = False
         self._header_bytes = header_bytes
         self._header_count = header_count
-        # A parser per answer: nothing of one answer can colour the next. None once only bytes are to be counted.
+        # A parser for the head and one for the chunks: nothing of one answer can colour the next. None where only
+        # bytes are to be counted, and before the first chunk that looks unusual.
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._headed = False  # the parser has seen the end of the head
         self._over = False  # the parser has seen the end of the message
@@ -64,6 +73,8 @@ class ResponseReader:
         self._interim = 0
         self._left: int | None = None  # body bytes to come, where `Content-Length` says
         self._dry = 0  # bytes since the last one of the body
+        self._chunked = False  # the body comes in chunks
+        self._between = False  # no byte of the next chunk has come
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the answer.
@@ -80,10 +91,30 @@ class ResponseReader:
                 raise unusable(_EXCESS)
         elif self._left is not None:
             self._read_counted(data, self._left)
-        elif self._parser is not None:
-            self._read_chunks(data, self._parser)
+        elif self._chunked:
+            self._read_chunks(data)
         elif data:
-            self._keep(data)
+            self.keep(data)
+
+    def chunk(self, data: bytes) -> bytes | None:
+        """What one chunk holds, where `data` is that chunk from its size to its line end, and nothing was held back.
+
+        It has been read then and is not kept. None for anything else, which is for `feed`.
+        """
+        if not self._between:
+            return None
+        at = data.find(b"\r\n", 1, _SIZE_END)
+        # Its digits as nearly everybody writes them: no extension, no zero in front.
+        size = len(data) - at - 4
+        if at < 0 or size <= 0 or data[:at].lower() != b"%x" % size or not data.endswith(b"\r\n"):
+            return None
+        self._dry = 0
+        return data[at + 2 : -2]
+
+    def keep(self, data: bytes) -> None:
+        """Keep bytes of the body for whoever takes them."""
+        self.body.append(data)
+        self.held += len(data)
 
     def close(self) -> None:
         """The agent has closed its side.
@@ -93,7 +124,7 @@ class ResponseReader:
         """
         if self.ended:
             return
-        if self.status == 0 or self._left is not None or self._parser is not None:
+        if self.status == 0 or self._left is not None or self._chunked:
             where = "in the body" if self.status else "in the head" if self._head_size else "without an answer"
             raise UpstreamReset(
                 "the agent closed the connection before its answer was complete", detail=f"closed {where}"
@@ -170,11 +201,11 @@ class ResponseReader:
             raise unusable("Transfer-Encoding with Content-Length, or in HTTP/1.0")
         self.reusable = self.reusable and version == "1.1"
         self.status = status
-        if not chunked:
-            self._parser = None
+        self._parser = None
+        self._chunked = self._between = chunked
         if status in (204, 304):
             # No body, whatever the head says; but a head that says so may be followed by one all the same.
-            self._parser = None
+            self._chunked = self._between = False
             self.reusable = self.reusable and not chunked and not length
             self.ended = True
         elif length is not None:
@@ -208,29 +239,36 @@ class ResponseReader:
 
     def _read_counted(self, data: bytes, left: int) -> None:
         if len(data) > left:
-            self._keep(data[:left])
+            self.keep(data[:left])
             raise unusable(_EXCESS)
         if data:
-            self._keep(data)
+            self.keep(data)
             self._left = left - len(data)
             self.ended = self._left == 0
 
-    def _read_chunks(self, data: bytes, parser: httptools.HttpResponseParser) -> None:
+    def _read_chunks(self, data: bytes) -> None:
         if not data:
             return
+        piece = self.chunk(data)
+        if piece is not None:
+            self.keep(piece)
+            return
         self._dry += len(data)
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = httptools.HttpResponseParser(self)
+            self._parse(parser, _CHUNKED_HEAD)
         self._parse(parser, data)
+        # Behind a chunk only the beginning of a size can stand unseen, and that ends with no line end.
+        self._between = self._between and data.endswith(b"\r\n")
         if self._over:
+            self._between = False
             self.ended = True
             self.reusable = self.reusable and data.endswith(_CHUNKS_END)
             self._parser = None
         elif self._dry > self._header_bytes:
             # Endless chunk extensions or trailers: the parser would collect them.
             raise unusable("too many bytes between two of the body")
-
-    def _keep(self, data: bytes) -> None:
-        self.body.append(data)
-        self.held += len(data)
 
     # ---- Called by the parser ------------------------------------------------------------------------------------
 
@@ -258,6 +296,14 @@ class ResponseReader:
         if not self._headed and self._parser is not None:
             self._headed = True
             self.reusable = self._parser.should_keep_alive()
+
+    def on_chunk_header(self) -> None:
+        """The size of a chunk, or of the last one, which is none."""
+        self._between = False
+
+    def on_chunk_complete(self) -> None:
+        """The line end of a chunk."""
+        self._between = True
 
     def on_body(self, data: bytes) -> None:
         """Bytes of a chunk."""

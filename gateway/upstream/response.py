@@ -24,7 +24,7 @@ class Carrier(Protocol):
         """What to wait for until `deadline`; then the exchange fails with `expired()`."""
 
     def expect_by(self, deadline: float) -> None:
-        """What is waited for may take until then."""
+        """What is waited for may take until then, which is no earlier than before."""
 
     def expect_nothing(self, response: "Response") -> None:
         """`response` waits no longer."""
@@ -45,11 +45,14 @@ class Response:
     Attributes:
         status: 200 to 599; redirects and errors are returned as they are.
         headers: Names in lower case, in order.
-        reader: What has been read of it; between a response and its connection.
+        reader: What has been read of it; between a response and its connection, as is the next.
+        flows: Whether the body goes on as it arrives: `pour` takes it.
+        patience: Seconds of silence that it is given while it flows.
     """
 
     __slots__ = (
-        "_carrier", "_connection", "_fault", "_full", "_refused", "_sink", "_waiter", "headers", "reader", "status",
+        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "patience",
+        "reader", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
@@ -61,8 +64,10 @@ class Response:
         self._connection: Carrier | None = connection
         self._fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
-        # Where the body goes while `flow` waits, and why that wakes.
-        self._sink: tuple[Callable[[bytes], bool], float] | None = None
+        # Where the body goes while `flow` waits, how long it may stay silent, and why `flow` wakes.
+        self.flows = False
+        self._take_on: Callable[[bytes], bool] = _nowhere
+        self.patience = 0.0
         self._full = False
         self._refused: Exception | None = None
 
@@ -173,6 +178,8 @@ class Response:
     ) -> None:
         """Give the body to `take` as it comes, to its end.
 
+        The headers are let go: a stream may last for hours.
+
         `take` is called from within the reading of the connection. Where it answers False nothing more is given to it
         before `settle` was awaited. What arrived before a fault is given before the fault is raised.
 
@@ -185,6 +192,8 @@ class Response:
             UpstreamProtocol: what came is no HTTP; or what `take` raises.
         """
         reader = self.reader
+        self._take_on, self.patience = take, timeout
+        self.headers.clear()
         while True:
             if reader.held:
                 if not take(self._take()):
@@ -194,11 +203,11 @@ class Response:
                 raise self._fault
             if reader.ended:
                 return
-            self._sink = (take, timeout)
+            self.flows = True
             try:
                 await self._more(self._deadline(timeout), silent)
             finally:
-                self._sink = None
+                self.flows = False
             if self._refused is not None:
                 raise self._refused
             if self._full:
@@ -232,28 +241,32 @@ class Response:
         """Something was read: tell whoever waits."""
         self.status = self.reader.status
         waiter = self._waiter
-        if self._sink is not None and waiter is not None and not waiter.done() and self._flows(*self._sink):
+        if waiter is None or waiter.done():
             return
-        if waiter is not None and not waiter.done():
+        if self.flows and self._connection is not None:
+            # Framing is silence.
+            if self.reader.held and self.pour(self._take()):
+                self._connection.expect_by(self._connection.loop.time() + self.patience)
+        else:
             waiter.set_result(None)
 
-    def _flows(self, take: Callable[[bytes], bool], timeout: float) -> bool:
-        """Give on what arrived; whether whoever waits need not know."""
-        reader, connection = self.reader, self._connection
-        if connection is None:
+    def pour(self, data: bytes) -> bool:
+        """Give on bytes of the body that have just arrived; False where nobody is there to take them.
+
+        Only while it `flows`; whoever pours sees to it that the next ones may take `patience` again.
+        """
+        waiter = self._waiter
+        if self._connection is None or waiter is None or waiter.done():
+            # Whoever waited was woken or cancelled, and has not run yet.
             return False
-        if not reader.held:
-            # Framing is silence.
-            return True
         try:
-            goes_on = take(self._take())
+            if self._take_on(data):
+                return True
+            self._full = True
         except Exception as error:  # noqa: BLE001 - raised where it can be answered: in the task that waits
             self._refused = error
-            return False
-        if not goes_on:
-            self._full = True
-            return False
-        connection.expect_by(connection.loop.time() + timeout)
+        if not waiter.done():
+            waiter.set_result(None)
         return True
 
     def detach(self, fault: Fault | None = None) -> None:
@@ -287,6 +300,11 @@ class Response:
         if self._connection is not None:
             self._connection.resume_reading()
         return data
+
+
+def _nowhere(_data: bytes) -> bool:
+    """Where the body goes before `flow`: it stays."""
+    return False
 
 
 def late() -> Fault:

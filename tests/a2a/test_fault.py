@@ -114,3 +114,18 @@ def test_what_is_for_the_log_is_in_no_detail() -> None:
     fault = faults.UpstreamConnect("the agent could not be reached", detail="10.1.2.3 refused", retry_after=2.0)
     assert "10.1.2.3" not in f"{fault}{details(fault, 'r1')}"
     assert (fault.detail, fault.retry_after) == ("10.1.2.3 refused", 2.0)
+
+
+def test_a_parameter_of_a_wrong_shape_is_named_for_whoever_reads_fields() -> None:
+    fault = faults.BadParams("parts must be a list", field="message.parts")
+    *infos, last = details(fault, "r1")
+    assert [info["reason"] for info in infos] == ["INVALID_PARAMS", "BAD_REQUEST"]
+    assert last == {
+        "@type": "type.googleapis.com/google.rpc.BadRequest",
+        "fieldViolations": [{"field": "message.parts", "description": "parts must be a list"}],
+    }
+
+
+def test_where_no_field_is_known_none_is_named() -> None:
+    assert details(faults.BadParams("params is missing"), "r1") == details(faults.BadParams("no", field=""), "r1")
+    assert len(details(faults.BadParams("params is missing"), "r1")) == 2

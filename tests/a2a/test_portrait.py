@@ -89,13 +89,6 @@ def test_links_that_browsers_must_not_follow_go(url: str) -> None:
     assert found.provider == {"organization": "x", "url": ""}
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"), [("0.3.0", "0.3.0"), ("0.3", "0.3"), ("0.2.5", "0.3.0"), ("0.3.x", "0.3.0"), (None, "0.3.0")]
-)
-def test_what_is_spoken_as_0_3_is_called_so(said: str | None, shown: str) -> None:
-    assert painted({}, protocolVersion=said).version_0_3 == shown
-
-
 def test_the_agents_card_is_left_as_it_was() -> None:
     before = copy.deepcopy(DUAL)
     painted(DUAL, secrets=("example.net", "example.org"))
@@ -121,7 +114,6 @@ def test_the_operators_members_win_whole() -> None:
     assert found.provider == overrides["provider"]
     assert (found.streaming, found.push, found.extended) == (False, None, None)
     assert "evil" not in json.dumps(asdict(found))
-    assert found.version_0_3 == "0.3"
 
 
 def test_the_operator_denies_an_extended_card_in_either_spelling() -> None:
@@ -133,13 +125,12 @@ def test_the_operator_denies_an_extended_card_in_either_spelling() -> None:
 
 def test_a_bare_portrait_has_nothing_personal_but_what_the_operator_sets() -> None:
     overrides = {"version": "9", "skills": [{"id": "ours"}]}
-    whole = painted(VECTORS["v0.3"], overrides, description="Only for our customer Globex.", protocolVersion="0.3.1")
+    whole = painted(VECTORS["v0.3"], overrides, description="Only for our customer Globex.")
     bare = whole.bare("orders", overrides)
     assert "Globex" not in json.dumps(asdict(bare))
     assert (bare.name, bare.version, bare.description, bare.provider) == ("orders", "9", "", None)
     assert [skill["id"] for skill in bare.skills] == ["ours"]
     assert (bare.streaming, bare.input_modes) == (whole.streaming, whole.input_modes)
-    assert bare.version_0_3 == "0.3.0"
     assert whole.bare("orders", {"name": "ours"}).name == whole.name
 
 

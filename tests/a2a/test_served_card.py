@@ -15,17 +15,17 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.card import MAX_CARD, CardInvalid, check_card, spoken
+from gateway.a2a.card import MAX_CARD, CardInvalid, check_card, parse_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Discretion, paint
-from gateway.a2a.served_card import Scheme, Served, ServedInterface, encode_card, etag
+from gateway.a2a.served_card import DUAL, OLD, Edition, Scheme, Served, ServedInterface, encode_card, etag
 from gateway.a2a.served_card import rebuild as rebuild_from
 from gateway.a2a.tree import Tree
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 EXTENDED: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "GetExtendedAgentCard.json").read_text())
-DUAL = "dual (one document read by 0.3 and 1.0 clients)"
-SHAPES = ("v0.1", "v0.3", "v1.0", DUAL)
+BOTH_SHAPES = "dual (one document read by 0.3 and 1.0 clients)"
+SHAPES = ("v0.1", "v0.3", "v1.0", BOTH_SHAPES)
 
 PUBLIC = "https://gateway.example/agents/orders"
 UPSTREAM = ("orders.svc.cluster.local", "orders.svc.cluster.local:8000", "10.1.2.3", "orders-v2")
@@ -34,22 +34,26 @@ JSONRPC_1_0 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V1_0))
 REST_1_0 = ServedInterface(PUBLIC, Dialect(Binding.REST, Version.V1_0))
 JSONRPC_0_3 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V0_3))
 REST_0_3 = ServedInterface(PUBLIC, Dialect(Binding.REST, Version.V0_3))
-JSONRPC_0_1 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V0_1))
 
 OWN = ("gateway.example",)
 BOTH: tuple[Scheme, ...] = ("bearer", "api_key")
-MODERN = Served((JSONRPC_1_0, REST_1_0), BOTH)
-LEGACY = Served((JSONRPC_0_3, REST_0_3), BOTH)
 WHOLE = Served((JSONRPC_0_3, JSONRPC_1_0, REST_0_3, REST_1_0), BOTH)
-ANCIENT = Served((JSONRPC_0_1,), BOTH)
+REST_FIRST = Served((REST_1_0, JSONRPC_1_0, REST_0_3, JSONRPC_0_3), BOTH)
+REST_ONLY = Served((REST_1_0, REST_0_3), BOTH)
+
+INSIDE = {each.dialect: Edition.inside(each.dialect) for each in WHOLE.interfaces}
+EDITIONS = (DUAL, OLD, *INSIDE.values())
+MODERN = INSIDE[JSONRPC_1_0.dialect]
+LEGACY = INSIDE[JSONRPC_0_3.dialect]
+LEGACY_REST = INSIDE[REST_0_3.dialect]
 
 
 def card(**members: object) -> Tree:
     return {"name": "Echo", "version": "1", "skills": [], "capabilities": {}, **members}
 
 
-def rebuild(said: Tree, served: Served, *, inside: Dialect | None = None, discretion: Discretion | None = None) -> Tree:
-    return rebuild_from(paint(said, discretion or Discretion(own=OWN)), served, inside=inside)
+def rebuild(said: Tree, served: Served, edition: Edition = DUAL, *, discretion: Discretion | None = None) -> Tree:
+    return rebuild_from(paint(said, discretion or Discretion(own=OWN)), served, edition)
 
 
 # ---- The shapes, as stock clients read them ------------------------------------------------------------------------
@@ -82,85 +86,110 @@ def test_a_dual_card_is_read_by_both_generations(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_1_0_card_holds_nothing_that_a_strict_1_0_parser_refuses(shape: str) -> None:
-    parsed = ParseDict(rebuild(VECTORS[shape], MODERN), AgentCard(), ignore_unknown_fields=False)
-    assert [each.protocol_version for each in parsed.supported_interfaces] == ["1.0", "1.0"]
+def test_whatever_the_agent_speaks_its_card_is_the_same_but_for_what_it_says(shape: str) -> None:
+    own = {"description", "capabilities", "iconUrl", "supportsAuthenticatedExtendedCard"}
+
+    def ours(tree: Tree) -> Tree:
+        return {name: value for name, value in tree.items() if name not in own}
+
+    assert ours(rebuild(VECTORS[shape], WHOLE)) == ours(rebuild(VECTORS["v1.0"], WHOLE))
+    assert ours(rebuild(VECTORS[shape], WHOLE, OLD)) == ours(rebuild(VECTORS["v1.0"], WHOLE, OLD))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_0_3_card_holds_the_0_3_spelling_only(shape: str) -> None:
-    tree = rebuild(VECTORS[shape], LEGACY)
-    LegacyCard.model_validate(tree)
-    assert not {"supportedInterfaces", "securityRequirements", "authentication", "signatures"} & tree.keys()
-    # A client of @a2a-js/sdk 0.3 takes a scheme without `type` for another format and then finds no binding.
-    assert tree["securitySchemes"] == {
-        "bearer": {"type": "http", "scheme": "Bearer"},
-        "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    }
-    assert [each.protocol_version for each in parse_agent_card(tree).supported_interfaces] == [tree_version(shape)] * 2
-
-
-def tree_version(shape: str) -> str:
-    return "0.3" if shape in {"v0.3", DUAL} else "0.3.0"
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_0_1_agent_has_a_0_1_card(shape: str) -> None:
-    tree = rebuild(VECTORS[shape], ANCIENT)
-    assert tree["url"] == PUBLIC
+def test_the_old_card_is_one_of_0_3_with_what_0_1_asks_of_callers(shape: str) -> None:
+    tree = rebuild(VECTORS[shape], WHOLE, OLD)
+    assert not {"supportedInterfaces", "securityRequirements", "signatures"} & tree.keys()
     assert tree["authentication"] == {"schemes": ["Bearer", "ApiKey"]}
-    assert set(tree["capabilities"]) <= {"streaming", "pushNotifications", "stateTransitionHistory"}
-    assert [each.dialect for each in spoken(tree)] == [JSONRPC_0_1.dialect]
-    assert rebuild(VECTORS[shape], Served((JSONRPC_0_1,)))["authentication"] == {"schemes": []}
+    # 0.1 requires these; whatever else is there it passes over.
+    assert all(tree[name] is not None for name in ("name", "url", "version", "capabilities", "skills"))
+    found = LegacyCard.model_validate(tree)
+    assert (found.url, found.preferred_transport, found.protocol_version) == (PUBLIC, "JSONRPC", "0.3.0")
+    assert {name: scheme.root.type for name, scheme in (found.security_schemes or {}).items()} == {
+        "bearer": "http",
+        "api_key": "apiKey",
+    }
+    assert [str(each.dialect) for each in spoken(tree)] == ["JSONRPC 0.3", "HTTP+JSON 0.3"]
 
 
-def test_0_1_is_listed_only_when_nothing_else_is() -> None:
-    assert rebuild(VECTORS["v0.1"], Served((JSONRPC_0_1, JSONRPC_0_3)))["protocolVersion"] == "0.3.0"
+def test_the_old_card_has_json_rpc_at_its_url_whatever_the_agent_prefers() -> None:
+    assert rebuild(VECTORS["v0.3"], REST_FIRST)["preferredTransport"] == "HTTP+JSON"
+    tree = rebuild(VECTORS["v0.3"], REST_FIRST, OLD)
+    assert (tree["preferredTransport"], tree["url"]) == ("JSONRPC", PUBLIC)
+    assert tree["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": PUBLIC}]
+    alone = rebuild(VECTORS["v0.3"], REST_ONLY, OLD)
+    assert (alone["preferredTransport"], alone["url"], "additionalInterfaces" in alone) == ("HTTP+JSON", PUBLIC, False)
 
 
 def test_1_0_interfaces_come_first_and_carry_the_tenant() -> None:
     served = Served((JSONRPC_0_3, ServedInterface(PUBLIC, JSONRPC_1_0.dialect, "acme")))
-    tree = rebuild(VECTORS[DUAL], served)
+    tree = rebuild(VECTORS[BOTH_SHAPES], served)
     assert tree["supportedInterfaces"] == [
         {"url": PUBLIC, "protocolBinding": "JSONRPC", "tenant": "acme", "protocolVersion": "1.0"},
         {"url": PUBLIC, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "written"), [("0.3.0", "0.3.0"), ("0.3", "0.3"), ("0.2.5", "0.3.0"), ("1.0", "0.3.0"), (None, "0.3.0")]
-)
-def test_what_is_spoken_as_0_3_is_called_0_3(said: str | None, written: str) -> None:
-    assert rebuild(card(url="http://a/", protocolVersion=said), LEGACY)["protocolVersion"] == written
+@pytest.mark.parametrize("edition", [DUAL, OLD, LEGACY, LEGACY_REST])
+@pytest.mark.parametrize("said", ["0.3", "0.3.1", "0.2.5", "1.0", None])
+def test_which_0_3_is_spoken_is_the_gateways_to_say(said: str | None, edition: Edition) -> None:
+    assert rebuild(card(url="http://a/", protocolVersion=said), WHOLE, edition)["protocolVersion"] == "0.3.0"
 
 
-@pytest.mark.parametrize("served", [MODERN, LEGACY, WHOLE, ANCIENT, Served(())])
-def test_every_required_member_is_there_however_little_the_agent_says(served: Served) -> None:
-    tree = rebuild({}, served)
+@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("served", [WHOLE, REST_ONLY, Served(())])
+def test_every_required_member_is_there_however_little_the_agent_says(served: Served, edition: Edition) -> None:
+    tree = rebuild({}, served, edition)
     parse_agent_card(copy.deepcopy(tree))
-    if served in (LEGACY, WHOLE):
+    if edition.legacy and served.interfaces:
         LegacyCard.model_validate(tree)
     assert (tree["name"], tree["description"], tree["version"], tree["skills"]) == ("", "", "", [])
     assert tree["defaultInputModes"] == tree["defaultOutputModes"] == ["text/plain"]
 
 
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_where_nothing_is_known_of_how_an_agent_speaks_nothing_is_offered(edition: Edition) -> None:
+    tree = rebuild(VECTORS["v0.3"], Served((), BOTH), edition)
+    assert tree["supportedInterfaces"] == []
+    assert not {"url", "preferredTransport", "additionalInterfaces", "protocolVersion"} & tree.keys()
+
+
 # ---- Inside a dialect ----------------------------------------------------------------------------------------------
 
 
-def test_an_extended_card_is_answered_in_the_dialect_of_the_call() -> None:
-    said = EXTENDED["response"]["v1.0-jsonrpc"]["http"]["body"]["result"]
-    modern = rebuild(said, WHOLE, inside=JSONRPC_1_0.dialect)
-    parsed = ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
-    assert len(parsed.supported_interfaces) == 4
-    assert parsed.capabilities.extended_agent_card
+def bodies() -> dict[str, Tree]:
+    """Extended cards of agents, by how they were asked."""
+    said = {name: answer["http"]["body"] for name, answer in EXTENDED["response"].items() if "http" in answer}
+    return {name: body.get("result", body) for name, body in said.items()}
 
-    legacy = rebuild(EXTENDED["response"]["v0.3-rest"]["http"]["body"], WHOLE, inside=REST_0_3.dialect)
-    assert "supportedInterfaces" not in legacy
-    assert LegacyCard.model_validate(legacy).supports_authenticated_extended_card
+
+@pytest.mark.parametrize("said", bodies())
+@pytest.mark.parametrize("dialect", INSIDE, ids=str)
+def test_an_extended_card_is_answered_in_the_dialect_of_the_call_whatever_the_agent_speaks(
+    said: str, dialect: Dialect
+) -> None:
+    raw = json.dumps(bodies()[said]).encode()
+    tree = rebuild(parse_card(raw), WHOLE, Edition.inside(dialect))
+    assert (tree["name"], tree["skills"][0]["tags"], tree["iconUrl"]) == (
+        "Order Agent",
+        ["orders"],
+        "https://example.net/i.png",
+    )
+    assert "authentication" not in tree
+    if dialect.version is Version.V1_0:
+        parsed = ParseDict(tree, AgentCard(), ignore_unknown_fields=False)
+        assert [each.protocol_version for each in parsed.supported_interfaces] == ["1.0", "1.0", "0.3", "0.3"]
+        assert parsed.capabilities.extended_agent_card
+        assert parsed.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
+    else:
+        assert not {"supportedInterfaces", "securityRequirements"} & tree.keys()
+        legacy = LegacyCard.model_validate(tree)
+        assert legacy.supports_authenticated_extended_card
+        assert legacy.security == [{"bearer": []}, {"api_key": []}]
 
 
 def test_over_http_json_0_3_schemes_are_spelled_for_both_kinds_of_readers() -> None:
-    tree = rebuild(VECTORS[DUAL], WHOLE, inside=REST_0_3.dialect)
+    tree = rebuild(VECTORS[BOTH_SHAPES], WHOLE, LEGACY_REST)
     schemes = LegacyCard.model_validate(tree).security_schemes or {}
     assert {name: scheme.root.type for name, scheme in schemes.items()} == {"bearer": "http", "api_key": "apiKey"}
     # As compatibility layers of 1.x read it, which know ProtoJSON only.
@@ -170,23 +199,20 @@ def test_over_http_json_0_3_schemes_are_spelled_for_both_kinds_of_readers() -> N
     assert proto.security_schemes["api_key"].api_key_security_scheme.location == "header"
 
 
-def test_over_jsonrpc_0_3_schemes_have_the_one_spelling_of_its_schema() -> None:
-    tree = rebuild(VECTORS[DUAL], WHOLE, inside=JSONRPC_0_3.dialect)
-    assert tree["securitySchemes"] == {
+@pytest.mark.parametrize("edition", [LEGACY, OLD])
+def test_over_jsonrpc_0_3_schemes_have_the_one_spelling_of_its_schema(edition: Edition) -> None:
+    # A client of @a2a-js/sdk 0.3 takes a scheme without `type` for another format and then finds no binding.
+    assert rebuild(VECTORS[BOTH_SHAPES], WHOLE, edition)["securitySchemes"] == {
         "bearer": {"type": "http", "scheme": "Bearer"},
         "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
-
-
-def test_a_dialect_that_is_not_served_gets_what_is() -> None:
-    assert rebuild(VECTORS[DUAL], MODERN, inside=JSONRPC_0_3.dialect) == rebuild(VECTORS[DUAL], MODERN)
 
 
 # ---- Security and signatures ---------------------------------------------------------------------------------------
 
 
 def test_the_agents_own_security_and_signatures_are_gone() -> None:
-    said = VECTORS[DUAL] | {
+    said = VECTORS[BOTH_SHAPES] | {
         "signatures": [{"protected": "e30", "signature": "x"}],
         "securitySchemes": {"theirs": {"type": "oauth2", "flows": {}}},
         "security": [{"theirs": []}],
@@ -194,16 +220,18 @@ def test_the_agents_own_security_and_signatures_are_gone() -> None:
         "skills": [{"id": "s", "security": [{"theirs": []}], "securityRequirements": [{"schemes": {"theirs": {}}}]}],
         "x-internal": "secret",
     }
-    tree = rebuild(said, WHOLE)
-    assert "theirs" not in json.dumps(tree)
-    assert "secret" not in json.dumps(tree)
-    assert "signatures" not in tree
-    assert tree["skills"] == [{"id": "s", "name": "s", "description": "", "tags": []}]
+    for edition in EDITIONS:
+        tree = rebuild(said, WHOLE, edition)
+        assert "theirs" not in json.dumps(tree)
+        assert "secret" not in json.dumps(tree)
+        assert "signatures" not in tree
+        assert tree["skills"] == [{"id": "s", "name": "s", "description": "", "tags": []}]
 
 
-def test_a_gateway_that_asks_for_nothing_declares_nothing() -> None:
-    tree = rebuild(VECTORS[DUAL], Served((JSONRPC_1_0, JSONRPC_0_3)))
-    assert not {"securitySchemes", "securityRequirements", "security"} & tree.keys()
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_a_gateway_that_asks_for_nothing_declares_nothing(edition: Edition) -> None:
+    tree = rebuild(VECTORS[BOTH_SHAPES], Served((JSONRPC_1_0, JSONRPC_0_3)), edition)
+    assert not {"securitySchemes", "securityRequirements", "security", "authentication"} & tree.keys()
 
 
 # ---- Capabilities --------------------------------------------------------------------------------------------------
@@ -227,13 +255,15 @@ def test_an_extended_card_is_announced_in_both_spellings(said: Tree) -> None:
     tree = rebuild(card(**said), WHOLE)
     assert tree["supportsAuthenticatedExtendedCard"] is True
     assert tree["capabilities"] == {"extendedAgentCard": True}
+    old = rebuild(card(**said), WHOLE, OLD)
+    assert (old["supportsAuthenticatedExtendedCard"], old["capabilities"]) == (True, {})
 
 
 def test_state_history_is_a_word_of_0_3() -> None:
     said = card(capabilities={"stateTransitionHistory": True})
-    assert rebuild(said, WHOLE)["capabilities"] == {"stateTransitionHistory": True}
-    assert rebuild(said, MODERN)["capabilities"] == {}
-    assert rebuild(said, WHOLE, inside=JSONRPC_1_0.dialect)["capabilities"] == {}
+    for edition in (DUAL, OLD, LEGACY, LEGACY_REST):
+        assert rebuild(said, WHOLE, edition)["capabilities"] == {"stateTransitionHistory": True}
+    assert rebuild(said, WHOLE, MODERN)["capabilities"] == {}
 
 
 # ---- Nothing of the upstream ---------------------------------------------------------------------------------------
@@ -279,8 +309,8 @@ trees = st.dictionaries(members, values, max_size=10).flatmap(
 )
 services = st.builds(
     Served,
-    st.lists(st.sampled_from([JSONRPC_1_0, REST_1_0, JSONRPC_0_3, REST_0_3, JSONRPC_0_1]), unique=True, max_size=5).map(
-        tuple
+    st.sampled_from([WHOLE, REST_FIRST, REST_ONLY, Served((JSONRPC_1_0, JSONRPC_0_3)), Served(())]).map(
+        lambda served: served.interfaces
     ),
     st.sampled_from([(), ("bearer",), ("api_key",), BOTH]),
     streaming=st.booleans(),
@@ -289,55 +319,62 @@ services = st.builds(
 discretions = st.builds(
     Discretion, st.dictionaries(members, values, max_size=2), secrets=st.just(UPSTREAM), own=st.just(OWN)
 )
-dialects = st.none() | st.sampled_from([each.dialect for each in (*WHOLE.interfaces, JSONRPC_0_1)])
+editions = st.sampled_from(EDITIONS)
 LEAK = re.compile(
     r"orders\.svc\.cluster\.local|10\.1\.2\.3|//orders-v2(?![\w.-])|(?<![\w.-])orders-v2:\d|internal/rpc", re.IGNORECASE
 )
 
 
-@given(trees, services, discretions, dialects)
+@given(trees, services, discretions, editions)
 def test_no_upstream_host_port_or_path_in_any_card_in_any_shape(
-    tree: Tree, served: Served, discretion: Discretion, inside: Dialect | None
+    tree: Tree, served: Served, discretion: Discretion, edition: Edition
 ) -> None:
-    written = encode_card(rebuild(tree, served, inside=inside, discretion=discretion)).decode()
+    written = encode_card(rebuild(tree, served, edition, discretion=discretion)).decode()
     assert LEAK.search(written) is None
 
 
-@given(trees, services, discretions, dialects)
+@given(trees, services, discretions, editions)
 def test_rebuilding_a_rebuilt_card_changes_nothing(
-    tree: Tree, served: Served, discretion: Discretion, inside: Dialect | None
+    tree: Tree, served: Served, discretion: Discretion, edition: Edition
 ) -> None:
-    once = rebuild(tree, served, inside=inside, discretion=discretion)
-    again = rebuild(once, served, inside=inside, discretion=discretion)
+    once = rebuild(tree, served, edition, discretion=discretion)
+    again = rebuild(once, served, edition, discretion=discretion)
     assert again == once
     assert encode_card(again) == encode_card(once)
+
+
+@given(trees, services, discretions)
+def test_a_gateway_in_front_of_another_shows_the_same_from_either_card(
+    tree: Tree, served: Served, discretion: Discretion
+) -> None:
+    dual, old = (rebuild(tree, served, edition, discretion=discretion) for edition in (DUAL, OLD))
+    for edition in EDITIONS:
+        assert rebuild(dual, served, edition) == rebuild(old, served, edition)
 
 
 @given(trees, services, discretions)
 def test_whatever_the_agent_says_stock_clients_read_the_card(
     tree: Tree, served: Served, discretion: Discretion
 ) -> None:
-    rebuilt = rebuild(tree, served, discretion=discretion)
-    versions = {each.dialect.version for each in served.interfaces}
-    check_card(rebuilt)
-    if Version.V0_3 in versions:
-        LegacyCard.model_validate(rebuilt)
-        inside = rebuild(tree, served, inside=REST_0_3.dialect, discretion=discretion)
-        LegacyCard.model_validate(inside)
-        ParseDict(inside, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
-    parse_agent_card(copy.deepcopy(rebuilt))
-    if Version.V1_0 in versions:
-        modern = rebuild(tree, served, inside=JSONRPC_1_0.dialect, discretion=discretion)
-        ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
+    whole, old, modern, legacy, rest = (
+        rebuild(tree, served, edition, discretion=discretion) for edition in (DUAL, OLD, MODERN, LEGACY, LEGACY_REST)
+    )
+    ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
+    ParseDict(rest, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
+    for each in (whole, old, modern, legacy, rest):
+        check_card(each)
+        parse_agent_card(copy.deepcopy(each))
+    if served.interfaces:
+        for each in (whole, old, legacy, rest):
+            LegacyCard.model_validate(each)
 
 
 @given(trees, services)
 def test_a_card_offers_what_is_served_and_nothing_else(tree: Tree, served: Served) -> None:
-    offered = {(each.dialect, each.url) for each in spoken(rebuild(tree, served))}
     expected = {(each.dialect, each.url) for each in served.interfaces}
-    if any(dialect.version is not Version.V0_1 for dialect, _ in expected):
-        expected = {(dialect, url) for dialect, url in expected if dialect.version is not Version.V0_1}
-    assert offered == expected
+    assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served))} == expected
+    older = {(dialect, url) for dialect, url in expected if dialect.version is Version.V0_3}
+    assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served, OLD))} == older
 
 
 # ---- Size, bytes, tags ---------------------------------------------------------------------------------------------
@@ -358,8 +395,10 @@ def test_what_json_cannot_hold_is_refused() -> None:
 
 
 def test_the_entity_tag_is_weak_and_follows_the_bytes() -> None:
-    first = etag(encode_card(rebuild(VECTORS[DUAL], WHOLE)))
+    first = etag(encode_card(rebuild(VECTORS[BOTH_SHAPES], WHOLE)))
     assert re.fullmatch(r'W/"sha256-[0-9a-f]{64}"', first)
-    assert first == etag(encode_card(rebuild(VECTORS[DUAL] | {"signatures": [{"protected": "x"}]}, WHOLE)))
-    assert first != etag(encode_card(rebuild(VECTORS[DUAL], MODERN)))
-    assert msgspec.json.decode(encode_card(rebuild(VECTORS[DUAL], WHOLE))) == rebuild(VECTORS[DUAL], WHOLE)
+    assert first == etag(encode_card(rebuild(VECTORS[BOTH_SHAPES] | {"signatures": [{"protected": "x"}]}, WHOLE)))
+    assert first != etag(encode_card(rebuild(VECTORS[BOTH_SHAPES], WHOLE, OLD)))
+    assert msgspec.json.decode(encode_card(rebuild(VECTORS[BOTH_SHAPES], WHOLE))) == rebuild(
+        VECTORS[BOTH_SHAPES], WHOLE
+    )

@@ -4,90 +4,38 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
 from gateway.a2a import portrait
-from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
-from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.card import CardInvalid
+from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
-from gateway.a2a.portrait import Discretion, Portrait, paint
+from gateway.a2a.portrait import Portrait, paint
 from gateway.catalog import served
-from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardSource, Timing
-from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
-from gateway.routing.route import Place, Rule
-from gateway.upstream.connections import ConnectionPool, Origin
-from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
+from gateway.catalog.cards import ASIDE, KEEP
+from gateway.catalog.served import PublicUrl, upstream_hosts
+from tests.catalog.serving import (
+    ANCIENT,
+    DIALECTS,
+    HOSTED,
+    LEGACY,
+    LEGACY_REST,
+    MODERN,
+    OWN,
+    SHARED,
+    WILD,
+    Cards,
+    cards,
+    extended,
+    places,
+)
 from tests.doubles.gateway import card_of
 
 pytestmark = pytest.mark.anyio
-
-HERE = Place("gateway.yaml", 1)
-SHARED = Rule("billing", None, ("a2a",), frozenset({("tenant", "billing")}), HERE)
-OWN = Rule("echo", None, ("echo",), frozenset(), HERE)
-HOSTED = Rule("hosted", "agents.test", (), frozenset(), HERE)
-WILD = Rule("wild", "*.agents.test", ("x",), frozenset(), HERE)
-DIALECTS = ("JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Cards:
-    """Cards of an agent whose own card can be changed."""
-
-    def __init__(self, client: httpx.AsyncClient, public: str, **more: Any) -> None:
-        self.clock = Clock()
-        place = CardPlace("http://agent.internal:7000/deep", longest=more.pop("longest", MAX_CARD))
-        discretion = Discretion(more.pop("overrides", {}), ("agent.internal",), ("gw.test", "*.agents.test"))
-        self.source = CardSource(place, client, discretion=discretion, timing=Timing(clock=self.clock))
-        upstream = HttpUpstream(
-            backend="echo",
-            url="http://agent.internal:7000/deep",
-            pool=ConnectionPool(Origin("http", "agent.internal", 7000)),
-            cards=self.source,
-            timeouts=Timeouts(1, 1, 1, 1, 1),
-            treatment=Treatment(),
-        )
-        settings: dict[str, Any] = {"schemes": (), **more}
-        self.cards = ServedCards(self.source, upstream, PublicUrl.parse(public), **settings)
-
-    def learn(self, raw: bytes) -> None:
-        card = parse_card(raw)
-        if card != self.source.card:
-            self.source._hold(card, paint(card, self.source.discretion))
-        self.source.fetched_at = self.clock.now
-
-    def shown(self, rule: Rule = OWN, tenant: str | None = None, host: str = "gw.test") -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.cards.card(rule, tenant, host).body)
-        return found
-
-
-@asynccontextmanager
-async def cards(
-    public: str = "https://gw.test/agents", *, raw: bytes | None = None, **more: Any
-) -> AsyncIterator[Cards]:
-    async with httpx.AsyncClient() as client:
-        made = Cards(client, public, **more)
-        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS) if raw is None else raw)
-        yield made
-
-
-def places(card: dict[str, Any]) -> set[tuple[str, str, str, str | None]]:
-    return {
-        (each["url"], each["protocolBinding"], each["protocolVersion"], each.get("tenant"))
-        for each in card["supportedInterfaces"]
-    }
-
 
 # ---- Where it says the agent is ------------------------------------------------------------------------------------
 
@@ -120,6 +68,17 @@ async def test_an_interface_has_the_tenant_where_its_version_has_a_place_for_it(
         assert {(url, tenant) for url, _, _, tenant in places(own)} == {("https://gw.test/agents/echo", None)}
 
 
+async def test_the_old_card_has_the_tenant_in_its_url_and_asks_for_credentials_as_0_1_does() -> None:
+    async with cards(schemes=("bearer",)) as made:
+        old = made.shown(SHARED, "billing", old=True)
+        assert (old["url"], old["preferredTransport"]) == ("https://gw.test/agents/a2a/billing", "JSONRPC")
+        assert old["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": old["url"]}]
+        assert old["authentication"] == {"schemes": ["Bearer"]}
+        assert "supportedInterfaces" not in old
+        assert made.shown(OWN, old=True)["url"] == "https://gw.test/agents/echo"
+        assert "authentication" not in made.shown(OWN)
+
+
 async def test_a_host_of_its_own_is_on_the_card_and_one_that_was_asked_for_only_if_it_matched() -> None:
     async with cards() as made:
         assert {url for url, *_ in places(made.shown(HOSTED, host="other.test"))} == {"https://agents.test/agents/"}
@@ -132,7 +91,8 @@ async def test_no_card_shows_where_the_agent_is() -> None:
     raw = card_of("http://agent.internal:7000/deep", *DIALECTS, description="See http://agent.internal:7000/docs.")
     async with cards(raw=raw) as made:
         for rule, tenant in ((OWN, None), (SHARED, "billing"), (HOSTED, None)):
-            assert b"agent.internal" not in made.cards.card(rule, tenant, "gw.test").body
+            for old in (False, True):
+                assert b"agent.internal" not in made.cards.card(rule, tenant, "gw.test", old=old).body
 
 
 async def test_a_card_promises_only_what_is_relayed() -> None:
@@ -169,6 +129,9 @@ async def test_a_card_is_made_once_for_each_endpoint_and_tenant() -> None:
         assert made.cards.card(OWN, None, "other.test") is first
         assert made.cards.card(OWN, "acme", "gw.test") is not first
         assert made.cards.card(SHARED, None, "gw.test") is not first
+        old = made.cards.card(OWN, None, "gw.test", old=True)
+        assert old.etag != first.etag
+        assert made.cards.card(OWN, None, "gw.test", old=True) is old
         assert first.etag != made.cards.card(OWN, "acme", "gw.test").etag
 
 
@@ -294,16 +257,6 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
-MODERN = Dialect(Binding.JSONRPC, Version.V1_0)
-LEGACY = Dialect(Binding.JSONRPC, Version.V0_3)
-LEGACY_REST = Dialect(Binding.REST, Version.V0_3)
-ANCIENT = Dialect(Binding.JSONRPC, Version.V0_1)
-
-
-async def extended(made: Cards, raw: bytes, rule: Rule = OWN, **more: Any) -> bytes:
-    where = {"host": "gw.test", "dialect": MODERN, **more}
-    return await made.cards.extended(raw, rule, where.pop("tenant", None), **where)
-
 
 @pytest.mark.parametrize("dialect", [MODERN, LEGACY, ANCIENT])
 async def test_an_extended_card_is_rebuilt(dialect: Dialect) -> None:
@@ -363,7 +316,7 @@ async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_o
         with monkeypatch.context() as patch:
             patch.setattr(served, "paint", lambda *_: pytest.fail("painted again"))
             assert await extended(made, raw) == first
-        made.learn(card_of("http://agent.internal:7000/deep", "JSONRPC 1.0"))
+        made.learn(card_of("http://agent.internal:7000/deep", "HTTP+JSON 1.0"))
         assert await extended(made, raw) != first
 
 

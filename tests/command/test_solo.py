@@ -6,8 +6,8 @@ import pytest
 
 from gateway.command.failure import CommandFailed
 from gateway.command.solo import solo
+from gateway.config.agent import Agent
 from gateway.config.check import examine
-from gateway.config.model import Agent
 
 
 def served(url: str) -> tuple[str, Agent]:

@@ -173,6 +173,33 @@ def test_no_operation_and_no_time_are_no_choice() -> None:
     ]
 
 
+@pytest.mark.parametrize("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]"])
+def test_cards_list_the_bindings_that_are_named(written: str) -> None:
+    assert errors(agent(f"expose: {written}")) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "fact"),
+    [
+        ("[]", "", "its cards would list no way to call it"),
+        ("[rest, rest]", "[1]", "'rest' is there already"),
+        ("[jsonrpc, rest, jsonrpc]", "[2]", "'jsonrpc' is there already"),
+        ("[jsonrpc, REST]", "[1]", "'REST' is none of: jsonrpc, rest"),
+        ("7", "", "7 is no list"),
+    ],
+)
+def test_bindings_for_cards_are_named_once_and_there_is_one(written: str, path: str, fact: str) -> None:
+    assert errors(agent(f"expose: {written}")) == [(f"agents.a.expose{path}", fact)]
+
+
+def test_an_agent_of_0_1_speaks_json_rpc() -> None:
+    text = 'version: 1\nagents: {{ a: {{ backend: {{ url: "http://127.0.0.1:1", {}a2a_version: "0.1" }} }} }}\n'
+    assert errors(text.format("protocol: jsonrpc, ")) == []
+    at = "agents.a.backend.a2a_version"
+    assert errors(text.format("protocol: rest, ")) == [(at, "A2A 0.1 knows no HTTP+JSON")]
+    assert errors(text.format("")) == [(at, "a version alone does not say how to speak")]
+
+
 def test_a_version_beside_a_wrong_protocol_is_not_told_too() -> None:
     text = 'version: 1\nagents: { a: { backend: { url: "http://127.0.0.1:1", protocol: soap, a2a_version: "0.3" } } }\n'
     assert [path for path, _ in errors(text)] == ["agents.a.backend.protocol"]

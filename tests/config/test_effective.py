@@ -5,9 +5,9 @@ import pytest
 import trustme
 
 from gateway.config import effective
+from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.config.limit import DEFAULT_CONNECTIONS
-from gateway.config.model import DEFAULT_TIMEOUTS
 from gateway.config.source import Marks
 from tests.config.reading import good
 

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from gateway.config.finding import Findings
+from gateway.config.reader import read
 from gateway.config.secrets import Interpolation
-from gateway.config.source import read
 from gateway.routing.route import Place
 
 MARKS = read(Path("g.yaml"), Interpolation({}), "agents:\n  a: http://x\n  b: { match: { path: /x } }\n").marks

@@ -3,15 +3,8 @@ from pydantic import ValidationError
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from gateway.config.model import DEFAULT_TIMEOUTS, Config
+from gateway.config.model import Config
 from tests.config.reading import HASH, good
-
-
-def test_two_lines_are_a_complete_agent() -> None:
-    agent = good("version: 1\nagents:\n  a:\n    backend: http://127.0.0.1:1\n").agents["a"]
-    assert agent == good("version: 1\nagents: { a: http://127.0.0.1:1 }\n").agents["a"]
-    assert agent == good("version: 1\nagents: { a: { backend: { url: http://127.0.0.1:1 } } }\n").agents["a"]
-    assert (agent.match, agent.allow, agent.methods, agent.isolation) == ((), None, None, None)
 
 
 def test_short_forms_are_widened_everywhere() -> None:
@@ -27,9 +20,9 @@ def test_short_forms_are_widened_everywhere() -> None:
             match: {{ path: /x }}
             allow: t
             methods: [GetTask]
-            card: http://127.0.0.1:1/card
             forward_headers: X-Region
-          b: {{ by_tenant: {{ u: http://127.0.0.1:2 }} }}
+            expose: rest
+          b: http://127.0.0.1:2
         tests: [{{ name: t1, key: k, request: /x, expect: a }}]
         """
     )
@@ -44,11 +37,9 @@ def test_short_forms_are_widened_everywhere() -> None:
     )
     assert [match.path for match in agent.match] == ["/x"]
     assert (agent.allow, agent.methods, agent.forward_headers) == (("t",), (Operation.GET_TASK,), ("X-Region",))
+    assert agent.expose == ("rest",)
     assert agent.backend is not None
     assert agent.backend.a2a_version is Version.V0_3
-    assert agent.card is not None
-    assert (agent.card.url, agent.card.file) == ("http://127.0.0.1:1/card", None)
-    assert config.agents["b"].by_tenant["u"].backend.url == "http://127.0.0.1:2"
     assert (config.tests[0].request.path, config.tests[0].request.method) == ("/x", "POST")
     assert config.tests[0].expect.agent == "a"
 
@@ -64,10 +55,6 @@ def test_a_public_url_ends_without_a_slash() -> None:
         "version: 1\ngateway: { public_url: 'https://gw.example/base/' }\nagents: { a: http://127.0.0.1:1 }\n"
     )
     assert config.gateway.public_url == "https://gw.example/base"
-
-
-def test_every_timeout_has_a_default() -> None:
-    assert all(getattr(DEFAULT_TIMEOUTS, name) > 0 for name in type(DEFAULT_TIMEOUTS).model_fields)
 
 
 def test_secrets_are_not_in_the_words_of_a_configuration() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.config.check import examine
 from gateway.config.part import Part
+from gateway.config.reader import read
 from gateway.config.schema import schema
 from gateway.config.secrets import Interpolation
-from gateway.config.source import read
 from gateway.config.unbuilt import UNBUILT
 from tests.config.reading import HASH, OTHER_HASH, TODAY
 

@@ -1,41 +1,22 @@
 from pathlib import Path
-from textwrap import dedent
 
-import pytest
-
+from gateway.config.reader import read
 from gateway.config.secrets import Interpolation
-from gateway.config.source import DEEPEST, LARGEST_FILE, Marks, Source, read
+from gateway.config.source import Marks
 
 
-def source(text: str) -> Source:
-    return read(Path("folder/gateway.yaml"), Interpolation({"A": "no", "B": "x: [1"}), dedent(text))
+def marked(text: str) -> Marks:
+    return read(Path("gateway.yaml"), Interpolation({}), text).marks
 
 
-def told(text: str) -> list[tuple[int, int, str]]:
-    return [(one.place.line, one.place.column, one.fact) for one in source(text).problems]
-
-
-def test_values_are_plain_and_every_key_and_value_has_its_place() -> None:
-    found = source(
-        """\
-        agents:
-          billing:
-            match:
-              - { path: /a2a, tenant: billing }
-            backend: 'http://127.0.0.1'
-        """
-    )
-    assert found.tree == {
-        "agents": {"billing": {"match": [{"path": "/a2a", "tenant": "billing"}], "backend": "http://127.0.0.1"}}
-    }
-    path = ("agents", "billing", "match", 0, "path")
-    assert (found.marks.key(path).line, found.marks.key(path).column) == (4, 11)
-    assert (found.marks.place(path).line, found.marks.place(path).column) == (4, 17)
-    assert found.marks.place(path).file == "folder/gateway.yaml"
+def test_a_key_and_its_value_have_places_of_their_own() -> None:
+    marks = marked("agents:\n  a: http://x\n")
+    assert (str(marks.key(("agents", "a"))), str(marks.place(("agents", "a")))) == ("gateway.yaml:2", "gateway.yaml:2")
+    assert (marks.key(("agents", "a")).column, marks.place(("agents", "a")).column) == (3, 6)
 
 
 def test_what_a_short_form_leaves_out_is_found_at_the_nearest_that_is_written() -> None:
-    marks = source("agents: { a: http://x, b: { match: { path: / } } }\n").marks
+    marks = marked("agents: { a: http://x, b: { match: { path: / } } }\n")
     assert marks.find(("agents", "a", "backend", "url")) == ("agents", "a")
     assert marks.find(("agents", "b", "match", 0, "path")) == ("agents", "b", "match", "path")
     assert marks.find(("agents", "b", "match", 1, "path")) == ("agents", "b", "match")
@@ -44,88 +25,3 @@ def test_what_a_short_form_leaves_out_is_found_at_the_nearest_that_is_written() 
 
 def test_what_is_written_nowhere_has_a_place_too() -> None:
     assert str(Marks().place(("agents", "a"))) == "<built in>:1"
-
-
-def test_a_value_of_a_reference_is_text_whatever_it_looks_like() -> None:
-    found = source("a: ${A}\nb: ${B}\nc: $${A}\nd: ${C:-12}\n")
-    assert (found.tree, found.problems) == ({"a": "no", "b": "x: [1", "c": "${A}", "d": "12"}, ())
-    assert found.marks.written[("a",)] == "${A}"
-
-
-def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() -> None:
-    found = source("a: 1\na: { b: { c: 1, c: 2 } }\nd: 3\n")
-    assert found.tree == {"a": 1, "d": 3}
-    assert [one.fact for one in found.problems] == [
-        "'a' is already written (line 1)",
-        "'c' is already written",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("path: &x 1\n", (1, 7, "&x is an anchor")),
-        ("path: !!str 1\n", (1, 7, "!!str is a tag")),
-        ("path: ! 1\n", (1, 7, "! is a tag")),
-        ("path: [1, *x]\n", (1, 11, "*x is an alias")),
-        ("*x : 1\n", (1, 1, "a key is an alias")),
-        ("? {a: 1}\n: 1\n", (1, 3, "a key is a list or a mapping")),
-        ("<<: {a: 1}\n", (1, 1, "<< is a merge key")),
-        ("true: 1\n", (1, 1, "the key true is not text")),
-        ("?\n: 1\n", (1, 2, "the key nothing is not text")),
-        ("1.5: 1\n", (1, 1, "the key 1.5 is not text")),
-        ("${A}: 1\n", (1, 1, "references are not filled in in keys")),
-        ("a: 1\n---\nb: 1\n", (2, 1, "a second document starts here")),
-        ("# nothing\n", (1, 1, "the file is empty")),
-        ("text\n", (1, 1, "the file is no mapping")),
-        ("a: 1\x00\n", (1, 5, "the character U+0000 cannot stand in the file")),
-        ("a: 1\nb: \u2028\n", (2, 4, "the character U+2028 cannot stand in the file")),
-        ("a: " + "[" * DEEPEST + "]" * DEEPEST, (1, 35, f"mappings and lists nest deeper than {DEEPEST} levels")),
-    ],
-)
-def test_what_yaml_could_mean_otherwise_is_refused_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
-    assert expected in told(text)
-
-
-def test_a_quoted_merge_key_or_number_is_an_ordinary_key() -> None:
-    assert source("'<<': 1\n'7': 2\n\"no\": 3\n").tree == {"<<": 1, "7": 2, "no": 3}
-
-
-def test_everything_behind_an_odd_key_is_still_read() -> None:
-    found = source("? [a, {b: [c]}]\n: { x: *y }\nd: 1\n")
-    assert found.tree == {"d": 1}
-    assert len(found.problems) == 2
-
-
-def test_a_file_that_is_no_text_is_refused_where_it_stops_being_text(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_bytes(b"version: 1\nname: caf\xe9\n")
-    (problem,) = read(path, Interpolation({})).problems
-    assert (problem.place.line, problem.place.column, problem.fact) == (2, 10, "this byte is not UTF-8")
-
-
-def test_a_byte_order_mark_and_other_line_ends_do_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_bytes(b"\xef\xbb\xbfversion: 1\r\nname: x\r\n")
-    found = read(path, Interpolation({}))
-    assert found.tree == {"version": 1, "name": "x"}
-    assert found.marks.key(("name",)).line == 2
-
-
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_bytes(b"#" * (LARGEST_FILE + 1))
-    assert [one.fact for one in read(path, Interpolation({})).problems] == ["the file is larger than 4 MiB"]
-
-
-def test_a_file_with_an_impossible_name_is_not_read() -> None:
-    (problem,) = read(Path("a\x00b"), Interpolation({})).problems
-    assert problem.fact.startswith("the file cannot be read")
-
-
-def test_an_interrupted_text_keeps_the_problems_before_it() -> None:
-    assert [fact for _, _, fact in told("a: no\nb: [1\n")] == [
-        "'no' is text here and false to other YAML tools",
-        "the [ of this list has no ]",
-    ]
-    assert source("a: [1\n").tree is None

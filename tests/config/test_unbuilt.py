@@ -31,9 +31,14 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
             "`stdio` is not available yet: it belongs to stdio agents",
         ),
         (
-            'a: { backend: { url: "http://127.0.0.1:1", protocol: jsonrpc, a2a_version: "0.1" } }',
-            "agents.a.backend.a2a_version",
-            "an agent of A2A 0.1 is not available yet: it belongs to translation between versions",
+            "a: { backend: http://127.0.0.1:1, expose: grpc }",
+            "agents.a.expose",
+            "`grpc` on a card is not available yet: it belongs to gRPC",
+        ),
+        (
+            "a: { backend: http://127.0.0.1:1, expose: [grpc, jsonrpc, rest] }",
+            "agents.a.expose[0]",
+            "`grpc` on a card is not available yet: it belongs to gRPC",
         ),
         (
             'a: { backend: { url: "https://h", protocol: grpc, a2a_version: "1.0" } }',
@@ -59,4 +64,12 @@ def test_a_value_that_is_not_built_is_refused_with_that_reason(text: str, path: 
 def test_isolation_by_principal_waits_for_the_ledger() -> None:
     assert errors(AGENT + "defaults: { isolation: principal }\n") == [
         ("defaults.isolation", "`isolation: principal` is not available yet: it belongs to the task ledger")
+    ]
+
+
+def test_what_else_is_wrong_with_a_list_of_bindings_is_told_of_its_own_place() -> None:
+    text = AGENT + "    expose: [grpc, jsonrpc, soap, rest]\n"
+    assert [(one.place.column, one.fact) for one in examined(text).errors] == [
+        (14, "`grpc` on a card is not available yet: it belongs to gRPC"),
+        (29, "'soap' is none of: jsonrpc, rest"),
     ]

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from gateway.a2a.dialect import Version
 from gateway.config.value import (
     A2aVersion,
     ClaimValue,
@@ -31,6 +32,7 @@ def read(kind: Any, value: object) -> object:
         (Flag, True, True), (Flag, "false", False),
         (Count, 7, 7), (Count, "7", 7),
         (Strings, "a", ("a",)), (Strings, ["a", "b"], ("a", "b")),
+        (A2aVersion, "0.1", Version.V0_1), (A2aVersion, "0.2.5", Version.V0_3), (A2aVersion, "1.0", Version.V1_0),
         (Name, "a.B_c-1", "a.B_c-1"), (TenantName, "*", "*"),
         (ClaimValue, True, True), (ClaimValue, 1, 1), (ClaimValue, "x", "x"),
     ],

@@ -20,24 +20,34 @@ PUBLIC = ("/echo", "/housed", "/a2a/billing", "/a2a/sales", "/crm", "/bare")
 async def test_a_card_leads_back_to_the_gateway_and_nowhere_else(site: Site, way: Way) -> None:
     async with open_http(way.headers) as http:
         answers = [await http.get(site.gateway.url + way.path + name) for name in NAMES]
-    for answer in answers:
+    url = site.gateway.url + way.url
+    # Before 1.0 a client cannot say the tenant, so its URL does.
+    older = f"{url.rstrip('/')}/{way.tenant}" if way.tenant else url
+    whole, old = (answer.json() for answer in answers)
+    interfaces = [
+        (each["protocolVersion"], each["protocolBinding"], each["url"], each.get("tenant", ""))
+        for each in whole["supportedInterfaces"]
+    ]
+    assert interfaces == [
+        *(("1.0", binding, url, way.tenant) for binding in BINDINGS),
+        *(("0.3", binding, older, "") for binding in BINDINGS),
+    ]
+    for answer, card in zip(answers, (whole, old), strict=True):
         assert answer.status_code == 200
-        card = answer.json()
         assert card["name"] == way.agent
-        interfaces = card["supportedInterfaces"]
-        assert [interface["protocolBinding"] for interface in interfaces] == list(BINDINGS)
-        assert {interface["url"] for interface in interfaces} == {site.gateway.url + way.url}
-        assert {interface.get("tenant", "") for interface in interfaces} == {way.tenant}
-        assert {interface["protocolVersion"] for interface in interfaces} == {"1.0"}
+        assert (card["url"], card["preferredTransport"]) == (older, "JSONRPC")
+        assert card["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": older}]
+        assert ("supportedInterfaces" in card) is (card is whole)
         everything = answer.text + str(answer.headers)
         assert not any(port in everything for port in site.ports)
         assert "upstream.example" not in everything
         assert "house" not in everything.replace(way.path, "").replace(f'"{way.agent}"', "").replace("agent housed", "")
 
 
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("way", WAYS, ids=str)
-async def test_a_card_that_has_not_changed_is_not_sent_again(site: Site, way: Way) -> None:
-    url = site.gateway.url + way.path + NAMES[0]
+async def test_a_card_that_has_not_changed_is_not_sent_again(site: Site, way: Way, name: str) -> None:
+    url = site.gateway.url + way.path + name
     async with open_http(way.headers) as http:
         first = await http.get(url)
         known = await http.get(url, headers={"If-None-Match": f'"other", {first.headers["etag"]}'})

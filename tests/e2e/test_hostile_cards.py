@@ -12,6 +12,7 @@ from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 pytestmark = pytest.mark.anyio
 
 WELL_KNOWN = "/echo/.well-known/agent-card.json"
+OLD = "/echo/.well-known/agent.json"
 EVIL = "evil-c4rd"
 
 # What an interface of a hostile card may point at, and what of it nobody may ever read.
@@ -55,12 +56,13 @@ async def test_wherever_an_interface_points_clients_see_the_gateway_and_calls_go
     skills = [{"id": url, "name": url, "description": said, "tags": [url], "examples": [f"curl {url}"]}]
     raw = offering(url, description=said, skills=skills, documentationUrl=url, iconUrl=url)
     async with fronted(answers(whole(RESULT)), card=raw) as (gateway, backend):
-        shown = await gateway.get(WELL_KNOWN)
-        assert shown.status == 200
         here = f"http://127.0.0.1:{gateway.port}/echo"
-        assert urls(shown.json) <= {here}
-        if place not in ("file", "javascript", "no-url", "gopher"):
-            assert secret.encode() not in shown.body
+        for name in (WELL_KNOWN, OLD):
+            shown = await gateway.get(name)
+            assert shown.status == 200
+            assert urls(shown.json) <= {here}
+            if place not in ("file", "javascript", "no-url", "gopher"):
+                assert secret.encode() not in shown.body
         answer = await gateway.post("/echo")
         assert answer.json["result"]
         [call] = backend.requests
@@ -81,7 +83,8 @@ async def test_an_interface_on_the_gateway_leads_to_no_other_agent() -> None:
             spoken.append(offering("http://gw.test/victim"))
             text = f"{listens}\nagents:\n  echo: {backend.url}\n  victim: {victim.url}\n"
             async with running(text) as gateway:
-                assert urls((await gateway.get(WELL_KNOWN)).json) == {"http://gw.test/echo"}
+                for name in (WELL_KNOWN, OLD):
+                    assert urls((await gateway.get(name)).json) == {"http://gw.test/echo"}
                 await gateway.post("/echo")
                 assert [call.target for call in backend.requests] == [b"/"]
                 assert victim.requests == []
@@ -127,13 +130,14 @@ async def test_what_a_card_says_of_tenants_schemes_and_signatures_is_not_repeate
     async with ScriptedBackend(agent(answers(whole(RESULT)), raw)) as backend:
         text = f"{keys(acme='acme')}tenants: {{ acme: [echo] }}\nagents: {{ echo: {backend.url} }}\n"
         async with running(text) as gateway:
-            shown = await gateway.get(WELL_KNOWN)
-            assert EVIL.encode() not in shown.body
-            assert list(shown.json["securitySchemes"]) == ["api_key"] or set(shown.json["securitySchemes"]) == {
-                "api_key",
-                "bearer",
-            }
-            assert "signatures" not in shown.json
+            for name in (WELL_KNOWN, OLD):
+                shown = await gateway.get(name)
+                assert EVIL.encode() not in shown.body
+                assert list(shown.json["securitySchemes"]) == ["api_key"] or set(shown.json["securitySchemes"]) == {
+                    "api_key",
+                    "bearer",
+                }
+                assert "signatures" not in shown.json
 
 
 async def test_an_extended_card_belongs_to_who_asked_for_it_however_they_take_turns() -> None:
@@ -192,11 +196,12 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 async def test_what_is_no_card_is_told_as_a_fault_without_a_word_of_it(what: str) -> None:
     async with fronted(answers(whole(RESULT)), card=REFUSED[what]) as (gateway, backend):
-        shown = await gateway.get(WELL_KNOWN)
-        assert shown.status == 502
-        assert EVIL.encode() not in shown.body
-        assert str(backend.port).encode() not in shown.body
-        assert shown.reasons == ["UPSTREAM_CONNECT"]
+        for name in (WELL_KNOWN, OLD):
+            shown = await gateway.get(name)
+            assert shown.status == 502
+            assert EVIL.encode() not in shown.body
+            assert str(backend.port).encode() not in shown.body
+            assert shown.reasons == ["UPSTREAM_CONNECT"]
         # Discovery is one thing, calls are another: those go on.
         assert (await gateway.post("/echo")).json["result"]
 
@@ -237,7 +242,7 @@ async def test_how_long_a_good_card_outlives_a_bad_one_is_the_operators_to_say()
 
 
 async def _cards(gateway: Running, *headers: tuple[bytes, bytes]) -> list[tuple[int, str | None, bytes]]:
-    found = [await gateway.get(WELL_KNOWN, headers), await gateway.get("/echo/.well-known/agent.json", headers)]
+    found = [await gateway.get(WELL_KNOWN, headers), await gateway.get(OLD, headers)]
     return [(each.status, each.header("etag"), each.body) for each in found]
 
 

@@ -77,7 +77,8 @@ async def test_a_client_reads_how_to_show_its_credential_on_the_public_card_and_
             received = await wire.request()
             if received.method == b"POST":
                 call = json.loads(received.body)
-                await wire.send(whole(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (call["id"], extended)))
+                identity = json.dumps(call["id"]).encode()
+                await wire.send(whole(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (identity, extended)))
             elif b"/.well-known/" in received.target:
                 await wire.send(whole(public))
             else:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.sdk import open_http
 from tests.e2e.site import ACME_KEY, BODY_LIMIT, Site, api_key
-from tests.e2e.wire import V1, check_request_id, error, frame, message, old_message, reasons
+from tests.e2e.wire import V1, check_request_id, error, frame, message, reasons
 
 pytestmark = pytest.mark.anyio
 
@@ -230,29 +230,6 @@ async def test_a_version_that_nobody_speaks_is_refused_as_such(site: Site, versi
     assert rest.status_code == 400
     assert "VERSION_NOT_SUPPORTED" in reasons(rpc) & reasons(rest)
     assert {"VERSION_UNSUPPORTED"} <= reasons(rpc) & reasons(rest)
-
-
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [("message/send", old_message()), ("message/stream", old_message()), ("tasks/get", {"id": "t1"})],
-)
-async def test_a_call_of_0_3_to_an_agent_of_1_0_is_told_what_the_agent_speaks(
-    site: Site, method: str, params: dict[str, Any]
-) -> None:
-    answer = await post(site, "/echo", frame(method, params), A2A_Version="")
-    # 0.3 has no code for it, so the text and the reason must say it.
-    assert (answer.status_code, error(answer)["code"]) == (200, -32603)
-    assert "1.0" in error(answer)["message"]
-    assert "VERSION_UNSUPPORTED" in reasons(answer)
-    check_request_id(answer)
-
-
-async def test_http_json_of_0_3_to_an_agent_of_1_0_is_told_what_the_agent_speaks(site: Site) -> None:
-    answer = await post(site, "/echo/v1/message:send", json.dumps(message()), A2A_Version="")
-    assert answer.status_code == 400
-    assert "1.0" in answer.json()["message"]
-    assert answer.json()["type"] == "VersionNotSupportedError"
-    assert "VERSION_UNSUPPORTED" in reasons(answer)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.edge import ClientLimits, Edge
+from gateway.listener.edge import Edge
 from gateway.listener.protocol import ClientConnection
-from gateway.listener.request import Bounds
 from gateway.listener.wire import ClientWire
 from tests.fuzz.driver import run
+from tests.listener.front import limited
 
-LIMITS = ClientLimits(bounds=Bounds(target=200, headers=600, header_count=12))
+LIMITS = limited(target=200, headers=600, header_count=12)
 HOST = b"Host: a\r\n"
 SEEDS = [
     b"\x05GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -130,7 +130,7 @@ class _Client:
             await asyncio.sleep(0)
         assert not self.state.tasks
         assert not self.state.connections
-        assert not self.connection._received
+        assert not self.connection._heads.received
         assert len(self.refused) + len(self.asked) <= 1
         assert answered == len(self.asked)
         return (self.asked or self.refused or [None])[0], kept

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.doubles.gateway import CALL, RESULT, Answer, Running, agent, keys, running, secret
 from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
-from tests.identity.corpus import good, published
+from tests.identity.corpus.genuine import good, published
 from tests.identity.issuance import ISSUER
 from tests.identity.provider import KEYS, Provider, provider
 

@@ -12,7 +12,9 @@ from gateway.identity.jwk import Keys, KeySetInvalid, parse_keys
 from gateway.identity.jwks import KeySet
 from gateway.identity.pending import Pending
 from gateway.principal import Principal
-from tests.identity.corpus import ALGORITHMS, EVIL, good, poisoned, published, said, tokens
+from tests.identity.corpus.genuine import ALGORITHMS, EVIL, good, published, said
+from tests.identity.corpus.key_set import poisoned
+from tests.identity.corpus.token import tokens
 from tests.identity.issuance import (
     NOW,
     auth,

@@ -1,14 +1,15 @@
 """Credentials stay where they belong, and guessing at them is slow: on real sockets (safety H14, K8)."""
 
 import time
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.doubles.answering import answering
-from tests.doubles.gateway import CALL, RESULT, agent, bearer, card_of, keys, running, secret
+from tests.doubles.gateway import CALL, RESULT, Running, agent, bearer, card_of, keys, running, secret
 from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
-from tests.identity.corpus import good
+from tests.identity.corpus.genuine import good
 from tests.identity.front import front, key_header, shown
 from tests.identity.issuance import sha256
 
@@ -69,18 +70,24 @@ agents: {{ echo: "{backend.url}" }}
 OURS = "0ur-0wn-s3cret"
 
 
+def trusted(url: str) -> AbstractAsyncContextManager[Running]:
+    """A gateway that shows its own credential to the one agent, which acme may call."""
+    return running(
+        f"""\
+{keys(acme="acme")}
+tenants: {{ acme: ["*"] }}
+agents: {{ echo: {{ backend: "{url}", upstream_auth: {{ bearer: {OURS} }} }} }}
+"""
+    )
+
+
 @pytest.mark.parametrize("status", [b"301 Moved", b"302 Found", b"303 See", b"307 Temporary", b"308 Permanent"])
 async def test_an_agent_that_redirects_gets_nobody_anything(status: bytes) -> None:
     with answering({"/": (200, RESULT)}) as elsewhere:
         location = b"Location: " + elsewhere.url.encode() + b"/"
         script: Script = answers(whole(b"", location, status=status))
         async with ScriptedBackend(script) as backend:
-            text = f"""\
-{keys(acme="acme")}
-tenants: {{ acme: ["*"] }}
-agents: {{ echo: {{ backend: "{backend.url}", upstream_auth: {{ bearer: {OURS} }} }} }}
-"""
-            async with running(text) as gateway:
+            async with trusted(backend.url) as gateway:
                 answer = await gateway.post("/echo", CALL, [bearer("acme")])
                 assert answer.header("location") is None
                 assert OURS.encode() not in answer.body + repr(answer.headers).encode()
@@ -134,15 +141,12 @@ agents:
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad", b"401 Who", b"500 Oops"])
 async def test_an_agents_error_tells_nothing_of_the_headers_it_was_sent(status: bytes, echoed: bytes) -> None:
     challenge = b'WWW-Authenticate: Bearer realm="' + OURS.encode() + b'"'
-    async with ScriptedBackend(
-        agent(answers(whole(echoed, challenge, b"X-Debug: " + OURS.encode(), status=status)))
-    ) as backend:
-        text = f"""\
-{keys(acme="acme")}
-tenants: {{ acme: ["*"] }}
-agents: {{ echo: {{ backend: "{backend.url}", upstream_auth: {{ bearer: {OURS} }} }} }}
-"""
-        async with running(text) as gateway:
-            answer = await gateway.post("/echo", CALL, [bearer("acme")])
-            assert OURS.encode() not in answer.body + repr(answer.headers).encode()
-            assert secret("acme") not in answer.body + repr(answer.headers).encode()
+    async with (
+        ScriptedBackend(
+            agent(answers(whole(echoed, challenge, b"X-Debug: " + OURS.encode(), status=status)))
+        ) as backend,
+        trusted(backend.url) as gateway,
+    ):
+        answer = await gateway.post("/echo", CALL, [bearer("acme")])
+        assert OURS.encode() not in answer.body + repr(answer.headers).encode()
+        assert secret("acme") not in answer.body + repr(answer.headers).encode()

@@ -19,7 +19,7 @@ from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.sdk import open_http
 from tests.e2e.wire import V1
-from tests.identity.corpus import good, published
+from tests.identity.corpus.genuine import good, published
 from tests.identity.issuance import ISSUER, key_set_document, sha256
 
 pytestmark = pytest.mark.anyio

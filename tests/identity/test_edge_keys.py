@@ -9,7 +9,8 @@ import pytest
 
 from gateway.config.limit import Verification
 from tests.doubles.gateway import Client, Running, compiled, keys, request
-from tests.identity.corpus import EVIL, good, poisoned, published, said
+from tests.identity.corpus.genuine import EVIL, good, published, said
+from tests.identity.corpus.key_set import poisoned
 from tests.identity.front import Front, Header, front, issuer, key_header, shown
 from tests.identity.issuance import compact, ec_key, jwk, rsa_key, segment
 from tests.identity.provider import KEYS, provider

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, Answer, request
-from tests.identity.corpus import good, tokens
+from tests.identity.corpus.genuine import good
+from tests.identity.corpus.token import tokens
 from tests.identity.front import Header, front, key_header, shown
 
 pytestmark = pytest.mark.anyio

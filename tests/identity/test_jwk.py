@@ -6,15 +6,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm, get_default_algorithms
 
 from gateway.config.model import ALGORITHMS
 from gateway.identity.jwk import KeySetInvalid, parse_keys
-from tests.identity.issuance import (
-    ec_key,
-    ed_key,
-    jwk,
-    key_set_document,
-    keys_of,
-    private_for,
-    rsa_key,
-)
+from tests.identity.issuance import ec_key, ed_key, jwk, key_set_document, keys_of, private_for, rsa_key
 
 ALL = frozenset(ALGORITHMS)
 

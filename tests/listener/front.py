@@ -15,7 +15,8 @@ import trustme
 
 from gateway.a2a.call import Head
 from gateway.background import Background
-from gateway.listener.edge import ClientLimits, Edge
+from gateway.config.limit import Http
+from gateway.listener.edge import Edge
 from gateway.listener.protocol import ClientConnection
 from gateway.listener.server import HttpServer, bind, server_tls
 from gateway.listener.wire import ClientWire
@@ -25,6 +26,11 @@ WAIT = 5.0
 LOOPS = ["asyncio", "uvloop"]
 TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]
+
+
+def limited(**bounds: Any) -> Http:
+    """The default bounds, but for these; times in seconds."""
+    return Http().model_copy(update=bounds)
 
 
 def backend(loop: str) -> tuple[str, dict[str, Any]]:
@@ -151,11 +157,11 @@ class Front:
 
 @asynccontextmanager
 async def fronting(
-    serve: Serve = echoes, limits: ClientLimits | None = None, *, tls: "Tls | None" = None, **more: Any
+    serve: Serve = echoes, limits: Http | None = None, *, tls: "Tls | None" = None, **more: Any
 ) -> AsyncIterator[Front]:
     """A listener that runs while this is entered; `more` is for its `Edge`."""
     front = Front(serve)
-    edge = Edge(front.answer, limits or ClientLimits(), front.told, **more)
+    edge = Edge(front.answer, limits or limited(), front.told, **more)
     listener = bind("127.0.0.1:0")
     front.port = listener.getsockname()[1]
     front._server = HttpServer(listener, edge, tls=None if tls is None else tls.server)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.listener.edge import ClientLimits, Crowd
+from gateway.listener.edge import Crowd
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
-from tests.listener.front import LOOPS, Front, backend, fronting, patient
+from tests.listener.front import LOOPS, Front, backend, fronting, limited, patient
 
 GET = request("GET", "/", None)
 
@@ -73,7 +73,7 @@ async def turned_away(front: Front) -> None:
 
 @pytest.mark.anyio
 async def test_a_connection_too_many_is_told_to_come_again() -> None:
-    async with fronting(limits=ClientLimits(connections=2)) as front:
+    async with fronting(limits=limited(connections=2)) as front:
         one, other = await front.client(), await front.client()
         await front.until(lambda: len(front.connections) == 2)
         for _ in range(3):
@@ -91,14 +91,14 @@ async def test_a_connection_too_many_is_told_to_come_again() -> None:
 
 @pytest.mark.anyio
 async def test_a_client_with_too_many_connections_is_turned_away_and_a_trusted_proxy_is_not() -> None:
-    async with fronting(patient, ClientLimits(connections_per_peer=1)) as front:
+    async with fronting(patient, limited(connections_per_peer=1)) as front:
         kept = await front.client()
         await kept.send(GET)
         await front.until(lambda: len(front.heads) == 1)
         await turned_away(front)
         front.go.set()
         assert (await kept.answer()).status == 200
-    async with fronting(limits=ClientLimits(connections_per_peer=1), shares=lambda peer: peer == "127.0.0.1") as front:
+    async with fronting(limits=limited(connections_per_peer=1), shares=lambda peer: peer == "127.0.0.1") as front:
         for _ in range(3):
             client = await front.client()
             await client.send(GET)
@@ -107,7 +107,7 @@ async def test_a_client_with_too_many_connections_is_turned_away_and_a_trusted_p
 
 @pytest.mark.anyio
 async def test_a_flood_of_connections_leaves_nothing_behind() -> None:
-    async with fronting(limits=ClientLimits(connections=10)) as front:
+    async with fronting(limits=limited(connections=10)) as front:
 
         async def one() -> None:
             client = await front.client()

@@ -11,10 +11,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.edge import ClientLimits
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
-from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, patient, refuses, starved, streams
+from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, limited, patient, refuses, starved, streams
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +47,7 @@ async def test_requests_are_served_over_tls_as_they_are_without(tls: Tls) -> Non
 
 
 async def test_a_handshake_that_does_not_end_is_cut(tls: Tls) -> None:
-    async with fronting(limits=ClientLimits(tls_handshake=0.2), tls=tls) as front:
+    async with fronting(limits=limited(tls_handshake=0.2), tls=tls) as front:
         silent, slow = await front.client(ssl=None), await front.client(ssl=None)
         await slow.send(b"\x16\x03\x01\x02\x00\x01")
         started = asyncio.get_running_loop().time()
@@ -60,7 +59,7 @@ async def test_a_handshake_that_does_not_end_is_cut(tls: Tls) -> None:
 
 @pytest.mark.parametrize("data", [GET, b"\x00" * 100, b"\x16\x03\x01\x00\x05hello", b"\xff"])
 async def test_what_is_no_handshake_is_closed_and_forgotten(tls: Tls, data: bytes) -> None:
-    async with fronting(limits=ClientLimits(tls_handshake=0.3), tls=tls) as front:
+    async with fronting(limits=limited(tls_handshake=0.3), tls=tls) as front:
         client = await front.client(ssl=None)
         await client.send(data)
         # At most an alert of TLS.
@@ -84,7 +83,7 @@ async def test_a_client_that_leaves_in_its_handshake_is_forgotten(tls: Tls) -> N
 
 
 async def test_who_has_not_shaken_hands_counts_as_a_connection(tls: Tls) -> None:
-    async with fronting(limits=ClientLimits(connections=3, tls_handshake=5), tls=tls) as front:
+    async with fronting(limits=limited(connections=3, tls_handshake=5), tls=tls) as front:
         silent = [await front.client(ssl=None) for _ in range(3)]
         await front.until(lambda: shaking(front) == 3)
         with pytest.raises((ConnectionError, ssl.SSLError)):
@@ -99,7 +98,7 @@ async def test_who_has_not_shaken_hands_counts_as_a_connection(tls: Tls) -> None
 
 
 async def test_one_client_cannot_shake_hands_for_all(tls: Tls) -> None:
-    async with fronting(limits=ClientLimits(connections_per_peer=2), tls=tls, shares=lambda _: False) as front:
+    async with fronting(limits=limited(connections_per_peer=2), tls=tls, shares=lambda _: False) as front:
         kept = [await front.client(ssl=None) for _ in range(2)]
         await front.until(lambda: shaking(front) == 2)
         with pytest.raises((ConnectionError, ssl.SSLError)):
@@ -152,7 +151,7 @@ async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
             await asyncio.sleep(0)
 
     for abruptly in (True, False):
-        async with fronting(floods, ClientLimits(write_stall=1), tls=tls) as front:
+        async with fronting(floods, limited(write_stall=1), tls=tls) as front:
             client = await front.client()
             await client.send(GET)
             await client.head()
@@ -170,7 +169,7 @@ async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
     async def big(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 50_000_000)
 
-    async with fronting(big, ClientLimits(write_stall=0.4), tls=tls) as front:
+    async with fronting(big, limited(write_stall=0.4), tls=tls) as front:
         client = await front.client()
         cast("asyncio.Transport", client.writer.transport).pause_reading()  # what it is
         await client.send(GET)
@@ -182,7 +181,7 @@ async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
 
 
 async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) -> None:
-    async with fronting(limits=ClientLimits(write_stall=0.3), tls=tls) as front:
+    async with fronting(limits=limited(write_stall=0.3), tls=tls) as front:
         # A client that shakes hands and asks, and then does nothing at all, not even answer the end.
         inside, outside = ssl.MemoryBIO(), ssl.MemoryBIO()
         secured = tls.client.wrap_bio(inside, outside, server_hostname="127.0.0.1")

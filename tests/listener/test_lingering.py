@@ -109,9 +109,9 @@ async def test_of_what_a_refused_client_sends_no_more_than_a_mebibyte_is_read() 
         client.writer.write(framed(64 * MIB, chunked=False))
         assert (await client.answer()).status == 401
         connection = front.connection
-        await front.until(lambda: connection._body_size > protocol._DRAINED)
+        await front.until(lambda: connection._drained > protocol._DRAINED)
         assert not connection.transport.is_reading()
-        assert connection._body_size < 2 * MIB
+        assert connection._drained < 2 * MIB
 
 
 async def test_a_client_that_is_done_is_not_lingered_for() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.edge import ClientLimits
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
-from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, patient, streams
+from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, patient, streams
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +69,7 @@ async def test_a_flood_behind_a_request_is_not_kept() -> None:
         await front.until(lambda: len(front.heads) == 1)
         for _ in range(100):
             await client.send(b"x" * 65536)
-        assert not front.connection._received
+        assert not front.connection._heads.received
         assert front.wires[0].unread == 0
         front.go.set()
         assert (await client.answer()).body == b"at last"
@@ -211,7 +210,7 @@ async def test_the_answer_to_head_has_the_length_of_the_other_and_no_body() -> N
 
 
 async def test_a_resting_connection_is_closed_after_a_while() -> None:
-    async with fronting(limits=ClientLimits(keep_alive=0.1)) as front:
+    async with fronting(limits=limited(keep_alive=0.1)) as front:
         client = await front.client()
         await client.send(GET)
         await client.answer()
@@ -222,7 +221,7 @@ async def test_a_resting_connection_is_closed_after_a_while() -> None:
 
 
 async def test_a_connection_in_use_is_not_closed_for_having_rested_before() -> None:
-    async with fronting(patient, ClientLimits(keep_alive=0.1)) as front:
+    async with fronting(patient, limited(keep_alive=0.1)) as front:
         client = await front.client()
         front.go.set()
         await client.send(GET)
@@ -383,7 +382,7 @@ async def test_a_server_that_stops_closes_what_rests_and_lets_the_rest_end() -> 
         resting, beginning, asking = [await front.client() for _ in range(3)]
         await asking.send(GET)
         await beginning.send(GET[:20])
-        await front.until(lambda: len(front.heads) == 1 and any(each._received for each in front.connections))
+        await front.until(lambda: len(front.heads) == 1 and any(each._heads.received for each in front.connections))
         front.server.stop_accepting()
         assert await resting.ended() == b""
         await beginning.send(GET[20:])

@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.listener.request import Again, Bounds, RequestHead, Unreadable, check_start, host_name, read_head
+from gateway.config.limit import Http
+from gateway.listener.request import Again, RequestHead, Unreadable, check_start, host_name, read_head
+from tests.listener.front import limited
 
-BOUNDS = Bounds()
+BOUNDS = limited()
 
 
-def head_of(raw: bytes, bounds: Bounds = BOUNDS) -> RequestHead:
+def head_of(raw: bytes, bounds: Http = BOUNDS) -> RequestHead:
     return read_head(raw, "192.0.2.1", "https", bounds)
 
 
@@ -17,7 +19,7 @@ def lines(*each: bytes, first: bytes = b"POST /a?b=c HTTP/1.1") -> bytes:
     return b"\r\n".join((first, b"Host: x", *each)) + b"\r\n\r\n"
 
 
-def refusal(raw: bytes, bounds: Bounds = BOUNDS) -> int:
+def refusal(raw: bytes, bounds: Http = BOUNDS) -> int:
     with pytest.raises(Unreadable) as caught:
         head_of(raw, bounds)
     return caught.value.status
@@ -104,7 +106,7 @@ def test_a_host_is_lower_case_and_has_no_port(value: bytes, name: str | None) ->
 
 
 def test_the_bounds_are_exact() -> None:
-    bounds = Bounds(target=4, headers=40, header_count=2)
+    bounds = limited(target=4, headers=40, header_count=2)
     fits = b"GET /aaa HTTP/1.1\r\nHost: x\r\nA: " + b"v" * 20 + b"\r\n\r\n"
     assert len(fits) - fits.index(b"\r\n") <= 40
     assert head_of(fits, bounds).head.path == b"/aaa"
@@ -114,12 +116,12 @@ def test_the_bounds_are_exact() -> None:
 
 
 def test_a_head_in_pieces_has_room_for_the_longest_that_is_allowed() -> None:
-    bounds = Bounds(target=100, headers=200)
+    bounds = limited(target=100, headers=200)
     whole = b"OPTIONS /" + b"a" * 99 + b" HTTP/1.1\r\nHost: x\r\nA: " + b"v" * 180 + b"\r\n\r\n"
     for size in range(1, len(whole) - 3):
         check_start(whole[:size], bounds)
     assert head_of(whole, bounds).head.method == "OPTIONS"
-    assert len(whole) <= bounds.head
+    assert len(whole) <= bounds.target + bounds.headers + len(" HTTP/1.1\r\n") + 32
 
 
 def test_an_early_look_refuses_what_can_come_to_no_good_end() -> None:
@@ -150,7 +152,7 @@ def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
 # ---- Cuts do not matter --------------------------------------------------------------------------------------------
 
 
-def outcome(raw: bytes, cuts: list[int], bounds: Bounds) -> tuple[object, ...] | None:
+def outcome(raw: bytes, cuts: list[int], bounds: Http) -> tuple[object, ...] | None:
     """What a connection makes of the first head in `raw`; None where it is refused."""
     received = b""
     checked = 0
@@ -183,7 +185,7 @@ PIECES = st.sampled_from(
 def test_a_head_cut_anywhere_is_read_as_it_is_in_one_piece(pieces: list[bytes], places: list[int]) -> None:
     raw = b"".join(pieces)
     cuts = sorted({place for place in places if 0 < place < len(raw)})
-    bounds = Bounds(target=20, headers=80, header_count=4)
+    bounds = limited(target=20, headers=80, header_count=4)
     whole = outcome(raw, [], bounds)
     for each in (cuts, list(range(1, len(raw)))):
         cut = outcome(raw, each, bounds)

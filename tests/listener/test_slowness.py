@@ -12,12 +12,11 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow
-from gateway.listener import protocol
-from gateway.listener.edge import ClientLimits
+from gateway.listener import incoming, protocol
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.doubles.scripted import answers, answers_and_hangs, chunk, endless, head, whole
-from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, slow_socket
+from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, slow_socket
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +44,7 @@ async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
 
 @pytest.mark.parametrize("begun", [b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
 async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
-    async with fronting(limits=ClientLimits(header_timeout=0.2)) as front:
+    async with fronting(limits=limited(header_timeout=0.2)) as front:
         client = await front.client()
         await client.send(begun)
         assert (await client.ended()).startswith(b"HTTP/1.1 408 ")
@@ -53,7 +52,7 @@ async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
 
 
 async def test_a_head_that_drips_has_no_more_time_than_another() -> None:
-    async with fronting(limits=ClientLimits(header_timeout=0.3)) as front:
+    async with fronting(limits=limited(header_timeout=0.3)) as front:
         client = await front.client()
         started = asyncio.get_running_loop().time()
         client.writer.write(b"GET / HTTP/1.1\r\nA: ")
@@ -66,7 +65,7 @@ async def test_a_head_that_drips_has_no_more_time_than_another() -> None:
 
 
 async def test_a_connection_that_never_says_a_word_is_closed() -> None:
-    async with fronting(limits=ClientLimits(header_timeout=0.1)) as front:
+    async with fronting(limits=limited(header_timeout=0.1)) as front:
         silent, empty = await front.client(), await front.client()
         await empty.send(b"\r\n\r\n")
         assert await silent.ended() == b""
@@ -77,7 +76,7 @@ async def test_a_connection_that_never_says_a_word_is_closed() -> None:
 @pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
 @pytest.mark.parametrize("begun", [b"", b"3\r\nabc\r\n"])
 async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: bytes, begun: bytes) -> None:
-    async with fronting(says_slowly, ClientLimits(body_idle=0.1)) as front:
+    async with fronting(says_slowly, limited(body_idle=0.1)) as front:
         client = await front.client()
         await client.send(b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + begun)
         answer = await client.answer()
@@ -86,8 +85,8 @@ async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: byte
 
 
 async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_RATE_FROM", 0.2)
-    async with fronting(says_slowly, ClientLimits(body_rate=1000)) as front:
+    monkeypatch.setattr(incoming, "_RATE_FROM", 0.2)
+    async with fronting(says_slowly, limited(body_rate=1000)) as front:
         client = await front.client()
         await client.ask("POST", "/", None, [(b"Content-Length", b"100000")])
         reading = asyncio.ensure_future(client.answer())
@@ -100,9 +99,9 @@ async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: py
 
 
 async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_RATE_FROM", 0.05)
+    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
     for rate in (100, 0):
-        async with fronting(limits=ClientLimits(body_rate=rate, body_idle=0.3)) as front:
+        async with fronting(limits=limited(body_rate=rate, body_idle=0.3)) as front:
             client = await front.client()
             await client.ask("POST", "/", None, [(b"Content-Length", b"200")])
             for _ in range(20):
@@ -112,14 +111,14 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
 
 
 async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_RATE_FROM", 0.05)
+    monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
 
     async def waits(front: Front, head: Head, wire: ClientWire) -> None:
         await front.go.wait()
         await says_slowly(front, head, wire)
 
     body = b"x" * 3_000_000
-    async with fronting(waits, ClientLimits(body_idle=0.2)) as front:
+    async with fronting(waits, limited(body_idle=0.2)) as front:
         client = await front.client()
         sending = asyncio.ensure_future(client.ask("POST", "/", body))
         await front.until(lambda: bool(front.wires) and front.wires[0].unread > 65536)
@@ -180,7 +179,7 @@ async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
 
 @pytest.mark.parametrize("serve", [big, long_stream, nowait_stream, large_pieces])
 async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
-    limits = ClientLimits(write_stall=0.5)
+    limits = limited(write_stall=0.5)
     async with fronting(serve, limits) as front:
         async with slow_client(front, GET):
             await front.until(lambda: bool(front.connections) and front.connection.paused)
@@ -195,7 +194,7 @@ async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_conne
 
 
 async def test_the_write_buffer_is_as_large_as_said() -> None:
-    async with fronting(big, ClientLimits(write_stall=0.3, write_buffer=1000)) as front, slow_client(front, GET):
+    async with fronting(big, limited(write_stall=0.3, write_buffer=1000)) as front, slow_client(front, GET):
         await front.until(lambda: bool(front.connections) and front.connection.paused)
         assert waiting(front) < 2 * 65536 + 1000
         await front.until(lambda: not front.connections)
@@ -205,7 +204,7 @@ async def test_a_slow_reader_gets_all_of_it() -> None:
     async def some(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 1_000_000)
 
-    async with fronting(some, ClientLimits(write_stall=0.4)) as front, slow_client(front, GET, 100_000) as client:
+    async with fronting(some, limited(write_stall=0.4)) as front, slow_client(front, GET, 100_000) as client:
         loop = asyncio.get_running_loop()
         received, started = 0, loop.time()
         while received < 1_000_000:
@@ -220,7 +219,7 @@ async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up()
     async def some(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 60_000)
 
-    async with fronting(some, ClientLimits(write_stall=0.5, keep_alive=0.2)) as front:
+    async with fronting(some, limited(write_stall=0.5, keep_alive=0.2)) as front:
         async with slow_client(front, GET) as client:
             loop = asyncio.get_running_loop()
             most = 0
@@ -240,7 +239,7 @@ async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
     async def some(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 150_000)
 
-    async with fronting(some, ClientLimits(keep_alive=0.5)) as front, slow_client(front, GET) as client:
+    async with fronting(some, limited(keep_alive=0.5)) as front, slow_client(front, GET) as client:
         loop = asyncio.get_running_loop()
         for turn in range(1, 4):
             await front.until(lambda: len(front.heads) == turn)  # noqa: B023 - asked at once
@@ -259,7 +258,7 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
     async def early(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(401, [TEXT], b"x" * 500_000)
 
-    async with fronting(early, ClientLimits(write_stall=1)) as front:
+    async with fronting(early, limited(write_stall=1)) as front:
         asked = request("POST", "/", None, [(b"Content-Length", b"100")])
         async with slow_client(front, asked, 50_000) as client:
             loop = asyncio.get_running_loop()
@@ -273,7 +272,7 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
 
 
 async def test_a_refusal_that_nobody_reads_ends_too() -> None:
-    async with fronting(limits=ClientLimits(write_stall=0.2)) as front:
+    async with fronting(limits=limited(write_stall=0.2)) as front:
         client = await front.client()
         await client.send(b"nonsense\r\n")
         await client.head()
@@ -283,7 +282,7 @@ async def test_a_refusal_that_nobody_reads_ends_too() -> None:
 
 
 async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> None:
-    async with fronting(limits=ClientLimits(write_buffer=50_000, write_stall=7)) as front:
+    async with fronting(limits=limited(write_buffer=50_000, write_stall=7)) as front:
         client = await front.client()
         await client.send(GET)
         await client.answer()

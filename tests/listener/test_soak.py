@@ -13,17 +13,14 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.listener import protocol
-from gateway.listener.edge import ClientLimits
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import Client, request
-from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting
+from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, limited
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 SECONDS = 10
-LIMITS = ClientLimits(
-    header_timeout=0.3, body_idle=0.2, keep_alive=0.3, write_stall=0.4, connections=60, tls_handshake=0.5
-)
+LIMITS = limited(header_timeout=0.3, body_idle=0.2, keep_alive=0.3, write_stall=0.4, connections=60, tls_handshake=0.5)
 
 
 @pytest.fixture(params=LOOPS)

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.edge import ClientLimits
-from gateway.listener.request import Bounds
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
-from tests.listener.front import LOOPS, Front, backend, fronting
+from tests.listener.front import LOOPS, Front, backend, fronting, limited
 
 pytestmark = pytest.mark.anyio
 
@@ -203,7 +201,7 @@ async def test_a_request_line_is_three_words(line: bytes) -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\n\r"])
 async def test_lines_end_with_cr_and_lf(end: bytes) -> None:
-    limits = ClientLimits(header_timeout=0.2)
+    limits = limited(header_timeout=0.2)
     async with fronting(limits=limits) as front:
         data = b"GET / HTTP/1.1" + end + b"Host: x" + end * 2
         client = await front.client()
@@ -264,7 +262,7 @@ async def test_chunks_may_have_extensions_and_trailers_and_neither_counts() -> N
 
 
 async def test_trailers_are_bounded() -> None:
-    async with fronting(limits=ClientLimits(bounds=Bounds(headers=1000))) as front:
+    async with fronting(limits=limited(headers=1000)) as front:
         client = await front.client()
         await client.send(CHUNKED + b"5\r\nhello\r\n0\r\n")
         for number in range(100):
@@ -405,7 +403,7 @@ async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tupl
             except ConnectionError:
                 pass
             said = await client.ended()
-            kept = sum(len(each._received) for each in front.connections)
+            kept = sum(len(each._heads.received) for each in front.connections)
             current, _ = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert int(said[9:12]) in statuses, said
@@ -416,7 +414,7 @@ async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tupl
 
 
 async def test_the_largest_head_that_is_allowed_is_read() -> None:
-    async with fronting(limits=ClientLimits(bounds=Bounds(target=50, headers=200, header_count=4))) as front:
+    async with fronting(limits=limited(target=50, headers=200, header_count=4)) as front:
         client = await front.client()
         goes_to = b"/" + b"a" * 49
         for lines in (b"A: 1\r\nB: 2\r\nC: 3\r\n", b"A: " + b"v" * 170 + b"\r\n"):

@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone
-from gateway.listener.request import Bounds, read_head
+from gateway.listener.request import read_head
 from gateway.listener.wire import ClientWire
+from tests.listener.front import limited
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +62,7 @@ class Site:
     def __init__(self, *lines: bytes, first: bytes = b"POST / HTTP/1.1", length: int | None = 0) -> None:
         raw = b"\r\n".join((first, b"Host: x", *lines)) + b"\r\n\r\n"
         self.connection = Recorded()
-        self.wire = ClientWire(self.connection, read_head(raw, "p", "http", Bounds()), length, whole=length == 0)
+        self.wire = ClientWire(self.connection, read_head(raw, "p", "http", limited()), length, whole=length == 0)
 
     @property
     def said(self) -> bytes:

@@ -1,15 +1,5 @@
-"""The upstream side runs on uvloop in production and on asyncio's own loop where there is none: both are tested."""
+"""The upstream side is tested on both loops."""
 
-from typing import Any
+from tests.loops import both_loops
 
-import pytest
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop"),
-    ]
-)
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    return request.param
+anyio_backend = both_loops

@@ -93,8 +93,12 @@ def restful(
 async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER, **more: Any) -> Pool:
     pool = Pool()
     agent = upstream(pool=pool, **more)
-    await agent.send(call, agent.interface(call), head or Head("POST", b"/"), caller)
+    await agent.send(call, agent.interface(call, spellings(call)), head or Head("POST", b"/"), caller)
     return pool
+
+
+def where(agent: HttpUpstream, call: Call) -> Interface:
+    return agent.interface(call, spellings(call))
 
 
 # ---- Interfaces ------------------------------------------------------------------------------------------------------
@@ -103,19 +107,20 @@ async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER,
 def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_where_the_file_says() -> None:
     agent = upstream()
     assert agent.interfaces() == {}
-    assert agent.interface(rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
-    assert upstream(url="http://agent:8000").interface(rpc("GetTask", {"id": "t"})).path == "/"
+    assert where(agent, rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
+    assert where(upstream(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
 
 
 def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
     agent = upstream(binding=Binding.JSONRPC)
-    assert agent.interface(rpc("GetTask", {"id": "t"})).dialect == RPC
-    with pytest.raises(MethodNotAllowed):
-        agent.interface(restful("GET", "/tasks/t")[0])
+    assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
+    assert where(agent, restful("GET", "/tasks/t")[0]).dialect == RPC
     old = upstream(version=Version.V0_3)
-    assert old.interface(rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
-    with pytest.raises(VersionUnsupported):
-        old.interface(rpc("GetTask", {"id": "t"}))
+    assert where(old, rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
+    assert where(old, rpc("GetTask", {"id": "t"})).dialect == RPC_0_3
+    assert where(old, restful("GET", "/tasks/t")[0]).dialect == REST_0_3
+    with pytest.raises(MethodNotAllowed, match="this agent speaks A2A 0.3, which has no ListTasks"):
+        where(old, rpc("ListTasks", {}))
 
 
 def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_changes() -> None:
@@ -129,7 +134,7 @@ def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_ch
 
 def test_only_the_backends_own_origin_and_path_are_ever_dialled() -> None:
     elsewhere = upstream(offers((RPC, "http://169.254.169.254/latest")))
-    assert elsewhere.interface(rpc("GetTask", {"id": "t"})).path == "/base"
+    assert where(elsewhere, rpc("GetTask", {"id": "t"})).path == "/base"
 
 
 def test_the_file_overrules_the_card() -> None:
@@ -153,24 +158,36 @@ def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() ->
 
 
 @pytest.mark.parametrize(
-    ("spoken", "fault"), [(RPC_0_3, VersionUnsupported), (RPC_0_1, VersionUnsupported), (REST, MethodNotAllowed)]
+    ("client", "offered", "chosen"),
+    [
+        (RPC, [RPC_0_1, RPC_0_3, REST_0_3, REST], REST),
+        (REST, [RPC_0_3, REST_0_3], REST_0_3),
+        (RPC_0_3, [RPC_0_1, REST, RPC], RPC),
+        (RPC_0_3, [RPC, REST_0_3], REST_0_3),
+        (RPC, [GRPC, RPC_0_1], RPC_0_1),
+    ],
 )
-def test_a_dialect_that_the_agent_does_not_speak_is_refused_without_its_address(
-    spoken: Dialect, fault: type[Fault]
+def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
+    client: Dialect, offered: list[Dialect], chosen: Dialect
 ) -> None:
-    with pytest.raises(fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
-        upstream(offers((spoken, "http://secret:8000/x"))).interface(rpc("GetTask", {"id": "t"}))
-    assert caught.type is fault
+    agent = upstream(offers(*((dialect, "http://agent:8000/base") for dialect in offered)))
+    call = restful("GET", "/tasks/t")[0] if client is REST else rpc("GetTask", {"id": "t"})
+    assert agent.interface(call, (client,)).dialect == chosen
+
+
+def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
+    with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC") as caught:
+        where(upstream(offers((GRPC, "secret:8000")), binding=Binding.GRPC), rpc("GetTask", {"id": "t"}))
     assert "secret" not in caught.value.message
 
 
 def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
     call = rpc("tasks/get", {"id": "t"})
     assert spellings(call) == (RPC_0_3, RPC_0_1)
-    assert upstream(offers((RPC_0_1, "http://agent:8000/"))).interface(call).dialect == RPC_0_1
+    assert where(upstream(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
     later = rpc("tasks/pushNotification/get", {"id": "t"})
     assert spellings(later) == (RPC_0_3, RPC_0_1, RPC)
-    assert upstream(offers((RPC, "http://agent:8000/"))).interface(later).dialect == RPC
+    assert where(upstream(offers((RPC, "http://agent:8000/"))), later).dialect == RPC
     assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
 
 
@@ -335,7 +352,7 @@ async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
         pool = await sent(call, **more)
         assert json.loads(pool.body)["params"].get("tenant") == gets
         agent = upstream(cards, treatment=Treatment(treatment))
-        assert agent.restores_tenant(call, agent.interface(call)) == (told != gets)
+        assert agent.restores_tenant(call, where(agent, call)) == (told != gets)
     base = "/base" if cards is None else "/base/rest"
     segment = "" if gets is None else f"/{gets}"
     for path, body, query in (

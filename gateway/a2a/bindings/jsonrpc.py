@@ -1,15 +1,18 @@
-"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): reading calls and writing faults."""
+"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): calls and answers read and written, faults written."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.a2a import document, parameter
+from gateway.a2a.bindings import body as bodies
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
-from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotFound
+from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotFound, ParseFailed
+from gateway.a2a.layout import is_compact
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall
@@ -106,7 +109,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
     task_id, context_id = _ids(operation, version, params)
-    if hint is not None and hint is not version and params.message:
+    if params.message and hint is not version and (hint is not None or version is Version.V0_3):
         version = _objects_version(params.message) or version
     return Call(
         operation=operation,
@@ -123,6 +126,100 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         params=params,
         path=path,
     )
+
+
+def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
+    """The parameters of a call, as a form gets them; no tenant is among them.
+
+    Args:
+        typed: As `body.given`.
+
+    Raises:
+        ParseFailed: a value cannot be read.
+    """
+    return bodies.given(call.params, typed=typed)
+
+
+def write_call(
+    operation: Operation,
+    version: Version,
+    params: Mapping[str, Any],
+    id: bytes,  # noqa: A002 - JSON-RPC's word
+) -> tuple[str, bytes]:
+    """The method and the body by which an agent is asked.
+
+    Args:
+        params: As the agent's form lowered them; values may be `msgspec.Raw`.
+        id: As it stands in the body.
+
+    Raises:
+        ValueError: the version has no such operation.
+    """
+    method = _NAMES.get((operation, version))
+    if method is None:
+        raise ValueError(f"{version} has no {operation}")
+    head = b'{"jsonrpc":"2.0","id":%b,"method":"%b"' % (id, method.encode("ascii"))
+    if not params and version is not Version.V1_0:
+        # The older generations' only operation without parameters has no such member.
+        return method, head + b"}"
+    return method, b'%b,"params":%b}' % (head, bodies.write(params))
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is in an agent's envelope.
+
+    Attributes:
+        id: As its bytes came; empty where there is none.
+        result: None where there is none; a null is one.
+        error: None where there is none, or null.
+    """
+
+    id: bytes
+    result: msgspec.Raw | None
+    error: msgspec.Raw | None
+
+
+def open_answer(frame: bytes) -> Answer:
+    """An agent's answer or event, held to what `progress.read_jsonrpc` holds one to.
+
+    Raises:
+        ParseFailed: it is no JSON in UTF-8.
+        BadRequest: it is no JSON-RPC answer, or one that clients could read in two ways.
+    """
+    try:
+        if not frame.isascii():
+            str(frame, "utf-8")
+        members = _members.decode(frame)
+    except msgspec.ValidationError as error:
+        raise BadRequest("the answer is not a JSON object") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseFailed("the answer is not valid JSON") from error
+    if not is_compact(members, len(frame)) and document.has_twins(frame, members):
+        raise BadRequest("a member of the answer stands twice")
+    version, result, failure = members.get("jsonrpc"), members.get("result"), members.get("error")
+    if version is not None and bytes(version) != b'"2.0"':
+        raise BadRequest('jsonrpc must be "2.0"')
+    if _is_unset(failure):
+        failure = None
+    else:
+        if not _is_unset(result):
+            raise BadRequest("the answer has a result and an error")
+        result = None
+        _refuse_error(failure)
+    if version is None and result is None:
+        # Any server on the way may say `{"error": ...}`.
+        raise BadRequest("the answer does not say that it is one of JSON-RPC")
+    return Answer(bytes(members.get("id", b"")), result, failure)
+
+
+def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-RPC's word; any JSON
+    """The envelope of a result.
+
+    Args:
+        id: As the client wrote it.
+        result: A tree or `msgspec.Raw`; None for null.
+    """
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, bodies.write(result))
 
 
 def render(
@@ -171,6 +268,30 @@ _CODES_OF_0_1 = {
     "upstream_connect": -32011,
     "no_healthy_backend": -32011,
 }
+
+
+_NAMES: dict[tuple[Operation, Version], str] = {}
+"""What each generation calls its operations; the first of several names in `METHODS` is its own."""
+for _name, _known in METHODS.items():
+    _NAMES.setdefault(_known, _name)
+    if _name in SHARED_WITH_0_1:
+        _NAMES.setdefault((_known[0], Version.V0_1), _name)
+
+_members = msgspec.json.Decoder(Members)
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+_error = msgspec.json.Decoder(_Error)
+
+
+def _refuse_error(raw: msgspec.Raw | None) -> None:
+    try:
+        _error.decode(raw or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("the error of the answer has no code") from error
 
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:

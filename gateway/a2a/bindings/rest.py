@@ -1,21 +1,26 @@
-"""HTTP+JSON (1.0 §11, 0.3 §3.2.3): reading calls from path, query and body, and writing faults."""
+"""HTTP+JSON (1.0 §11, 0.3 §3.2.3): calls in path, query and body, read and written; answers and faults written."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from gateway.a2a import document, parameter
+from gateway.a2a.bindings import body as bodies
+from gateway.a2a.bindings.field import path_id, read_query, write_query
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
+from gateway.a2a.error_kind import BY_REASON
 from gateway.a2a.fault import BadRequest, Fault
-from gateway.a2a.operation import Operation
+from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.path import PathCall
 from gateway.a2a.query import query_value, refuse_other_ids, split_query
 
 _WITH_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
+_OF_TASK = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK})
 _MAY_HAVE_BODY = _WITH_BODY | {Operation.CANCEL_TASK}
 
 
@@ -65,6 +70,90 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     )
 
 
+def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
+    """The parameters of a call, as a form gets them, under the names of 1.0; no tenant is among them.
+
+    What path and query say is typed in any case. The path's ids stand above the same in the body, which agree with
+    them or were refused.
+
+    Args:
+        typed: As `body.given`.
+
+    Raises:
+        ParseFailed: a value of the body cannot be read.
+        BadParams: one of the query cannot.
+    """
+    operation, path = call.operation, call.path
+    in_body = operation in _MAY_HAVE_BODY
+    found = bodies.given(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    if operation.kind is Kind.PUSH:
+        found.pop("task_id", None)
+        found["taskId"] = path.task_id
+        if path.config_id is not None:
+            found["id"] = path.config_id
+    elif path.task_id is not None:
+        found["id"] = path.task_id
+    return found
+
+
+class RestCall(msgspec.Struct, frozen=True):
+    """How an agent is asked.
+
+    Attributes:
+        method: Of HTTP.
+        path: The ids that its path has; `path.rest_path` writes it.
+        query: Without the question mark.
+        body: Empty for none.
+    """
+
+    method: str
+    path: PathCall
+    query: bytes = b""
+    body: bytes = b""
+
+
+def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> RestCall:
+    """The call that says these parameters.
+
+    Members of operations without a body that have no place in path or query stay behind.
+
+    Args:
+        params: As the agent's form lowered them; values may be `msgspec.Raw`.
+
+    Raises:
+        BadParams: an id is missing or none that a path can carry, or a value is none that a query can.
+    """
+    newest = version is Version.V1_0
+    task_id = config_id = None
+    body = b""
+    if operation.kind is Kind.PUSH:
+        task_id = path_id(params, "taskId", "task_id", verb=True)
+        if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+            config_id = path_id(params, "id")
+    elif operation in _OF_TASK:
+        task_id = path_id(params, "id", verb=True)
+    if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
+        if operation is Operation.CREATE_PUSH_CONFIG and not newest:
+            # There the path alone names it, and parsers refuse members that their protobuf does not have.
+            params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
+        body = bodies.write(params)
+    method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
+    if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
+        method = "POST"
+    path = PathCall(operation, prefixed=not newest, task_id=task_id, config_id=config_id)
+    return RestCall(method, path, write_query(operation, params), body)
+
+
+def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """The body of a good answer.
+
+    Args:
+        result: A tree or `msgspec.Raw`; that of a deletion is not looked at.
+    """
+    # Some clients read no body as a failure (protocol trap 30).
+    return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else bodies.write(result)
+
+
 def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> bytes:
     """The error body of a fault: google.rpc.Status (AIP-193); for 0.3 also the members that its SDKs look for."""
     status = fault.http_status
@@ -76,6 +165,12 @@ def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> 
     }
     if version is Version.V1_0:
         return msgspec.json.encode({"error": error})
-    word = fault.a2a_reason or HTTPStatus(status).name
-    name = "".join(part.capitalize() for part in word.split("_")) + "Error"
-    return msgspec.json.encode({"code": fault.rpc_code, "type": name, "message": fault.message, "error": error})
+    return msgspec.json.encode({"code": fault.rpc_code, "type": _type(fault), "message": fault.message, "error": error})
+
+
+def _type(fault: Fault) -> str:
+    """The name of an error's class, by which SDKs of 0.3 tell errors apart."""
+    kind = BY_REASON.get(fault.a2a_reason or "")
+    if kind is not None:
+        return kind.name
+    return "".join(part.capitalize() for part in HTTPStatus(fault.http_status).name.split("_")) + "Error"

@@ -28,17 +28,19 @@ HEARTBEAT = b": keep-alive\n\n"
 """A comment that says the stream is alive; clients ignore it."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One event: its bytes as they came, with the empty line that ends it.
 
     Attributes:
         silent: Whether it is known to be made of empty lines and comments only.
         first: Whether the stream begins with it; a byte-order mark is none anywhere else.
+        line: Its data, where it is known to be one line of data and nothing else.
     """
 
     raw: bytes
     silent: bool = False
     first: bool = False
+    line: bytes | None = None
 
     def read(self) -> tuple[str, bytes] | None:
         """The event's name and its data, lines joined by LF; None for comments and events without data.
@@ -46,6 +48,8 @@ class Event(msgspec.Struct, frozen=True):
         Raises:
             UpstreamProtocol: it has too many lines that are not all of one kind.
         """
+        if self.line is not None:
+            return "message", self.line
         raw = self.raw
         if raw.startswith(_DATA) and raw.endswith(b"\n\n") and raw.count(b"\n") == 2 and b"\r" not in raw:
             # What most servers write: one line of data.
@@ -98,6 +102,25 @@ class SseDecoder:
         self._searched = 0
         self._after_cr = False
         self._first = True
+
+    def only(self, chunk: bytes) -> Event | None:
+        """The event that `chunk` is, where it is what most servers write: one line of data, whole, and nothing else.
+
+        It has been read then. None for anything else, which is for `feed`.
+        """
+        if (
+            chunk.startswith(_DATA)
+            and chunk.endswith(b"\n\n")
+            and chunk.count(b"\n") == 2
+            and b"\r" not in chunk
+            and not self._buffer
+            and not self._after_cr
+            and len(chunk) <= self._cap
+            and self.refused is None
+        ):
+            self._first = False
+            return Event(chunk, line=chunk[len(_DATA) : -2])
+        return None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes.

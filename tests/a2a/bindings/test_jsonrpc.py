@@ -81,7 +81,7 @@ def test_aliases_seen_in_the_wild_are_read(alias: str) -> None:
         ("message/send", "ROLE_USER", "1.0", "1.0"),
         ("message/send", "user", "1.0", "0.3"),
         ("message/send", None, "1.0", "0.3"),
-        ("message/send", "ROLE_USER", None, "0.3"),
+        ("message/send", "ROLE_USER", None, "1.0"),
         ("SendMessage", "user", "0.3", "0.3"),
         ("SendMessage", "ROLE_USER", "0.3", "1.0"),
         ("SendMessage", "ROLE_USER", None, "1.0"),

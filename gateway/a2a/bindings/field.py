@@ -1,0 +1,247 @@
+"""Parameters that HTTP+JSON writes into path and query (1.0 §11.3, §11.5): texts there, typed everywhere else.
+
+A query has names in camelCase; snake_case is read too, since ProtoJSON has both. Servers differ in what they do with a
+value that they cannot read (protocol §8.3: some drop the filter and show everything), so such a one is refused here.
+Names that the protocol does not know stay behind, and none that it knows is a list.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, unquote_plus
+
+import msgspec
+
+from gateway.a2a.bindings import body
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import decode_id, encode_id
+
+
+def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
+    """The parameters that a query names, under their names of 1.0; one without a value is unset.
+
+    Args:
+        query: What `query.split_query` passed.
+
+    Raises:
+        BadParams: a value that is none of its parameter, or two that differ under two names of one.
+    """
+    fields = _BY_NAME.get(operation)
+    found: dict[str, Any] = {}
+    if not query or fields is None:
+        return found
+    for pair in query.split(b"&"):
+        name, _, raw = pair.decode("ascii").partition("=")
+        field = fields.get(name)
+        if field is None or not raw:
+            continue
+        value = field.kind.read(unquote_plus(raw))
+        if value is None:
+            raise BadParams(f"{name} {field.kind.words}", field=name)
+        if value != "" and found.setdefault(field.name, value) != value:
+            raise BadParams(f"{name} is another name of {field.name}, which says something else", field=name)
+    return found
+
+
+def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
+    """The query that says these parameters, as far as the operation has any in its query.
+
+    Raises:
+        BadParams: as `read_query`; or a value that is too long for a query, or has control characters.
+    """
+    pairs: list[str] = []
+    for field in _IN_QUERY.get(operation, ()):
+        said: str | None = None
+        for name in field.spellings:
+            value = _value(params, name)
+            if value is None:
+                continue
+            text = field.kind.write(value)
+            if text is None:
+                raise BadParams(f"{name} {field.kind.words}", field=name)
+            if said is not None and said != text:
+                raise BadParams(f"{name} is another name of {field.name}, which says something else", field=name)
+            said = text
+        if said:
+            pairs.append(f"{field.name}={_escaped(field.name, said)}")
+    return "&".join(pairs).encode("ascii")
+
+
+def _escaped(name: str, text: str) -> str:
+    # Its length comes first, since escapes are made character by character.
+    escaped = quote(text, safe="") if len(text) <= _LONGEST and _CONTROL.search(text) is None else ""
+    if not 0 < len(escaped) <= _LONGEST:
+        raise BadParams(f"{name} is too long for a query, or has control characters", field=name)
+    return escaped
+
+
+def path_id(params: Mapping[str, Any], name: str, *twins: str, verb: bool = False) -> str:
+    """The id under that name or its twins, which a path can carry.
+
+    What is refused is read in two ways on its way (`path`): `%` and slashes, which some servers decode once more or
+    before they route, and dot segments.
+
+    Args:
+        verb: Whether the path may have a verb behind it, so that it must not end like one itself.
+
+    Raises:
+        BadParams: there is none, no string or two that differ; or a path cannot carry it.
+    """
+    found: str | None = None
+    for spelling in (name, *twins):
+        value = _value(params, spelling)
+        if value is None:
+            continue
+        if type(value) is not str:
+            raise BadParams(f"{spelling} must be a string", field=spelling)
+        if found is not None and value != found:
+            raise BadParams(f"{spelling} is another name of {name}, which says something else", field=spelling)
+        found = value
+    if not found:
+        raise BadParams(f"{name} is missing", field=name)
+    if _PLAIN.fullmatch(found) is None:
+        _refuse_unsafe(name, found, verb=verb)
+    return found
+
+
+def _refuse_unsafe(name: str, value: str, *, verb: bool) -> None:
+    if len(value) > _LONGEST_ID:
+        raise BadParams(f"{name} has more than {_LONGEST_ID} characters", field=name)
+    if value in (".", "..") or _UNSAFE.search(value) is not None or (verb and _VERB.search(value) is not None):
+        raise BadParams(f"{name} has characters that a path cannot carry, or ends like a verb", field=name)
+    try:
+        decode_id(encode_id(value))
+    except (BadRequest, UnicodeEncodeError) as error:
+        raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
+
+
+def _value(params: Mapping[str, Any], name: str) -> object:
+    value = params.get(name)
+    return body.read(value) if type(value) is msgspec.Raw else value
+
+
+# ---- Kinds -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How values of a type are read from a text and from JSON.
+
+    Attributes:
+        words: What is told to whoever wrote something else.
+        read: The value of a text; None for what is none, an empty one for what is unset.
+        write: The text of a value of JSON, likewise.
+    """
+
+    words: str
+    read: Callable[[str], object]
+    write: Callable[[object], str | None]
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str else None
+
+
+def _moment(text: str) -> str:
+    """A timestamp, whose plus many leave as it is, so that it comes as a space."""
+    return _LOST_PLUS.sub(r"\1+\2", text)
+
+
+def _number(text: str) -> int | None:
+    """An integer of 32 bits; a2a-java pads a single digit with a space."""
+    text = text.strip(" ")
+    return number if _NUMERAL.fullmatch(text) is not None and (number := int(text)) in _INT32 else None
+
+
+def _numeral(value: object) -> str | None:
+    if type(value) is str:
+        number = _number(value)
+    elif type(value) is Decimal:
+        number = int(value) if abs(value) < _INT32.stop and value == int(value) else None
+    else:
+        number = value if type(value) is int and value in _INT32 else None
+    return None if number is None else str(number)
+
+
+def _truth(text: str) -> bool | None:
+    return _TRUTHS.get(text.strip(" ").lower())
+
+
+def _word(value: object) -> str | None:
+    return str(value).lower() if type(value) is bool else None
+
+
+def _state(value: object) -> str | None:
+    """A task state by its name or number; none in particular is no filter."""
+    if type(value) is int:
+        name = _STATES[value] if 0 <= value < len(_STATES) else None
+    else:
+        name = _STATE_NAMES.get(value.strip(" ")) if type(value) is str else None
+    return "" if name == _STATES[0] else name
+
+
+_NUMERAL = re.compile("[+-]?[0-9]{1,10}")
+_INT32 = range(-(2**31), 2**31)
+_LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:?[0-9]{2})\Z")
+_TRUTHS = {"true": True, "false": False}
+_STATES = (
+    "TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
+)  # fmt: skip
+_STATE_NAMES = {
+    **{name: name for name in _STATES},
+    **{str(number): name for number, name in enumerate(_STATES)},
+    "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
+}
+
+_TEXT = _Kind("must be a string", str, _text)
+_MOMENT = _Kind("must be a timestamp", _moment, _text)
+_COUNT = _Kind("must be an integer of 32 bits", _number, _numeral)
+_TRUTH = _Kind("must be true or false", _truth, _word)
+_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", _state, _state)
+
+# ---- The parameters of queries ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    kind: _Kind
+    spellings: tuple[str, ...]
+
+
+def _field(kind: _Kind, name: str, *aliases: str) -> _Field:
+    snakes = [re.sub("[A-Z]", lambda upper: "_" + upper[0].lower(), each) for each in (name, *aliases)]
+    return _Field(name, kind, tuple(dict.fromkeys((name, *aliases, *snakes))))
+
+
+_HISTORY = _field(_COUNT, "historyLength")
+_PAGE = (_field(_COUNT, "pageSize"), _field(_TEXT, "pageToken"))
+_IN_QUERY: dict[Operation, tuple[_Field, ...]] = {
+    Operation.GET_TASK: (_HISTORY,),
+    Operation.LIST_TASKS: (
+        _field(_TEXT, "contextId"),
+        _field(_STATE, "status"),
+        *_PAGE,
+        _HISTORY,
+        # a2a-go's client has another name for it than its server.
+        _field(_MOMENT, "statusTimestampAfter", "lastUpdatedAfter"),
+        _field(_TRUTH, "includeArtifacts"),
+    ),
+    Operation.LIST_PUSH_CONFIGS: _PAGE,
+}
+_BY_NAME = {
+    operation: {name: field for field in fields for name in field.spellings} for operation, fields in _IN_QUERY.items()
+}
+
+# Half of what Node takes for a whole head.
+_LONGEST = 8 * 1024
+_LONGEST_ID = 512
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# What needs no escape and is no dot segment and no verb.
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_UNSAFE = re.compile(r"[%/\\]")
+_VERB = re.compile(r":(?:cancel|subscribe)\Z", re.IGNORECASE)

@@ -1,0 +1,443 @@
+"""One call between two dialects: the request there, the answer back, a stream event by event.
+
+Hub and spoke (`versions/version.py`): the client's form lifts what it says to 1.0, the agent's lowers it, and the other
+way round for what comes back. Where both speak one generation, and only the envelope differs, no tree is built: the
+bytes of the members move from one envelope into the other.
+
+The agent gets an id of the gateway's own in its JSON-RPC request, and the client gets its own back byte for byte.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.a2a import agent_error
+from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.body import read
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol, UpstreamReset
+from gateway.a2a.framing.sse import encode
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
+
+_T = TypeVar("_T")
+
+FORMS: dict[Dialect, Form] = {
+    Dialect(Binding.JSONRPC, Version.V0_1): v0_1.FORM,
+    Dialect(Binding.JSONRPC, Version.V0_3): v0_3.FORM,
+    Dialect(Binding.REST, Version.V0_3): v0_3_proto.FORM,
+    Dialect(Binding.JSONRPC, Version.V1_0): v1_0.FORM,
+    Dialect(Binding.REST, Version.V1_0): v1_0.FORM,
+}
+"""How each dialect that is translated writes its objects."""
+
+
+JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
+
+
+class Alias(msgspec.Struct, frozen=True):
+    """What an agent calls a task that a client of 0.1 named itself (protocol §8.1).
+
+    Attributes:
+        task_id: The agent's id.
+        context_id: The agent's context of it, if it said one.
+        session_id: What the client calls that context, if it said so.
+        newer: The other way round: a client of 0.2 or 0.3 has got this task from an agent of 0.1, and is not taken for
+            a client of 0.1 where the method names are the same.
+    """
+
+    task_id: str
+    context_id: str | None = None
+    session_id: str | None = None
+    newer: bool = False
+
+
+def can_ask(operation: Operation, theirs: Dialect) -> bool:
+    """Whether an agent that speaks a dialect can be asked for an operation, or for another that tells as much."""
+    return _asked(operation, theirs) is not None
+
+
+def is_spoken(dialect: Dialect) -> bool:
+    """Whether a dialect can be translated from and to."""
+    return dialect in FORMS
+
+
+class Translation:
+    """One call of a client, as its agent is asked and as the client is answered.
+
+    Args:
+        call: What the client asks, in its dialect.
+        theirs: The agent's dialect; `can_ask` holds.
+        tenant: What the agent is told as the A2A tenant, or None.
+        id: The id under which it is asked, without characters that JSON escapes.
+        message_id: For a message that has none, as those of 0.1.
+        new_id: For a task that an agent of 0.1 wants its client to name.
+        alias: What is known of the task that a client of 0.1 names.
+        met: Told the client's name of a task and what the agent calls it, where it matters and once it is known.
+
+    Attributes:
+        call: What the agent is asked.
+
+    Raises:
+        BadParams: the parameters are not what the client's generation says.
+    """
+
+    __slots__ = (
+        "_alias", "_config_id", "_context_id", "_held", "_id", "_memo", "_met", "_name", "_newer", "_operation",
+        "_ours", "_plain", "_session", "_tenant", "_theirs", "call", "client",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: Call,
+        theirs: Dialect,
+        *,
+        tenant: str | None = None,
+        id: str = "1",  # noqa: A002 - JSON-RPC's word
+        message_id: str = "",
+        new_id: str = "",
+        alias: Alias | None = None,
+        met: Callable[[str, Alias], None] | None = None,
+    ) -> None:
+        self.client = call.dialect
+        self._ours = FORMS[call.dialect]
+        self._theirs = FORMS[theirs]
+        self._operation = call.operation
+        self._id = call.id
+        self._tenant = call.tenant
+        self._memo = Memo(message_id=message_id, new_id=new_id)
+        self._alias = alias
+        self._met = met
+        # What a client of 0.1 calls its task, and the context of it.
+        self._name: str | None = None
+        self._session: str | None = None
+        self._context_id: str | None = None
+        self._held: Tree | None = None
+        self._newer = theirs.version is Version.V0_1 and call.dialect == JSONRPC_0_3
+        # Push configurations hold tenants, and a deletion has no answer: these few are read.
+        self._plain = self._ours is self._theirs and call.operation.kind is not Kind.PUSH and not call.params.inner
+        # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
+        self._config_id: str | None = None
+        self.call = self._request(call, theirs, tenant, id)
+
+    # ---- There -----------------------------------------------------------------------------------------------------
+
+    def _request(self, call: Call, theirs: Dialect, tenant: str | None, id: str) -> Call:  # noqa: A002 - as above
+        operation = call.operation
+        asked = _asked(operation, theirs)
+        if asked is None:
+            raise ValueError(f"{operation} cannot be asked over {theirs}")
+        params: dict[str, Any] = {}
+        if operation is not Operation.GET_EXTENDED_CARD:
+            binding = jsonrpc if call.dialect.binding is Binding.JSONRPC else rest
+            params = binding.read_params(call, typed=not self._plain)
+            if not self._plain:
+                try:
+                    params = self._ours.lift_params(operation, params, self._memo)
+                except Misfit as misfit:
+                    raise _refused(misfit) from misfit
+                asked = self._learn_params(params, asked)
+                params = self._theirs.lower_params(asked, params, self._memo)
+        # 0.3 has no such field, and its strict parsers refuse it over HTTP+JSON; there the path says it.
+        repeats = asked in _TENANT_IN_BODY and theirs.version is Version.V1_0
+        if tenant is not None and (theirs.binding is Binding.JSONRPC or repeats):
+            params["tenant"] = tenant
+        if theirs.binding is Binding.JSONRPC:
+            identity = b'"%b"' % id.encode("ascii")
+            method, body = jsonrpc.write_call(asked, theirs.version, params, identity)
+            return Call(
+                operation=asked,
+                dialect=theirs,
+                method=method,
+                id=identity,
+                tenant=tenant,
+                task_id=call.task_id,
+                context_id=call.context_id,
+                body=body,
+                in_body=tenant is not None,
+                verb="POST",
+            )
+        written = rest.write_call(asked, theirs.version, params)
+        return Call(
+            operation=asked,
+            dialect=theirs,
+            method=asked.value,
+            tenant=tenant,
+            task_id=call.task_id,
+            context_id=call.context_id,
+            body=written.body,
+            query=written.query,
+            path=written.path,
+            verb=written.method,
+        )
+
+    def _learn_params(self, params: Tree, asked: Operation) -> Operation:
+        """Remember what the answer needs, put the agent's ids in place of the client's, and see what is asked for."""
+        memo, operation = self._memo, self._operation
+        history = params.get("historyLength")
+        if operation.sends:
+            message = params["message"]
+            history = (params.get("configuration") or {}).get("historyLength")
+            if self._ours.version is Version.V0_1:
+                self._name_task(message)
+            memo.task_id, memo.context_id = message.get("taskId") or self._name, message.get("contextId")
+        elif operation is not Operation.LIST_TASKS:
+            name = "taskId" if operation.kind is Kind.PUSH else "id"
+            memo.task_id = params.get(name)
+            if self._alias is not None:
+                self._context_id = memo.context_id = self._alias.context_id
+                params[name] = self._alias.task_id
+                if not self._alias.newer:
+                    self._name, self._session = memo.task_id, self._alias.session_id
+        if isinstance(history, int) and history >= 0:
+            memo.history = history
+        if operation in _ONE_CONFIG:
+            self._config_id = params.get("id")
+        unnamed = operation is Operation.GET_PUSH_CONFIG and self._config_id is None
+        if unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
+            # 0.3 may name the task alone, and means its one configuration (protocol §8.2).
+            return Operation.LIST_PUSH_CONFIGS
+        return asked
+
+    def _name_task(self, message: Tree) -> None:
+        """0.1: the client made the task's id, which is the agent's to make in every later generation."""
+        self._name, self._session = message.pop("taskId", None), message.get("contextId")
+        if self._alias is not None:
+            message["taskId"] = self._alias.task_id
+            if self._alias.context_id is not None:
+                self._context_id = message["contextId"] = self._alias.context_id
+
+    # ---- Back ------------------------------------------------------------------------------------------------------
+
+    def answer(self, frame: bytes) -> bytes:
+        """A good answer, for the client.
+
+        Args:
+            frame: As the agent wrote it; it is known to be whole JSON, and an answer to the request.
+
+        Raises:
+            UpstreamProtocol: its result is not what the agent's generation says.
+        """
+        result: Any = self._result(frame)
+        if not self._plain:
+            result = _translated(self._answer, result)
+        return self.wrapped(result)
+
+    def inside(self, frame: bytes) -> bytes:
+        """The result in the agent's envelope, as its bytes came.
+
+        Raises:
+            UpstreamProtocol: there is no envelope, or nothing in it.
+        """
+        result = self._result(frame)
+        if result is None:
+            raise UpstreamProtocol("the agent's answer is empty")
+        return bytes(result)
+
+    def _result(self, frame: bytes) -> msgspec.Raw | None:
+        """What is inside the agent's envelope; None for nothing."""
+        if self.call.dialect.binding is not Binding.JSONRPC:
+            return msgspec.Raw(frame) if frame.strip() else None
+        try:
+            return jsonrpc.open_answer(frame).result
+        except BadRequest as error:
+            raise UpstreamProtocol("the agent's answer is no JSON-RPC answer", detail=error.message) from error
+
+    def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
+        """A result in the client's envelope."""
+        if self.client.binding is Binding.JSONRPC:
+            return jsonrpc.write_answer(self._id, result)
+        return rest.write_answer(self._operation, result)
+
+    def _answer(self, raw: msgspec.Raw | None) -> Any:  # noqa: ANN401 - null, or a list
+        asked, operation = self.call.operation, self._operation
+        if operation is Operation.DELETE_PUSH_CONFIG:
+            return self._ours.lower_result(operation, {}, self._memo)
+        result = self._theirs.lift_result(asked, None if raw is None else read(raw), self._memo)
+        if asked is not operation:
+            result = self._instead(result)
+        if operation.kind is Kind.PUSH:
+            self._restore_tenants(result)
+            if self._config_id is not None and self._theirs.version is Version.V0_1:
+                result["id"] = self._config_id
+        self._localise(result if operation.sends else {"task": result})
+        return self._ours.lower_result(operation, result, self._memo)
+
+    def _instead(self, result: Tree) -> Tree:
+        """What was asked for, out of the answer to what could be asked."""
+        if self._operation is Operation.LIST_PUSH_CONFIGS:
+            return {"configs": [result] if result.get("url") else []}
+        configs: list[Tree] = result.get("configs") or []
+        if not configs:
+            raise Misfit("", "the task has no push configuration")
+        return configs[0]
+
+    def _restore_tenants(self, result: Tree) -> None:
+        """Configurations echo the tenant that the agent was told (protocol §2.1); the client sees its own."""
+        for config in result.get("configs") or (result,):
+            config.pop("tenant", None)
+            if self._tenant is not None and self._ours.version is Version.V1_0:
+                config["tenant"] = self._tenant
+
+    def _localise(self, result: Tree) -> None:
+        """Trim the history to what was asked for, and call tasks what a client of 0.1 calls them."""
+        memo = self._memo
+        if memo.history is not None:
+            for task in (result["task"].get("tasks") or (result["task"],)) if "task" in result else ():
+                if (history := task.get("history")) and len(history) > memo.history:
+                    # 0 is no history in 1.0 and all of it to older agents (protocol §8.2).
+                    task["history"] = history[-memo.history :] if memo.history else []
+        if self._name is not None or self._newer:
+            for kind, body in result.items():
+                if isinstance(body, dict):
+                    self._rename(kind, body)
+
+    def _rename(self, kind: str, body: Tree) -> None:
+        name = "id" if kind == "task" and "taskId" not in body else "taskId"
+        task, context = body.get(name), body.get("contextId")
+        if isinstance(task, str) and task and kind != "message":
+            self._meet(task, context or self._context_id)
+            if self._name is not None:
+                body[name] = self._name
+        if context and self._session is not None:
+            body["contextId"] = self._session
+
+    def _meet(self, task: str, context: str | None) -> None:
+        if self._met is None or (self._alias is not None and self._alias.task_id == task):
+            return
+        self._alias = Alias(task, context, self._session, newer=self._newer)
+        self._met(self._name or task, self._alias)
+
+    # ---- Errors ----------------------------------------------------------------------------------------------------
+
+    def read_error(self, status: int, frame: bytes) -> AgentError | None:
+        """What an agent's answer complains of, or None where it is no error that A2A knows."""
+        version = self.call.dialect.version
+        if self.call.dialect.binding is Binding.JSONRPC:
+            try:
+                error = jsonrpc.open_answer(frame).error
+            except BadRequest:
+                return None
+            return None if error is None else agent_error.read_jsonrpc(error, version)
+        return agent_error.read_rest(status, frame, version) if status >= 400 else None
+
+    def error(self, error: AgentError) -> tuple[int, bytes]:
+        """The status and the body that tell the client of an agent's error."""
+        if self.client.binding is Binding.JSONRPC:
+            return 200, agent_error.write_jsonrpc(error, id=self._id, version=self.client.version)
+        return agent_error.write_rest(error, version=self.client.version)
+
+    # ---- Streams ---------------------------------------------------------------------------------------------------
+
+    def event(self, data: bytes) -> bytes:
+        """What goes out for one event of the agent's stream: none, one or several events of the client's.
+
+        Generations before 1.0 say in the last event that it is the last. An event that may be it, which ends the task
+        or waits for the client, is held back until another comes or the stream ends.
+
+        Raises:
+            UpstreamProtocol: the event is not what the agent's generation says.
+            UpstreamReset: it is an error, and the client's dialect has no event for that.
+        """
+        error = agent_error.read_event(data, self.call.dialect.binding, self.call.dialect.version)
+        if error is not None:
+            word = self._last_word(error)
+            return self.held(last=False) + word
+        raw = self._result(data)
+        if self._plain:
+            return encode(self.wrapped(_on_one_line(raw)))
+        event = _translated(self._lift_event, raw)
+        before = self.held(last=False) if self._held is not None else b""
+        if self._may_end(event):
+            self._held = event
+            return before
+        return before + self._lowered(event, last=False)
+
+    def held(self, *, last: bool) -> bytes:
+        """The event that was held back, if there is one.
+
+        Args:
+            last: Whether the stream has come to its end.
+        """
+        event, self._held = self._held, None
+        return b"" if event is None else self._lowered(event, last=last)
+
+    def _lift_event(self, raw: msgspec.Raw | None) -> Tree:
+        if raw is None:
+            raise Misfit("", "an event without a result")
+        event = self._theirs.lift_event(read(raw), self._memo)
+        self._localise(event)
+        return event
+
+    def _may_end(self, event: Tree) -> bool:
+        version = self._ours.version
+        if version is Version.V1_0:
+            return False
+        if "message" in event:
+            return version is Version.V0_1
+        body = event.get("statusUpdate") or (event.get("task") if version is Version.V0_1 else None)
+        if not body:
+            return False
+        state = (body.get("status") or {}).get("state")
+        return state in TERMINAL or state in INTERRUPTED
+
+    def _lowered(self, event: Tree, *, last: bool) -> bytes:
+        lowered = self._ours.lower_event(event, self._memo, last=last)
+        return b"".join([encode(self.wrapped(each)) for each in lowered])
+
+    def _last_word(self, error: AgentError) -> bytes:
+        if self.client.binding is not Binding.JSONRPC and self.client.version is not Version.V1_0:
+            # 0.3 over HTTP+JSON has no event for it: the stream breaks, so that loss never looks like success.
+            raise UpstreamReset("the agent ended its stream with an error", detail=error.message[:200])
+        return encode(self.error(error)[1], "error" if self.client.version is Version.V1_0 else None)
+
+
+def _translated(work: Callable[[msgspec.Raw | None], _T], raw: msgspec.Raw | None) -> _T:
+    """What is made of a result.
+
+    Raises:
+        UpstreamProtocol: it is not what the agent's generation says.
+    """
+    try:
+        return work(raw)
+    except Misfit as misfit:
+        words = "the agent's answer is not what its version of A2A says"
+        raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit
+    except BadRequest as error:
+        raise UpstreamProtocol("the agent's answer is no JSON") from error
+
+
+_TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
+"""Where the SDKs of 1.0 repeat the tenant of the path (protocol §2.4)."""
+_ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
+
+
+def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
+    form = FORMS.get(theirs)
+    if form is None:
+        return None
+    if operation in form.answers:
+        return operation
+    if operation is Operation.LIST_PUSH_CONFIGS and Operation.GET_PUSH_CONFIG in form.answers:
+        # 0.1 has one configuration for each task.
+        return Operation.GET_PUSH_CONFIG
+    return None
+
+
+def _refused(misfit: Misfit) -> BadParams:
+    return BadParams(str(misfit), field=misfit.field)
+
+
+def _on_one_line(raw: msgspec.Raw | None) -> msgspec.Raw:
+    """A result as an event can hold it: a line end in it would end the line of the event."""
+    if raw is None:
+        raise UpstreamProtocol("the agent sent an event without a result")
+    written = bytes(raw)
+    if b"\n" in written or b"\r" in written:
+        return msgspec.Raw(msgspec.json.format(written, indent=-1))
+    return raw

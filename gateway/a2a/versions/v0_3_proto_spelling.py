@@ -1,0 +1,317 @@
+"""What peers of A2A 0.3 write over HTTP+JSON, in any of the spellings that are met: tables that lift it to the hub.
+
+By the letter it is ProtoJSON of `a2a.v1` (`message`, `content`, `fileWithBytes`). Stock clients also send the proto's
+own names (`request`, `message_id`, `file_with_bytes`), and people write what they know from JSON-RPC (`kind`, `parts`,
+`user`, `file.bytes`). A parser of one of these drops without a word what the others say, so all three are read
+(protocol §10.3), and names of 1.0 as 1.0 has them, since they would mean that once they are in the hub. A member that
+is there in two spellings must say the same in both.
+
+A client is held to what 0.3 requires. Of an agent more is taken, where the call or the SDKs' habit tells the rest.
+"""
+
+from dataclasses import replace
+
+from gateway.a2a.operation import Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.shape import (
+    BOOL,
+    COUNT,
+    ID,
+    MOMENT,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Finish,
+    Shape,
+    among,
+    choose,
+    each,
+    named,
+    required,
+    shape,
+    within,
+)
+from gateway.a2a.versions.timestamp import to_utc
+from gateway.a2a.versions.v0_3_proto_config import (
+    ASKED_PUSH,
+    CONFIG,
+    CREATION,
+    DELETION,
+    LISTING,
+    RESOURCE,
+    task_of,
+)
+from gateway.a2a.versions.v0_3_proto_part import PART
+from gateway.a2a.versions.version import Memo, Misfit
+
+# ---- Values ----------------------------------------------------------------------------------------------------------
+
+_STATES = (
+    "TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
+)  # fmt: skip
+_SPELLINGS = {
+    **{name.removeprefix("TASK_STATE_").lower().replace("_", "-"): name for name in _STATES[1:]},
+    "unknown": "TASK_STATE_UNSPECIFIED",
+    "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
+}
+_STATE = named(_STATES, "must be the name of a task state, as TASK_STATE_WORKING", _SPELLINGS)
+# Which all states pass: no filter at all.
+_FILTER = named(_STATES, _STATE.words, {**_SPELLINGS, "TASK_STATE_UNSPECIFIED": None, "unknown": None})
+_ROLE = named(
+    ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"),
+    "must be ROLE_USER or ROLE_AGENT",
+    {"ROLE_UNSPECIFIED": None, "user": "ROLE_USER", "agent": "ROLE_AGENT"},
+)
+_LENGTH = among(range(2**31), "must not be negative")
+# What an answer dates its status with in vain is no reason to refuse the answer.
+_MOMENT = replace(MOMENT, read=lambda value, _: to_utc(value))
+
+
+def _drop_kind(tree: Tree, kind: str) -> None:
+    """Drop JSON-RPC's mark of an object, which says what is known already."""
+    if tree.pop("kind", None) not in (None, kind):
+        raise Misfit("kind", f"must be {kind}")
+
+
+# ---- Messages, tasks, events -----------------------------------------------------------------------------------------
+
+
+def _finish_asked_message(message: Tree, memo: Memo) -> None:
+    _drop_kind(message, "message")
+    # An empty list is not written in ProtoJSON.
+    message.setdefault("parts", [])
+    _HAS_ID_AND_ROLE(message, memo)
+
+
+def _finish_message(message: Tree, memo: Memo) -> None:
+    _drop_kind(message, "message")
+    message.setdefault("parts", [])
+    message.setdefault("messageId", memo.message_id)
+    # As the SDKs read none.
+    message.setdefault("role", "ROLE_AGENT")
+
+
+def _finish_status(status: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    # The state with number 0 is not written in ProtoJSON.
+    status.setdefault("state", "TASK_STATE_UNSPECIFIED")
+
+
+def _finish_artifact(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    artifact.setdefault("artifactId", "")
+    artifact.setdefault("parts", [])
+
+
+def _finish_task(task: Tree, memo: Memo) -> None:
+    _drop_kind(task, "task")
+    _name(task, "id", memo)
+    required("id", "status")(task, memo)
+
+
+def _finish_listed_task(task: Tree, memo: Memo) -> None:
+    _drop_kind(task, "task")
+    required("id", "status")(task, memo)
+
+
+def _finish_status_update(update: Tree, memo: Memo) -> None:
+    _drop_kind(update, "status-update")
+    update.pop("final", None)
+    if "status" not in update:
+        raise Misfit("status", "is required")
+    _name(update, "taskId", memo)
+
+
+def _finish_artifact_update(update: Tree, memo: Memo) -> None:
+    _drop_kind(update, "artifact-update")
+    if "artifact" not in update:
+        raise Misfit("artifact", "is required")
+    _name(update, "taskId", memo)
+    for name in ("append", "lastChunk"):
+        if update.get(name) is False:
+            del update[name]
+
+
+def _name(tree: Tree, name: str, memo: Memo) -> None:
+    """Say which task and context something is about, where it does not and the call does."""
+    if name not in tree:
+        if not memo.task_id:
+            raise Misfit(name, "is required")
+        tree[name] = memo.task_id
+    if "contextId" not in tree and memo.context_id:
+        tree["contextId"] = memo.context_id
+
+
+_HAS_ID_AND_ROLE = required("messageId", "role")
+_MESSAGE_FIELDS = {
+    "messageId": ID,
+    "contextId": ID,
+    "taskId": ID,
+    "role": _ROLE,
+    "parts": each(PART),
+    "metadata": OBJECT,
+    "extensions": TEXTS,
+    "referenceTaskIds": TEXTS,
+}
+_ASKED_MESSAGE = shape(_MESSAGE_FIELDS, _finish_asked_message, content="parts")
+_MESSAGE = shape(_MESSAGE_FIELDS, _finish_message, content="parts")
+_STATUS = within(
+    shape({"state": _STATE, "message": within(_MESSAGE), "timestamp": _MOMENT}, _finish_status, update="message")
+)
+_ARTIFACT = shape(
+    {
+        "artifactId": TEXT,
+        "name": ID,
+        "description": ID,
+        "parts": each(PART),
+        "metadata": OBJECT,
+        "extensions": TEXTS,
+    },
+    _finish_artifact,
+)
+_TASK_FIELDS = {
+    "id": ID,
+    "contextId": ID,
+    "status": _STATUS,
+    "artifacts": each(_ARTIFACT),
+    "history": each(_MESSAGE),
+    "metadata": OBJECT,
+}
+_TASK = shape(_TASK_FIELDS, _finish_task)
+_STATUS_UPDATE = shape(
+    {"taskId": ID, "contextId": ID, "status": _STATUS, "final": BOOL, "metadata": OBJECT}, _finish_status_update
+)
+_ARTIFACT_UPDATE = shape(
+    {
+        "taskId": ID,
+        "contextId": ID,
+        "artifact": within(_ARTIFACT),
+        "append": BOOL,
+        "lastChunk": BOOL,
+        "metadata": OBJECT,
+    },
+    _finish_artifact_update,
+)
+
+BARE = {
+    "task": ("task", _TASK),
+    "message": ("message", _MESSAGE),
+    "status-update": ("statusUpdate", _STATUS_UPDATE),
+    "artifact-update": ("artifactUpdate", _ARTIFACT_UPDATE),
+}
+"""What the hub calls things that JSON-RPC tells apart by their `kind`, and their shapes."""
+EVENT = shape(
+    {name: within(inner) for name, inner in BARE.values()},
+    lambda event, _: choose(event, "task", "message", "statusUpdate", "artifactUpdate"),
+    msg="message",
+)
+"""One event of a stream."""
+_ANSWER = shape(
+    {"task": within(_TASK), "message": within(_MESSAGE)},
+    lambda answer, _: choose(answer, "task", "message"),
+    msg="message",
+)
+
+
+# ---- Parameters and results ------------------------------------------------------------------------------------------
+
+
+def _finish_configuration(configuration: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    if configuration.get("historyLength") == 0:
+        del configuration["historyLength"]
+    blocking = configuration.pop("blocking", None)
+    if blocking is not None and configuration.setdefault("returnImmediately", not blocking) is blocking:
+        raise Misfit("blocking", "is the opposite of returnImmediately, which says something else")
+
+
+def _finish_get(params: Tree, memo: Memo) -> None:
+    _finish_task_params(params, memo)
+    params.pop("metadata", None)
+    if params.get("historyLength") == 0:
+        del params["historyLength"]
+
+
+def _finish_task_params(params: Tree, memo: Memo) -> None:
+    name = params.pop("name", None)
+    if name is not None and name != f"tasks/{params.get('id')}":
+        task = task_of(name, "name")
+        if params.setdefault("id", task) != task:
+            raise Misfit("name", "must name the task of the request")
+    required("id")(params, memo)
+
+
+def _or_none(name: str) -> Finish:
+    """A list without an element is not written in ProtoJSON."""
+
+    def finish(result: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+        result.setdefault(name, [])
+
+    return finish
+
+
+_SENT = shape(
+    {
+        "message": within(_ASKED_MESSAGE),
+        "configuration": within(
+            shape(
+                {
+                    "acceptedOutputModes": TEXTS,
+                    "taskPushNotificationConfig": within(ASKED_PUSH),
+                    "historyLength": _LENGTH,
+                    "blocking": BOOL,
+                    "returnImmediately": BOOL,
+                },
+                _finish_configuration,
+                pushNotification="taskPushNotificationConfig",
+                pushNotificationConfig="taskPushNotificationConfig",
+            )
+        ),
+        "metadata": OBJECT,
+    },
+    required("message"),
+    request="message",
+)
+
+PARAMS: dict[Operation, Shape] = {
+    Operation.SEND_MESSAGE: _SENT,
+    Operation.SEND_STREAMING_MESSAGE: _SENT,
+    Operation.GET_TASK: shape({"id": ID, "name": ID, "historyLength": _LENGTH}, _finish_get),
+    Operation.LIST_TASKS: shape(
+        {
+            "contextId": ID,
+            "status": _FILTER,
+            "pageSize": COUNT,
+            "pageToken": ID,
+            "historyLength": _LENGTH,
+            # A filter that is left out would show more than was asked for: what names no moment is refused.
+            "statusTimestampAfter": MOMENT,
+            "includeArtifacts": BOOL,
+        }
+    ),
+    Operation.CANCEL_TASK: shape({"id": ID, "name": ID, "metadata": OBJECT}, _finish_task_params),
+    Operation.SUBSCRIBE_TO_TASK: shape({"id": ID, "name": ID}, _finish_task_params),
+    Operation.CREATE_PUSH_CONFIG: CREATION,
+    Operation.GET_PUSH_CONFIG: CONFIG,
+    Operation.LIST_PUSH_CONFIGS: LISTING,
+    Operation.DELETE_PUSH_CONFIG: DELETION,
+}
+"""Parameters of each operation, as a client sends them."""
+
+RESULTS: dict[Operation, Shape] = {
+    Operation.SEND_MESSAGE: _ANSWER,
+    Operation.SEND_STREAMING_MESSAGE: _ANSWER,
+    Operation.GET_TASK: _TASK,
+    Operation.LIST_TASKS: shape(
+        {
+            "tasks": each(shape(_TASK_FIELDS, _finish_listed_task)),
+            "nextPageToken": TEXT,
+            "pageSize": COUNT,
+            "totalSize": COUNT,
+        },
+        _or_none("tasks"),
+    ),
+    Operation.CANCEL_TASK: _TASK,
+    Operation.CREATE_PUSH_CONFIG: RESOURCE,
+    Operation.GET_PUSH_CONFIG: RESOURCE,
+    Operation.LIST_PUSH_CONFIGS: shape({"configs": each(RESOURCE), "nextPageToken": ID}, _or_none("configs")),
+}
+"""Results of each operation, as an agent sends them."""

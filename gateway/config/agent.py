@@ -1,0 +1,204 @@
+"""An agent of the file: where clients find it, where it is, and how it is asked.
+
+`Defaults` says the same of all of them. What bounds an agent's connections and answers stands in `limit`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import SecretStr, field_validator, model_validator
+
+from gateway.config.limit import Cards, Connections
+from gateway.config.part import Part
+from gateway.config.value import (
+    A2aVersion,
+    Callable,
+    ClaimValue,
+    Duration,
+    Flag,
+    Name,
+    OneOrMany,
+    Strings,
+    TenantNames,
+)
+
+
+class Match(Part):
+    """Where an agent is found; all keys that are written must hold."""
+
+    host: str | None = None
+    """Host of the request: exact, or `*.example.com`."""
+    path: str | None = None
+    """Path prefix in whole segments."""
+    key: str | None = None
+    """Name of the API key that the caller shows."""
+    claim: dict[str, ClaimValue] = {}
+    """Claims of the verified token: equal, or a member of a list (or of the words of `scope`)."""
+    tenant: Name | None = None
+    """The A2A `tenant` field."""
+
+
+class UpstreamAuth(Part):
+    """How the gateway shows itself to the agent."""
+
+    bearer: SecretStr | None = None
+    """Sent as `Authorization: Bearer …`."""
+    header: dict[str, SecretStr] = {}
+    """Headers by name, such as `{X-Api-Key: …}`."""
+
+    @field_validator("header", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if isinstance(value, dict) and set(value) == {"name", "value"}:
+            return {value["name"]: value["value"]}
+        return value
+
+
+class Backend(Part):
+    """An agent's address, and how it speaks where its card does not say or is not to be asked."""
+
+    url: str
+    """http or https URL."""
+    protocol: Literal["jsonrpc", "rest"] | None = None
+    """The binding it speaks, whatever its card says."""
+    a2a_version: A2aVersion | None = None
+    """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
+    allow_insecure: Flag | None = None
+    """Whether plain http to a host that is not loopback is accepted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"url": value} if isinstance(value, str) else value
+
+
+SYSTEM = "system"
+"""The authorities that the system trusts."""
+
+
+class AgentTls(Part):
+    """Who vouches for agents that are reached by https."""
+
+    ca: str
+    """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
+
+
+class Timeouts(Part):
+    """How long an agent may take."""
+
+    connect: Duration | None = None
+    """Until the connection stands, TLS included; 3s."""
+    first_byte: Duration | None = None
+    """From the end of the request to the first byte of the answer; 30s."""
+    send: Duration | None = None
+    """The same for SendMessage and SendStreamingMessage: sends block until the task rests; 10m."""
+    stream_idle: Duration | None = None
+    """Silence on a stream, comments included; 10m."""
+    total: Duration | None = None
+    """A whole unary call; 15m."""
+
+
+DEFAULT_TIMEOUTS = Timeouts.model_validate(
+    {"connect": "3s", "first_byte": "30s", "send": "10m", "stream_idle": "10m", "total": "15m"}
+)
+
+
+class Card(Part):
+    """Where an agent's card comes from, and what the operator sets in it."""
+
+    url: str | None = None
+    """Fetched from here instead of the backend's well-known path."""
+    file: str | None = None
+    """Read from this JSON file, relative to this one, instead of being fetched."""
+    set: dict[str, Any] = {}
+    """Fields that win over the card's own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"url": value} if value.startswith(("http://", "https://")) else {"file": value}
+        return value
+
+
+Isolation = Literal["tenant", "none"]
+Visibility = Literal["listed", "unlisted", "private"]
+Exposed = Literal["jsonrpc", "rest"]
+
+
+class ByTenant(Part):
+    """One tenant's own backend of an agent."""
+
+    backend: Backend
+    """Its address."""
+    upstream_auth: UpstreamAuth | None = None
+    """The credential that this backend gets, instead of the agent's."""
+    upstream_tenant: str | None = None
+    """The `tenant` field that this backend gets, instead of the agent's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"backend": value} if isinstance(value, str) else value
+
+
+class Agent(Part):
+    """One agent: where clients find it, and where it is."""
+
+    backend: Backend | None = None
+    """Its address; left out where `by_tenant` has one per tenant."""
+    match: Annotated[tuple[Match, ...], OneOrMany()] = ()
+    """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
+    by_tenant: dict[Name, ByTenant] = {}
+    """Backends by the A2A `tenant` field."""
+    allow_insecure: Flag | None = None
+    """Whether plain http to backends that are not on loopback is accepted."""
+    allow: TenantNames | None = None
+    """Tenants that may call it; the other way round of `tenants.X.agents`."""
+    methods: tuple[Callable, ...] | None = None
+    """Operations it answers, by their 1.0 names; all of them where it is left out."""
+    upstream_auth: UpstreamAuth | None = None
+    """The credential that the agent gets."""
+    upstream_tenant: str | None = None
+    """`strip`, `keep` or a value: the `tenant` field that the agent receives."""
+    require_tenant: Flag = False
+    """Whether calls without a `tenant` field are refused."""
+    card: Card | None = None
+    """Where its card comes from, a URL or a file; its own well-known path where it is left out."""
+    visibility: Visibility = "listed"
+    """`private`: only callers that may use it see its card; `unlisted`: it is left out of the catalog."""
+    expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
+    """Bindings that its cards list, `jsonrpc` and `rest`; calls over another are answered all the same."""
+    forward_caller: Flag = False
+    """Whether the caller's own credential goes to the agent."""
+    forward_headers: Strings = ()
+    """Names of client headers that go to the agent beside those of A2A, tracing and content."""
+    timeouts: Timeouts = Timeouts()
+    """How long it may take, where that differs from `defaults`."""
+    connections: Connections = Connections()
+    """Bounds on its connections and answers, where they differ from `defaults`."""
+    tls: AgentTls | None = None
+    """Who vouches for it, where that differs from `defaults`."""
+    isolation: Isolation | None = None
+    """Whose tasks a caller may touch: its tenant's, or with `none` anyone's whose id it knows."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"backend": value} if isinstance(value, str) else value
+
+
+class Defaults(Part):
+    """What holds for every agent that does not say otherwise."""
+
+    allow_insecure: Flag = False
+    """Plain http to backends that are not on loopback."""
+    timeouts: Timeouts = Timeouts()
+    """How long an agent may take."""
+    connections: Connections = Connections()
+    """Bounds on the connections to one backend and on its answers."""
+    cards: Cards = Cards()
+    """How agents' cards are read."""
+    tls: AgentTls | None = None
+    """Who vouches for agents; the authorities of the system where it is left out."""
+    isolation: Isolation = "tenant"
+    """Whose tasks a caller may touch. An agent that several tenants may call has to say `none` for now."""

@@ -1,0 +1,142 @@
+"""FORWARD: the agent is asked, in the client's own dialect or in one of the agent's.
+
+Relay or translate: where both sides speak the same dialect the client's bytes go on and the agent's come back
+(`relay.py`); else the call is translated, and what comes back as well (`interpreter.py`).
+"""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+
+from msgspec.structs import replace
+
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.operation import Operation
+from gateway.a2a.translation import Alias, Translation
+from gateway.exchange import Exchange
+from gateway.interpreter import Interpreter
+from gateway.principal import Principal
+from gateway.relay import Relay
+from gateway.snapshot import Backing
+from gateway.tasks.aliases import Aliases
+from gateway.upstream.http import Caller, HttpUpstream, Interface, spellings
+from gateway.upstream.response import Response
+from gateway.wire import Wire
+
+_LONG = 128 * 1024
+"""Bytes of a body from which on it is translated in a thread."""
+_SEEDS = uuid.UUID("5b7c2f1e-6d0b-5a7e-9a63-0c8a4a0f6f1d")
+
+
+class Forwarder:
+    """Asks agents, and brings their answers to clients.
+
+    Args:
+        clock: Monotonic seconds.
+        aside: Where long bodies are worked on.
+    """
+
+    def __init__(self, clock: Callable[[], float], aside: Executor) -> None:
+        self._clock = clock
+        self._aside = aside
+        self._aliases = Aliases()
+
+    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call) -> None:
+        """Ask the agent, and bring its answer to the client.
+
+        Raises:
+            VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
+            BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
+                reads them itself.
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
+        """
+        upstream, meter, principal = backing.upstream, backing.meter, exchange.principal
+        assert principal is not None
+        alias = self._recall(principal, upstream, call)
+        meant = spellings(call, alias)
+        interface = upstream.interface(call, meant)
+        relay: Relay
+        interpreter: Interpreter | None = None
+        if interface.dialect in meant and not _is_mixed(call):
+            relay = Relay(exchange, backing, interface, self._clock)
+        else:
+            if meant[0] != call.dialect and not call.path.legacy_card:
+                call = exchange.call = replace(call, dialect=meant[0])
+                exchange.version = meant[0].version
+            translation = await self._translate(exchange, upstream, interface, call, alias)
+            relay = interpreter = Interpreter(exchange, backing, interface, self._clock, translation)
+            call = translation.call
+        caller = Caller(principal, exchange.client_ip, exchange.id)
+        status: int | None = None
+        meter.forwarding(1)
+        exchange.sent = self._clock()
+        try:
+            response = await upstream.send(call, interface, exchange.head, caller)
+            if interpreter is not None and call.operation is Operation.SUBSCRIBE_TO_TASK:
+                response = await _by_the_other_verb(interpreter, upstream, response, exchange, caller)
+            status = response.status
+            exchange.received = self._clock()
+            try:
+                await relay.run(response, wire)
+            finally:
+                response.close()
+        finally:
+            meter.forwarding(-1)
+            meter.answered(upstream.backend, status)
+
+    def _recall(self, principal: Principal, upstream: HttpUpstream, call: Call) -> Alias | None:
+        """What is known of the task that a client of an older generation names."""
+        if call.task_id is None or call.dialect.version is Version.V1_0 or call.dialect.binding is Binding.REST:
+            return None
+        return self._aliases.find(principal.tenant, upstream.backend, call.task_id)
+
+    async def _translate(
+        self, exchange: Exchange, upstream: HttpUpstream, interface: Interface, call: Call, alias: Alias | None
+    ) -> Translation:
+        assert exchange.principal is not None
+        tenant = exchange.principal.tenant
+        ours, theirs = call.dialect.version, interface.dialect.version
+        met = None
+        if Version.V0_1 in (ours, theirs):
+            met = partial(self._aliases.put, tenant, upstream.backend)
+        translate = partial(
+            Translation,
+            call,
+            interface.dialect,
+            tenant=upstream.tenant(call, interface),
+            id=exchange.id,
+            message_id=_message_id(tenant, call) if ours is Version.V0_1 else "",
+            new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
+            alias=alias,
+            met=met,
+        )
+        if len(call.body) < _LONG:
+            return translate()
+        return await asyncio.get_running_loop().run_in_executor(self._aside, translate)
+
+
+def _is_mixed(call: Call) -> bool:
+    """Whether objects of 1.0 came under a method name of 0.3 (protocol trap 14), which agents of 1.0 do not know."""
+    return call.dialect.version is Version.V1_0 and call.dialect.binding is Binding.JSONRPC and "/" in call.method
+
+
+async def _by_the_other_verb(
+    interpreter: Interpreter, upstream: HttpUpstream, response: Response, exchange: Exchange, caller: Caller
+) -> Response:
+    """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
+    if not interpreter.misses(response):
+        return response
+    response.close()
+    call = interpreter.translation.call
+    call = replace(call, verb="GET" if call.verb == "POST" else "POST")
+    return await upstream.send(call, interpreter.interface, exchange.head, caller)
+
+
+def _message_id(tenant: str, call: Call) -> str:
+    """An id for a message of 0.1, which has none; the same when the very same request comes again."""
+    body = hashlib.sha256(call.body).hexdigest()
+    return str(uuid.uuid5(_SEEDS, f"{tenant} {call.task_id} {body}"))

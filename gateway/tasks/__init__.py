@@ -1,0 +1,1 @@
+"""Whose task it is, and what each side calls it."""

@@ -1,0 +1,76 @@
+"""Bodies that are translated."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from gateway.a2a import parameter
+from gateway.a2a.bindings import body
+from gateway.a2a.fault import ParseFailed
+from gateway.a2a.operation import Operation
+from gateway.a2a.parameter import Parameters
+
+NUMBERS = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300)
+TREES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def read(tree: dict[str, Any], operation: Operation = Operation.SEND_MESSAGE) -> Parameters:
+    members = msgspec.json.decode(json.dumps(tree), type=dict[str, msgspec.Raw])
+    return parameter.read(operation, members)
+
+
+def test_members_are_given_as_the_bytes_they_came_as() -> None:
+    found = body.given(read({"tenant": "acme", "metadata": {"a": 1}}), typed=False)
+    assert found == {"metadata": msgspec.Raw(b'{"a": 1}')}
+
+
+def test_members_are_given_as_trees() -> None:
+    found = body.given(read({"tenant": "acme", "metadata": {"a": 1.50}}), typed=True)
+    assert found == {"metadata": {"a": Decimal("1.5")}}
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(
+    ("operation", "tree"),
+    [
+        (Operation.SEND_MESSAGE, {"configuration": {"taskPushNotificationConfig": {"tenant": "a", "url": "u"}}}),
+        (Operation.SEND_MESSAGE, {"configuration": {"push_notification_config": {"tenant": "a", "url": "u"}}}),
+        (Operation.SEND_MESSAGE, {"pushNotification": {"tenant": None, "url": "u"}}),
+        (Operation.CREATE_PUSH_CONFIG, {"tenant": "a", "config": {"tenant": "a", "pushNotification": {"tenant": "a"}}}),
+    ],
+)
+def test_no_place_for_a_tenant_is_left(operation: Operation, tree: dict[str, Any], *, typed: bool) -> None:
+    assert b"tenant" not in body.write(body.given(read(tree, operation), typed=typed))
+
+
+def test_a_tenant_that_is_none_of_the_protocol_stays() -> None:
+    tree = {"metadata": {"tenant": "a"}, "message": {"metadata": {"tenant": "b"}}}
+    assert body.given(read(tree), typed=True) == tree
+
+
+@drawn(TREES)
+def test_what_is_read_is_written_again(tree: Any) -> None:
+    written = body.write(tree)
+    assert body.write(body.read(msgspec.Raw(written))) == written
+
+
+@pytest.mark.parametrize("number", ["1.0", "12345678901234567890123", "0.10", "1E+5"])
+def test_numbers_keep_their_digits(number: str) -> None:
+    assert body.write(body.read(msgspec.Raw(number.encode()))) == number.encode()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'"\xff"', b'"\\ud800"', b"[" * 5000, b"1e99999999999999999999"], ids=lambda raw: repr(raw[:9])
+)
+def test_what_cannot_be_read_is_a_parse_error(raw: bytes) -> None:
+    with pytest.raises(ParseFailed):
+        body.read(msgspec.Raw(raw))

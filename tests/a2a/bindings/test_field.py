@@ -1,0 +1,216 @@
+"""Parameters in path and query."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings.field import path_id, read_query, write_query
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.path import PathCall, read_rest, rest_path, segments
+from gateway.a2a.query import split_query
+
+LIST, GET = Operation.LIST_TASKS, Operation.GET_TASK
+OPERATIONS = st.sampled_from(CALLABLE)
+
+# ---- Queries read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        pytest.param(
+            b"contextId=c1&status=TASK_STATE_WORKING&pageSize=5&pageToken=tok%3D%3D&historyLength=2"
+            b"&statusTimestampAfter=2026-01-02T03%3A04%3A05.678Z&includeArtifacts=true",
+            {
+                "contextId": "c1",
+                "status": "TASK_STATE_WORKING",
+                "pageSize": 5,
+                "pageToken": "tok==",
+                "historyLength": 2,
+                "statusTimestampAfter": "2026-01-02T03:04:05.678Z",
+                "includeArtifacts": True,
+            },
+            id="python and js",
+        ),
+        pytest.param(
+            b"includeArtifacts=false&lastUpdatedAfter=2026-01-02T03:04:05.123456789Z&pageSize=100",
+            {"includeArtifacts": False, "statusTimestampAfter": "2026-01-02T03:04:05.123456789Z", "pageSize": 100},
+            id="go",
+        ),
+        pytest.param(b"historyLength=%203&pageSize=+7", {"historyLength": 3, "pageSize": 7}, id="java"),
+        pytest.param(
+            b"context_id=c&page_size=5&page_token=t&history_length=0&include_artifacts=TRUE&status_timestamp_after=x",
+            {
+                "contextId": "c",
+                "pageSize": 5,
+                "pageToken": "t",
+                "historyLength": 0,
+                "includeArtifacts": True,
+                "statusTimestampAfter": "x",
+            },
+            id="snake_case",
+        ),
+        pytest.param(b"status=3", {"status": "TASK_STATE_COMPLETED"}, id="an enumeration by number"),
+        pytest.param(b"status=TASK_STATE_CANCELLED", {"status": "TASK_STATE_CANCELED"}, id="0.3's spelling"),
+        pytest.param(b"status=TASK_STATE_UNSPECIFIED", {}, id="no filter"),
+        pytest.param(b"pageToken=&contextId=&pageSize=&status=&includeArtifacts", {}, id="no values"),
+        pytest.param(b"A2A-Version=1.0&filter=x&foo.bar=1", {}, id="nobody's names"),
+        pytest.param(
+            b"statusTimestampAfter=2026-01-02T03:04:05.5+02:00",
+            {"statusTimestampAfter": "2026-01-02T03:04:05.5+02:00"},
+            id="a plus that is not escaped",
+        ),
+        pytest.param(
+            b"statusTimestampAfter=2026-01-02+03:04", {"statusTimestampAfter": "2026-01-02 03:04"}, id="a real space"
+        ),
+    ],
+)
+def test_what_clients_write_into_a_query_is_read(query: bytes, meant: dict[str, Any]) -> None:
+    assert split_query(query) == (None, query)
+    assert read_query(LIST, query) == meant
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        b"pageSize=ten", b"pageSize=1.5", b"pageSize=0x10", b"pageSize=2147483648", b"pageSize=99999999999",
+        b"pageSize=%20", b"historyLength=1_0", b"historyLength=%D9%A3", b"includeArtifacts=yes", b"includeArtifacts=1",
+        b"status=working", b"status=TASK_STATE_FOO", b"status=9", b"status=-1",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_by_its_name(query: bytes) -> None:
+    with pytest.raises(BadParams) as caught:
+        read_query(LIST, query)
+    assert caught.value.field == query.partition(b"=")[0].decode()
+
+
+def test_two_names_of_one_parameter_agree() -> None:
+    assert read_query(LIST, b"statusTimestampAfter=x&lastUpdatedAfter=x") == {"statusTimestampAfter": "x"}
+    with pytest.raises(BadParams, match="another name"):
+        read_query(LIST, b"statusTimestampAfter=x&lastUpdatedAfter=y")
+
+
+def test_an_operation_reads_only_its_own_parameters() -> None:
+    assert read_query(GET, b"historyLength=1&pageSize=x") == {"historyLength": 1}
+    assert read_query(Operation.SUBSCRIBE_TO_TASK, b"historyLength=1") == {}
+
+
+@given(OPERATIONS, st.binary(max_size=80) | st.text(max_size=40).map(str.encode))
+def test_any_query_is_read_or_refused(operation: Operation, query: bytes) -> None:
+    try:
+        _, passed = split_query(query)
+        read_query(operation, passed)
+    except BadRequest:
+        return
+
+
+# ---- Queries written -------------------------------------------------------------------------------------------------
+
+
+def test_a_query_is_written_as_servers_read_it() -> None:
+    params = {
+        "includeArtifacts": False,
+        "pageToken": "a+b/c d&e=ä",
+        "contextId": "c:1",
+        "historyLength": 0,
+        "statusTimestampAfter": "2026-01-02T03:04:05.678Z",
+        "unknown": {"no": "place"},
+    }
+    assert write_query(LIST, params) == (
+        b"contextId=c%3A1&pageToken=a%2Bb%2Fc%20d%26e%3D%C3%A4&historyLength=0"
+        b"&statusTimestampAfter=2026-01-02T03%3A04%3A05.678Z&includeArtifacts=false"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [("5", b"5"), (Decimal("5.0"), b"5"), (msgspec.Raw(b"5"), b"5"), (msgspec.Raw(b'"5"'), b"5"), (-1, b"-1")],
+)
+def test_numbers_are_taken_as_protojson_writes_them(value: object, written: bytes) -> None:
+    assert write_query(GET, {"history_length": value}) == b"historyLength=" + written
+
+
+@pytest.mark.parametrize("value", [None, msgspec.Raw(b"null"), "", msgspec.Raw(b'""')])
+def test_what_is_unset_is_not_written(value: object) -> None:
+    assert write_query(LIST, {"contextId": value}) == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("historyLength", True), ("historyLength", 2**31), ("historyLength", Decimal("1.5")), ("historyLength", []),
+        ("historyLength", Decimal("1E+99")), ("includeArtifacts", "true"), ("includeArtifacts", 1), ("contextId", 7),
+        ("contextId", {}), ("status", "working"), ("status", 9), ("status", True), ("pageToken", "a\nb"),
+        ("pageToken", "t" * 8193), ("pageToken", "\U0001f600" * 1000), ("statusTimestampAfter", 5),
+    ],
+)  # fmt: skip
+def test_what_a_query_cannot_say_is_refused_by_its_name(name: str, value: object) -> None:
+    with pytest.raises(BadParams) as caught:
+        write_query(LIST, {name: value})
+    assert caught.value.field == name
+
+
+def test_two_spellings_that_differ_are_refused() -> None:
+    assert write_query(GET, {"historyLength": 1, "history_length": "1"}) == b"historyLength=1"
+    with pytest.raises(BadParams, match="another name"):
+        write_query(GET, {"historyLength": 1, "history_length": 2})
+
+
+# ---- Ids -------------------------------------------------------------------------------------------------------------
+
+
+def carried(value: object, *, verb: bool = True) -> str:
+    return path_id({"id": value}, "id", verb=verb)
+
+
+@pytest.mark.parametrize(
+    "value", ["task-7", "a:b:c", "0d9e:1f", "ä", "中文 id", "a~b!c$d&e'(f)*+,;=@?#[]", "a.b", "...", '"']
+)
+def test_ids_go_through_a_path_as_they_are(value: str) -> None:
+    task = carried(value)
+    path = rest_path(PathCall(GET, task_id=task), Version.V1_0)
+    assert read_rest("GET", segments(path.encode()), tenanted=False) == PathCall(GET, task_id=value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a/b", "a%2Fb", "100%", "a\\b", ".", "..", "", " a", "a ", "a\nb", "a\0", "\u2028", "x:cancel", "x:Subscribe",
+        "i" * 513, 7, True, [], {}, "\ud800",
+    ],
+)  # fmt: skip
+def test_ids_that_a_path_cannot_carry_are_refused_by_their_name(value: object) -> None:
+    with pytest.raises(BadParams, match=r"^id ") as caught:
+        carried(value)
+    assert caught.value.field == "id"
+
+
+def test_an_id_without_a_verb_behind_it_may_end_like_one() -> None:
+    assert carried("x:cancel", verb=False) == "x:cancel"
+
+
+def test_an_id_may_be_raw() -> None:
+    assert carried(msgspec.Raw(b'"t\\u0031"')) == "t1"
+
+
+def test_an_id_that_stands_under_two_names_agrees() -> None:
+    assert path_id({"taskId": "t", "task_id": "t"}, "taskId", "task_id") == "t"
+    with pytest.raises(BadParams, match="another name"):
+        path_id({"taskId": "t", "task_id": "u"}, "taskId", "task_id")
+
+
+@given(st.text(max_size=12))
+def test_an_id_that_is_carried_is_read_again(value: str) -> None:
+    try:
+        task = carried(value)
+    except BadParams:
+        return
+    path = rest_path(PathCall(Operation.CANCEL_TASK, task_id=task), Version.V1_0)
+    found = read_rest("POST", segments(path.encode()), tenanted=True)
+    assert found == PathCall(Operation.CANCEL_TASK, task_id=value)

@@ -1,0 +1,141 @@
+"""JSON-RPC towards agents and clients of other dialects."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a import progress
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall
+from tests.a2a.sample import VECTORS, Sample, samples
+
+
+def read(body: bytes) -> Call:
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+
+
+def between() -> list[Any]:
+    """The vectors of 1.0 that both bindings have: the operation, the JSON-RPC side, the other."""
+    return [
+        pytest.param(Operation(tree["operation"].partition("_")[0]), tree, id=path.stem)
+        for path in sorted(VECTORS.glob("*.json"))
+        if "v1.0-jsonrpc" in (tree := json.loads(path.read_bytes())).get("request", {})
+    ]
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(("operation", "tree"), between())
+def test_a_call_of_the_other_binding_becomes_the_same_call(operation: Operation, tree: Any, *, typed: bool) -> None:
+    ours = tree["request"]["v1.0-jsonrpc"]["http"]["body"]
+    params = jsonrpc.read_params(read(json.dumps(ours).encode()), typed=typed)
+    assert "tenant" not in params
+    method, body = jsonrpc.write_call(operation, Version.V1_0, {"tenant": "acme", **params}, b'"req-1"')
+    assert method == ours["method"]
+    assert json.loads(body) == ours
+
+
+@pytest.mark.parametrize("sample", samples("jsonrpc"))
+def test_a_call_is_written_under_its_generations_own_name(sample: Sample) -> None:
+    call = read(sample.body)
+    params = jsonrpc.read_params(call)
+    if call.tenant is not None:
+        params["tenant"] = call.tenant
+    assert jsonrpc.write_call(call.operation, sample.version, params, call.id)[0] == call.method
+    assert json.loads(jsonrpc.write_call(call.operation, sample.version, params, call.id)[1]) == sample.tree
+
+
+def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
+    with pytest.raises(ValueError, match=r"0\.1 has no ListTasks"):
+        jsonrpc.write_call(Operation.LIST_TASKS, Version.V0_1, {}, b"1")
+
+
+def test_numbers_of_parameters_keep_their_digits() -> None:
+    body = (
+        b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"metadata":{"a":1.0,"b":12345678901234567890123}}}'
+    )
+    params = jsonrpc.read_params(read(body))
+    assert jsonrpc.write_call(Operation.SEND_MESSAGE, Version.V1_0, params, b"1")[1] == body
+
+
+@pytest.mark.parametrize("identity", [b"1", b"null", b'"a\\u0062"', b"-12345678901234567890"])
+def test_an_answer_bears_the_id_byte_for_byte(identity: bytes) -> None:
+    assert jsonrpc.write_answer(identity, {"a": 1}) == b'{"jsonrpc":"2.0","id":' + identity + b',"result":{"a":1}}'
+
+
+@pytest.mark.parametrize(
+    ("result", "written"), [(None, b"null"), (msgspec.Raw(b"[ 1 ]"), b"[ 1 ]"), (Decimal("1.0"), b"1.0")]
+)
+def test_a_result_may_be_anything(result: object, written: bytes) -> None:
+    assert jsonrpc.write_answer(b"1", result) == b'{"jsonrpc":"2.0","id":1,"result":' + written + b"}"
+
+
+@pytest.mark.parametrize(
+    ("frame", "identity", "result", "error"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', b"1", b'{"a":1}', None),
+        (b'{"jsonrpc":"2.0","id":1,"result":null}', b"1", b"null", None),
+        (b'{"jsonrpc":"2.0","id":1}', b"1", None, None),
+        (b'{"id":1,"result":[]}', b"1", b"[]", None),
+        (b' { "jsonrpc" : "2.0" , "result" : 1 } ', b"", b"1", None),
+        (b'{"jsonrpc":"2.0","id":"x","result":1,"error":null}', b'"x"', b"1", None),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001}}', b"null", None, b'{"code":-32001}'),
+        (b'{"jsonrpc":"2.0","result":null,"error":{"code":1,"message":"m"}}', b"", None, b'{"code":1,"message":"m"}'),
+        (b'{"jsonrpc":"2.0","id":1,"result":1,"more":{}}', b"1", b"1", None),
+    ],
+)
+def test_an_answer_is_opened(frame: bytes, identity: bytes, result: bytes | None, error: bytes | None) -> None:
+    answer = jsonrpc.open_answer(frame)
+    assert answer.id == identity
+    assert (None if answer.result is None else bytes(answer.result)) == result
+    assert (None if answer.error is None else bytes(answer.error)) == error
+
+
+NO_ANSWERS = [
+    b"", b"nonsense", b'{"jsonrpc":"2.0","id":1,"result":', b"[]", b"1", b"null", b'{"jsonrpc":"2.0","result":"\xff"}',
+    b"{}", b'{"id":1}', b'{"error":{"code":1}}', b'{"jsonrpc":"2.0","error":{"message":"m"}}',
+    b'{"jsonrpc":"2.0","error":{"code":"1"}}', b'{"jsonrpc":"2.0","error":[]}', b'{"jsonrpc":"1.0","result":1}',
+    b'{"jsonrpc":2,"result":1}', b'{"jsonrpc":"2.0","result":1,"error":{"code":1}}',
+    b'{"jsonrpc":"2.0","id":1,"result":1,"result":2}', b'{"jsonrpc":"2.0","id":1,"id":2,"result":1}',
+    b'{"jsonrpc":"2.0","id":1,"result":1,"res\\u0075lt":2}', b'{"jsonrpc":"2.0","result":' + b"[" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", NO_ANSWERS, ids=lambda frame: repr(frame[:60]))
+def test_what_is_no_answer_is_refused(frame: bytes) -> None:
+    assert progress.read_jsonrpc(frame, void=True) is None
+    with pytest.raises(BadRequest):
+        jsonrpc.open_answer(frame)
+
+
+FRAMES = st.builds(
+    lambda pairs: b"{" + b",".join(b'"%b":%b' % pair for pair in pairs) + b"}",
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"jsonrpc", b"id", b"result", b"error", b"x", b"\\u0069d", b"err\\u006fr"]),
+            st.sampled_from([b'"2.0"', b"1", b"null", b"{}", b'{"code":1}', b"[", b'"\xff"', b" 2 "]),
+        ),
+        max_size=6,
+    ),
+)
+
+
+@given(FRAMES | st.binary(max_size=50))
+def test_an_answer_is_what_the_line_takes_for_one(frame: bytes) -> None:
+    found = progress.read_jsonrpc(frame, void=True)
+    try:
+        answer = jsonrpc.open_answer(frame)
+    except BadRequest:
+        assert found is None
+        return
+    assert found is not None
+    assert found.id == answer.id
+    assert (found.event == "error") == (answer.error is not None)

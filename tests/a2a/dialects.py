@@ -1,0 +1,148 @@
+"""The vectors as calls, and what they say in the words of the hub, so that dialects can be compared."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import read_rest, segments
+from gateway.a2a.translation import FORMS, can_ask
+from gateway.a2a.versions.version import Memo
+
+VECTORS = Path(__file__).parent.parent / "vectors"
+DIALECTS = {
+    "v0.1-jsonrpc": Dialect(Binding.JSONRPC, Version.V0_1),
+    "v0.3-jsonrpc": Dialect(Binding.JSONRPC, Version.V0_3),
+    "v0.3-rest": Dialect(Binding.REST, Version.V0_3),
+    "v0.3-rest-snake": Dialect(Binding.REST, Version.V0_3),
+    "v1.0-jsonrpc": Dialect(Binding.JSONRPC, Version.V1_0),
+    "v1.0-rest": Dialect(Binding.REST, Version.V1_0),
+}
+FILES = (
+    "SendMessage", "SendMessage_direct_message", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask",
+    "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig", "SendStreamingMessage", "SendStreamingMessage_input_required",
+    "SendStreamingMessage_message_only",
+)  # fmt: skip
+decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class Case(NamedTuple):
+    """One message from one dialect to another."""
+
+    file: str
+    ours: str
+    theirs: str
+
+    @property
+    def loose(self) -> bool:
+        """Whether one side is 0.1, where ids that others name are made anew."""
+        return "0.1" in self.ours or "0.1" in self.theirs
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.ours} to {self.theirs}"
+
+
+def vector(file: str) -> dict[str, Any]:
+    return dict(json.loads((VECTORS / f"{file}.json").read_text()))
+
+
+def cases() -> list[Case]:
+    """Every request of the vectors, from each dialect that has it to each other that can say it."""
+    return list(_cases())
+
+
+def _cases() -> Iterator[Case]:
+    for file in FILES:
+        content = vector(file)
+        said = [name for name in content["request"] if name in DIALECTS]
+        for ours in said:
+            for theirs in said:
+                operation = Operation(file.partition("_")[0])
+                if DIALECTS[ours] != DIALECTS[theirs] and can_ask(operation, DIALECTS[theirs]):
+                    yield Case(file, ours, theirs)
+
+
+def call_of(entry: dict[str, Any], dialect: Dialect) -> Call:
+    """The call that a client makes with the vector's request."""
+    http = entry["http"]
+    body = b"" if http.get("body") is None else json.dumps(http["body"]).encode()
+    query = "&".join(f"{name}={value}" for name, value in http.get("query", {}).items()).encode()
+    if dialect.binding is Binding.JSONRPC:
+        envelope = jsonrpc.open_envelope(body)
+        found = read_rest("POST", (), tenanted=False)
+        assert found is not None
+        call = jsonrpc.read_call(envelope, found, b"", None)
+        return msgspec.structs.replace(call, dialect=dialect)
+    path = http["path"]
+    parts = segments(path[path.index("/v1/") :].encode() if "/v1/" in path else path.encode())
+    found = read_rest(http["method"], parts, tenanted=True)
+    assert found is not None
+    return rest.read_call(found, body, query, dialect.version)
+
+
+def hub_params(call: Call) -> dict[str, Any]:
+    """What a call says, in the hub's words."""
+    read = jsonrpc.read_params if call.dialect.binding is Binding.JSONRPC else rest.read_params
+    return FORMS[call.dialect].lift_params(call.operation, read(call), Memo(message_id="made"))
+
+
+def asked(call: Call) -> Call:
+    """The call as the agent reads it."""
+    if call.dialect.binding is Binding.JSONRPC:
+        return call_of({"http": {"body": json.loads(call.body)}}, call.dialect)
+    return rest.read_call(call.path, call.body, call.query, call.dialect.version)
+
+
+def comparable(tree: Any, *, loose: bool) -> Any:
+    """What must come through: what some generation has no word for is left out on both sides.
+
+    Args:
+        loose: Whether one side is 0.1, which makes ids anew, counts where others name, and streams no tasks.
+    """
+    if isinstance(tree, dict):
+        if loose and "task" in tree and "artifacts" not in tree["task"]:
+            tree = {"statusUpdate": tree["task"]}
+        dropped = _UNSAID + _UNSAID_IN_0_1 if loose else _UNSAID
+        found = {name: comparable(value, loose=loose) for name, value in tree.items() if name not in dropped}
+        return {name: value for name, value in found.items() if value not in ([], {}, None)}
+    if isinstance(tree, list):
+        return [comparable(each, loose=loose) for each in tree]
+    return tree
+
+
+_UNSAID = ("returnImmediately", "pageSize", "referenceTaskIds")
+_UNSAID_IN_0_1 = (
+    "messageId", "artifactId", "contextId", "taskId", "id", "extensions", "historyLength", "acceptedOutputModes",
+)  # fmt: skip
+
+
+def hub_result(call: Call, body: bytes) -> Any:
+    tree = decode(body)
+    result = tree["result"] if call.dialect.binding is Binding.JSONRPC else tree
+    if call.operation is Operation.DELETE_PUSH_CONFIG:
+        return {}
+    return FORMS[call.dialect].lift_result(call.operation, result, Memo(message_id="made"))
+
+
+def events_of(content: dict[str, Any], name: str) -> list[bytes]:
+    name = name.removesuffix("-snake")
+    return [json.dumps(event[name]["sse_data"]).encode() for event in content["events"] if name in event]
+
+
+def hub_event(call: Call, data: bytes) -> Any:
+    tree = decode(data)
+    event = tree["result"] if call.dialect.binding is Binding.JSONRPC else tree
+    return FORMS[call.dialect].lift_event(event, Memo(message_id="made", context_id="ctx-42"))
+
+
+def is_final(event: Any, *, wrapped: bool) -> bool:
+    body = event["result"] if wrapped else event
+    return bool(body.get("final") or body.get("statusUpdate", {}).get("final"))

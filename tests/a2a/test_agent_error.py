@@ -1,0 +1,438 @@
+"""Errors of agents: what is read of every dialect is what every dialect's client is told."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from gateway.a2a import error_kind
+from gateway.a2a.agent_error import (
+    NOT_ACCEPTED,
+    AgentError,
+    read_event,
+    read_jsonrpc,
+    read_rest,
+    write_jsonrpc,
+    write_rest,
+)
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.error_detail import STRUCT
+from gateway.a2a.error_kind import BY_REASON, INTERNAL_ERROR, KINDS, ErrorKind
+from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, ERROR_INFO
+from gateway.a2a.tree import Tree
+from tests.a2a.sample import vector
+
+V0_1, V0_3, V1_0 = Version
+ENTRIES: list[dict[str, Any]] = vector("errors")["a2a"]
+
+
+def rpc(error: object, version: Version = V1_0) -> AgentError:
+    found = read_jsonrpc(json.dumps(error).encode(), version)
+    assert found is not None
+    return found
+
+
+def rest(body: object, status: int = 400, version: Version = V1_0) -> AgentError:
+    found = read_rest(status, json.dumps(body).encode(), version)
+    assert found is not None
+    return found
+
+
+def told(error: AgentError, version: Version = V1_0) -> Any:
+    """The `error` that a JSON-RPC client gets."""
+    return json.loads(write_jsonrpc(error, id=b'"c-1"', version=version))["error"]
+
+
+def info(kind: ErrorKind, **metadata: object) -> Tree:
+    return {"@type": ERROR_INFO, "reason": kind.reason, "domain": A2A_DOMAIN, "metadata": metadata}
+
+
+# ---- Every pair of dialects ------------------------------------------------------------------------------------------
+
+
+def said(entry: dict[str, Any]) -> list[Any]:
+    """Every way in which the vectors have agents say one error: the dialect, the HTTP status, the body."""
+    ways = []
+    for binding, version in itertools.product((Binding.JSONRPC, Binding.REST), (V0_3, V1_0)):
+        found = entry.get(f"v{version}-{binding.label}")
+        if found is not None:
+            status = found["http"]["status"]
+            bodies = [found["http"]["body"], *(body for body in found.get("also_seen", []) if isinstance(body, dict))]
+            ways += [(Dialect(binding, version), status, body) for body in bodies]
+    if (java := entry.get("v1.0.0-spec-and-a2a-java")) is not None:
+        body = json.loads(json.dumps(entry["v1.0-rest"]["http"]["body"]))
+        body["error"].update(code=java["http_status"], status=java["grpc_status"])
+        ways.append((Dialect(Binding.REST, V1_0), java["http_status"], body))
+    return ways
+
+
+SAID = [
+    pytest.param(entry, *way, id=f"{entry['reason']}-{way[0]}-{number}")
+    for entry in ENTRIES
+    for number, way in enumerate(said(entry))
+]
+
+
+def heard(dialect: Dialect, status: int, body: Any) -> AgentError:
+    found = (
+        read_jsonrpc(json.dumps(body["error"]).encode(), dialect.version)
+        if dialect.binding is Binding.JSONRPC
+        else read_rest(status, json.dumps(body).encode(), dialect.version)
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("entry", "theirs", "status", "body"), SAID)
+def test_every_error_of_every_dialect_is_told_to_every_other(
+    entry: dict[str, Any], theirs: Dialect, status: int, body: Any
+) -> None:
+    kind = BY_REASON[entry["reason"]]
+    if theirs == Dialect(Binding.JSONRPC, V0_3) and error_kind.code_toward(kind.code, V0_3) != kind.code:
+        # What came with 1.0 was said to be internal, and nothing tells any more.
+        kind = INTERNAL_ERROR
+    words = entry["v1.0-rest"]["http"]["body"]["error"]["message"]
+    found = heard(theirs, status, body)
+    assert (found.code, found.reason, found.message, found.http_status) == (
+        kind.code, kind.reason, words, kind.http_status,
+    )  # fmt: skip
+    assert found.details[0] == {**info(kind), "metadata": found.details[0]["metadata"]}
+    assert not found.challenges
+
+    older = next(each for each in ENTRIES if each["reason"] == kind.reason)
+    code_0_3 = older["v0.3-jsonrpc"]["http"]["body"]["error"]["code"]
+    assert told(found, V0_3)["code"] == code_0_3
+    for version in Version:
+        error = told(found, version)
+        assert (error["code"], error["message"]) == (error_kind.code_toward(kind.code, version), words)
+
+    status, written = write_rest(found, version=V1_0)
+    assert (status, json.loads(written)["error"]["status"]) == (kind.http_status, kind.grpc_status)
+    if theirs.version is V1_0:
+        assert json.loads(written) == entry["v1.0-rest"]["http"]["body"]
+        assert told(found) == entry["v1.0-jsonrpc"]["http"]["body"]["error"]
+
+    status, written = write_rest(found, version=V0_3)
+    superset = json.loads(written)
+    assert (superset["code"], superset["type"]) == (code_0_3, kind.name)
+    assert superset["error"]["details"][0]["reason"] == kind.reason
+    if "v0.3-rest" in older:
+        assert status == older["v0.3-rest"]["http"]["status"]
+        for shape in (older["v0.3-rest"]["http"]["body"], *older["v0.3-rest"]["also_seen"][:2]):
+            assert {**shape, "message": words}.items() <= superset.items()
+
+
+def test_a_client_gets_its_own_id_back_to_the_byte() -> None:
+    error = rpc({"code": -32001, "message": "no"})
+    for identity in (b'"c-1"', b"null", b"9007199254740993", b'"\\u0041"'):
+        written = write_jsonrpc(error, id=identity, version=V1_0)
+        assert written.startswith(b'{"jsonrpc":"2.0","id":' + identity + b',"error":{"code":-32001,')
+
+
+# ---- What tells what it is -------------------------------------------------------------------------------------------
+
+
+def test_the_reason_says_more_than_the_code_and_the_code_more_than_the_rest() -> None:
+    details = [info(error_kind.TASK_NOT_FOUND)]
+    assert rpc({"code": -32603, "data": details}).code == -32001
+    assert rpc({"code": -32603, "data": details}, V0_3).code == -32001
+    assert rest({"error": {"code": 409, "status": "UNAVAILABLE", "details": details}}, 500).code == -32001
+    body = {"code": -32002, "type": "TaskNotFoundError", "message": "x", "error": {"code": 415, "message": "x"}}
+    assert rest(body, 415).code == -32002
+    del body["code"]
+    assert rest(body, 415).code == -32001
+    del body["type"]
+    assert rest(body, 415).code == -32005
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "kind"),
+    [
+        (404, "NOT_FOUND", error_kind.TASK_NOT_FOUND),
+        (409, "FAILED_PRECONDITION", error_kind.TASK_NOT_CANCELABLE),
+        (422, "INVALID_ARGUMENT", error_kind.INVALID_PARAMS),
+        (400, "INVALID_ARGUMENT", error_kind.INVALID_PARAMS),
+        (429, "RESOURCE_EXHAUSTED", error_kind.RATE_LIMIT_EXCEEDED),
+        (500, "INTERNAL", error_kind.INTERNAL_ERROR),
+        (501, "UNIMPLEMENTED", error_kind.UNSUPPORTED_OPERATION),
+        (503, "UNAVAILABLE", error_kind.RESOURCE_UNAVAILABLE),
+    ],
+)
+def test_without_a_reason_the_status_tells(status: int, word: str, kind: ErrorKind) -> None:
+    found = rest({"error": {"code": status, "status": word, "message": "so"}}, status)
+    assert (found.code, found.http_status, found.message) == (kind.code, kind.http_status, "so")
+
+
+def test_an_event_has_the_status_that_its_body_says() -> None:
+    found = read_event(b'{"error":{"code":404,"message":"gone"}}', Binding.REST, V1_0)
+    assert found is not None
+    assert found.code == -32001
+
+
+# ---- 0.1 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "newer", "refused"),
+    [
+        pytest.param(-32004, -32004, False, id="OperationNotSupported"),
+        pytest.param(-32005, -32005, False, id="ContentTypeNotSupported"),
+        pytest.param(-32006, -32004, False, id="StreamingNotSupported"),
+        pytest.param(-32007, -31401, True, id="AuthenticationRequired"),
+        pytest.param(-32008, -31403, False, id="AuthorizationFailed"),
+        pytest.param(-32009, -32004, False, id="InvalidTaskState"),
+        pytest.param(-32010, -31429, False, id="RateLimitExceeded"),
+        pytest.param(-32011, -31503, False, id="ResourceUnavailable"),
+    ],
+)
+def test_an_error_of_0_1_is_what_0_1_calls_so(code: int, newer: int, *, refused: bool) -> None:
+    found = rpc({"code": code, "message": "so"}, V0_1)
+    assert (found.code, found.challenges, found.message) == (newer, refused, "so")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.challenges], ids=lambda kind: kind.name)
+def test_no_client_of_0_1_takes_an_error_of_1_0_for_another(kind: ErrorKind) -> None:
+    found = rpc({"code": kind.code, "message": "so"})
+    code = told(found, V0_1)["code"]
+    # AuthorizationFailed is what 0.1 means by it.
+    assert code not in (-32006, -32007, -32009)
+    assert (code == -32008) == (kind.name == "AuthorizationFailedError")
+    assert rpc({"code": code}, V0_1).code in (kind.code, -32603, -32004)
+
+
+def test_what_0_1_says_of_limits_and_outages_is_what_http_says() -> None:
+    limited, out = rpc({"code": -32010}, V0_1), rpc({"code": -32011}, V0_1)
+    assert write_rest(limited, version=V1_0)[0] == 429
+    assert write_rest(out, version=V1_0)[0] == 503
+    assert (told(limited, V0_1)["code"], told(out, V0_1)["code"]) == (-32010, -32011)
+
+
+# ---- Codes of the agent's own ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [-32050, -32000, -1, 1, 404, 0])
+def test_a_code_of_the_agents_own_passes(code: int) -> None:
+    found = rpc({"code": code, "message": "so", "data": [{"@type": "t"}]})
+    assert (found.code, found.reason) == (code, None)
+    for version in Version:
+        assert told(found, version) == {"code": code, "message": "so", "data": [{"@type": "t"}]}
+
+
+def test_over_rest_a_code_of_the_agents_own_is_told_beside_an_internal_error() -> None:
+    found = rpc({"code": -32050, "message": "so"})
+    status, body = write_rest(found, version=V1_0)
+    assert status == 500
+    assert json.loads(body) == {
+        "error": {
+            "code": 500,
+            "status": "INTERNAL",
+            "message": "so",
+            "details": [info(INTERNAL_ERROR, jsonrpcCode="-32050")],
+        }
+    }
+    status, body = write_rest(found, version=V0_3)
+    assert status == 500
+    assert (json.loads(body)["code"], json.loads(body)["type"]) == (-32050, "InternalError")
+
+
+def test_a_code_that_means_something_else_in_0_1_is_internal_there() -> None:
+    found = rpc({"code": -32010, "message": "so"})
+    assert (told(found)["code"], told(found, V0_3)["code"], told(found, V0_1)["code"]) == (-32010, -32010, -32603)
+
+
+# ---- Credentials -----------------------------------------------------------------------------------------------------
+
+CHALLENGES = {
+    "0.1 AuthenticationRequired": rpc({"code": -32007, "message": "x"}, V0_1),
+    "a2a-go -31401": rpc({"code": -31401, "message": "x"}),
+    "a reason": rpc({"code": -32603, "message": "x", "data": [info(error_kind.UNAUTHENTICATED)]}),
+    "a status for a code": rpc({"code": 401, "message": "Unauthorized"}),
+    "a name": rest({"type": "AuthenticationRequiredError", "message": "x"}, 400, V0_3),
+    "a status": rest({"message": "x"}, 401, V0_3),
+    "a status whatever the reason": rest({"error": {"code": 404, "details": [info(error_kind.TASK_NOT_FOUND)]}}, 401),
+    "a proxy's": rest({"message": "x"}, 407, V0_3),
+    "a word": rest({"error": {"code": 400, "status": "UNAUTHENTICATED", "message": "x"}}, 400),
+    "an event": read_event(b'{"error":{"code":401,"message":"x"}}', Binding.REST, V1_0),
+    "an event's code": read_event(b'{"jsonrpc":"2.0","error":{"code":-31401}}', Binding.JSONRPC, V1_0),
+}
+
+
+@pytest.mark.parametrize("name", CHALLENGES)
+def test_what_an_agent_says_of_credentials_is_not_said_of_the_clients(name: str) -> None:
+    found = CHALLENGES[name]
+    assert found is not None
+    assert found.challenges
+    for version in Version:
+        assert write_jsonrpc(found, id=b"1", version=version) == write_jsonrpc(NOT_ACCEPTED, id=b"1", version=version)
+        assert write_rest(found, version=version) == write_rest(NOT_ACCEPTED, version=version)
+
+
+def test_an_agent_that_does_not_accept_the_gateway_has_given_an_invalid_answer() -> None:
+    message = "the agent does not accept the gateway"
+    details = [info(error_kind.INVALID_AGENT_RESPONSE)]
+    assert told(NOT_ACCEPTED) == {"code": -32006, "message": message, "data": details}
+    assert (told(NOT_ACCEPTED, V0_3)["code"], told(NOT_ACCEPTED, V0_1)["code"]) == (-32006, -32603)
+    status, body = write_rest(NOT_ACCEPTED, version=V1_0)
+    assert status == 502
+    error = {"code": 502, "status": "INTERNAL", "message": message, "details": details}
+    assert json.loads(body) == {"error": error}
+    assert write_rest(NOT_ACCEPTED, version=V0_3)[0] == 502
+
+
+# ---- Data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [V0_1, V0_3])
+@pytest.mark.parametrize("data", [{"why": [1.5]}, "why", 0, [{"loc": ["message"], "msg": "missing"}], [], {}])
+def test_data_of_older_agents_is_kept_for_older_clients(version: Version, data: object) -> None:
+    found = rpc({"code": -32602, "message": "so", "data": data}, version)
+    assert told(found, V0_3)["data"] == told(found, V0_1)["data"] == data
+    assert json.loads(write_rest(found, version=V0_3)[1])["data"] == data
+
+
+def test_data_of_older_agents_is_a_struct_to_clients_of_1_0() -> None:
+    found = rpc({"code": -32602, "message": "so", "data": {"why": 1}}, V0_3)
+    details = [info(error_kind.INVALID_PARAMS), {"@type": STRUCT, "value": {"why": 1}}]
+    assert told(found)["data"] == details
+    assert json.loads(write_rest(found, version=V1_0)[1])["error"]["details"] == details
+
+
+def test_data_of_1_0_is_what_older_clients_get() -> None:
+    details = [info(error_kind.INVALID_PARAMS), {"@type": BAD_REQUEST, "fieldViolations": []}]
+    found = rpc({"code": -32602, "message": "so", "data": details})
+    assert told(found, V0_3)["data"] == told(found, V0_1)["data"] == details
+    assert "data" not in json.loads(write_rest(found, version=V0_3)[1])
+
+
+def test_without_data_older_clients_get_the_reason() -> None:
+    found = rpc({"code": -32001, "message": "so", "data": None}, V0_3)
+    assert told(found, V0_3)["data"] == [info(error_kind.TASK_NOT_FOUND)]
+
+
+def test_the_reason_comes_first() -> None:
+    last = info(error_kind.TASK_NOT_FOUND, timestamp="now")
+    assert told(rpc({"code": -32001, "message": "so", "data": [{"@type": "t"}, last]}))["data"] == [
+        last, {"@type": "t"},
+    ]  # fmt: skip
+
+
+def test_a_gateways_own_words_for_0_3_are_read_back_whole() -> None:
+    found = rpc({"code": -32602, "message": "so", "data": {"why": 1}}, V0_3)
+    status, body = write_rest(found, version=V0_3)
+    assert read_rest(status, body, V0_3) == found
+
+
+# ---- Shapes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_problem_of_the_drafts_is_read() -> None:
+    body = {
+        "type": "https://a2a-protocol.org/errors/invalid-params",
+        "title": "Invalid params",
+        "detail": "parts is empty",
+        "status": 400,
+        "errors": [{"field": "message.parts", "message": "is empty"}],
+    }
+    found = rest(body)
+    assert (found.code, found.message) == (-32602, "parts is empty")
+    violations = [{"field": "message.parts", "description": "is empty"}]
+    assert found.details[1] == {"@type": BAD_REQUEST, "fieldViolations": violations}
+    assert rest({"type": "about:blank", "title": "Conflict"}, 409).code == -32002
+
+
+def test_an_envelope_of_json_rpc_is_read_over_rest_too() -> None:
+    found = rest({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "so", "data": {"a": 1}}}, 404, V0_3)
+    assert (found.code, found.data) == (-32601, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>502 Bad Gateway</html>",
+        b"null",
+        b"[]",
+        b'"Not Found"',
+        b"{}",
+        b'{"detail":"Not Found"}',
+        b'{"error":"invalid_token","error_description":"expired"}',
+        b'{"error":{}}',
+        b'{"error":null}',
+        b'{"message":1}',
+        b'{"message":""}',
+        b'{"type":"about:blank"}',
+        b'{"title":"Not Found"}',
+        b"\xef\xbb\xbf" + b'{"message":"x"}',
+        '{"message":"x"}'.encode("utf-16"),
+        b'{"message":"\xff"}',
+    ],
+)
+@pytest.mark.parametrize("version", Version)
+def test_a_page_and_other_json_are_no_error_of_a2a(body: bytes, version: Version) -> None:
+    assert read_rest(404, body, version) is None
+
+
+def test_a_bare_message_is_an_error_of_0_3_alone() -> None:
+    body = b'{"message":"Forbidden"}'
+    assert read_rest(404, body, V0_3) is not None
+    assert read_rest(404, body, V1_0) is None
+    assert rest({"message": "so", "type": "TaskNotFoundError"}).code == -32001
+    assert rest({"message": "so", "code": -32050}).code == -32050
+    assert read_rest(404, b'{"message":"so","type":"other"}', V1_0) is None
+    assert read_rest(404, b'{"message":"so","code":404}', V1_0) is None
+
+
+@pytest.mark.parametrize("error", [b"null", b'"boom"', b"1", b"[]", b"", b"{", b"nonsense"])
+def test_what_is_no_object_is_no_error(error: bytes) -> None:
+    assert read_jsonrpc(error, V1_0) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ({}, -32603, "Internal error"),
+        ({"code": "-32001"}, -32001, "Task not found"),
+        ({"code": -32001.0, "message": None}, -32001, "Task not found"),
+        ({"code": -32001.5, "message": "so"}, -32603, "so"),
+        ({"code": True, "message": ["so"]}, -32603, "Internal error"),
+        ({"code": 10**30, "message": " "}, -32603, "Internal error"),
+        ({"code": -32002, "message": "so", "more": {"x": [1]}, "data": 5}, -32002, "so"),
+        ({"message": "so", "type": "TaskNotFoundError"}, -32001, "so"),
+    ],
+)
+def test_members_that_are_missing_or_of_another_type_cost_no_more_than_themselves(
+    error: object, code: int, message: str
+) -> None:
+    found = rpc(error)
+    assert (found.code, found.message) == (code, message)
+
+
+# ---- Events ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "binding"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t"}}}', Binding.JSONRPC),
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"error":null}', Binding.JSONRPC),
+        (b'{"jsonrpc":"2.0","id":1,"error":"boom"}', Binding.JSONRPC),
+        (b'{"task":{"id":"t","error":{"code":1}}}', Binding.REST),
+        (b'{"message":{"parts":[]}}', Binding.REST),
+        (b'{"error":null}', Binding.REST),
+        (b"nonsense", Binding.REST),
+        (b"", Binding.JSONRPC),
+    ],
+)
+def test_an_event_that_is_no_error_is_none(data: bytes, binding: Binding) -> None:
+    for version in Version:
+        assert read_event(data, binding, version) is None
+
+
+def test_an_error_in_a_stream_is_told_from_events() -> None:
+    error = rpc({"code": -32001, "message": "so"})
+    assert read_event(write_jsonrpc(error, id=b"1", version=V1_0), Binding.JSONRPC, V1_0) == error
+    assert read_event(write_rest(error, version=V1_0)[1], Binding.REST, V1_0) == error
+    older = read_event(b'{"jsonrpc":"2.0","error":{"code":-32006,"message":"no streams"}}', Binding.JSONRPC, V0_1)
+    assert older is not None
+    assert older.code == -32004

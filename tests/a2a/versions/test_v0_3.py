@@ -1,0 +1,389 @@
+"""0.3 over JSON-RPC and 1.0 say the same: by the vectors, there and back, and whatever outsiders send."""
+
+from copy import deepcopy
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.v0_3 import FORM
+from gateway.a2a.versions.version import Memo, Misfit
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+OURS, HUBS = "v0.3-jsonrpc", "v1.0-jsonrpc"
+UNARY = (
+    "SendMessage", "SendMessage_direct_message", "GetTask", "CancelTask", "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
+)  # fmt: skip
+STREAMS = (
+    "SendStreamingMessage", "SendStreamingMessage_input_required", "SendStreamingMessage_message_only",
+    "SubscribeToTask",
+)  # fmt: skip
+
+
+def decode(text: bytes) -> Any:
+    return msgspec.json.Decoder(float_hook=Decimal).decode(text)
+
+
+def vector(name: str) -> Tree:
+    return dict(decode((VECTORS / f"{name}.json").read_bytes()))
+
+
+def params(name: str, dialect: str) -> Tree:
+    """The parameters of a vector; without the tenant, which the forms never see."""
+    found: Tree = vector(name)["request"][dialect]["http"]["body"]["params"]
+    found.pop("tenant", None)
+    return found
+
+
+def result(name: str, dialect: str) -> Any:
+    found = vector(name)["response"][dialect]["http"]["body"]["result"]
+    for config in (found.get("configs", [found]) if isinstance(found, dict) else []) if dialect == HUBS else []:
+        config.pop("tenant", None)
+    return found
+
+
+def operation_of(name: str) -> Operation:
+    return Operation(name.partition("_")[0])
+
+
+def memo() -> Memo:
+    return Memo(message_id="made")
+
+
+def part_up(part: Tree) -> Tree:
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [part]}
+    lifted = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, memo())
+    return dict(lifted["message"]["parts"][0])
+
+
+def part_down(part: Tree) -> Tree:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part]}
+    lowered = FORM.lower_params(Operation.SEND_MESSAGE, {"message": message}, memo())
+    return dict(lowered["message"]["parts"][0])
+
+
+def configuration_up(configuration: Any) -> Any:
+    message = {"messageId": "m", "role": "user", "parts": []}
+    sent = {"message": message, "configuration": configuration}
+    return FORM.lift_params(Operation.SEND_MESSAGE, sent, memo()).get("configuration")
+
+
+def configuration_down(configuration: Tree | None) -> Tree:
+    sent: Tree = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}
+    if configuration is not None:
+        sent["configuration"] = configuration
+    return dict(FORM.lower_params(Operation.SEND_MESSAGE, sent, memo())["configuration"])
+
+
+def refused(operation: Operation, sent: Tree) -> str:
+    with pytest.raises(Misfit) as caught:
+        FORM.lift_params(operation, sent, memo())
+    return caught.value.field
+
+
+# ---- Vectors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", UNARY + STREAMS)
+def test_the_parameters_of_every_vector_are_lifted(name: str) -> None:
+    asked = params(name, HUBS)
+    if name == "ListTaskPushNotificationConfigs":
+        # 0.3 has no pages of them.
+        del asked["pageSize"]
+    assert FORM.lift_params(operation_of(name), params(name, OURS), memo()) == asked
+
+
+@pytest.mark.parametrize("name", UNARY + STREAMS)
+def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
+    asked = params(name, OURS)
+    if operation_of(name).sends:
+        asked.setdefault("configuration", {})["blocking"] = True
+    assert FORM.lower_params(operation_of(name), params(name, HUBS), memo()) == asked
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_the_result_of_every_vector_is_lifted(name: str) -> None:
+    answered = result(name, HUBS)
+    assert FORM.lift_result(operation_of(name), result(name, OURS), memo()) == ({} if answered is None else answered)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_the_result_of_every_vector_is_lowered(name: str) -> None:
+    answered = result(name, HUBS)
+    assert FORM.lower_result(operation_of(name), {} if answered is None else answered, memo()) == result(name, OURS)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_events_of_every_vector_are_translated(name: str) -> None:
+    events = vector(name)["events"]
+    lift, lower = memo(), memo()
+    for index, event in enumerate(events):
+        hub, ours = (deepcopy(event[dialect]["sse_data"]["result"]) for dialect in (HUBS, OURS))
+        assert FORM.lift_event(deepcopy(ours), lift) == hub
+        assert FORM.lower_event(hub, lower, last=index == len(events) - 1) == (ours,)
+
+
+@pytest.mark.parametrize("case", vector("PushNotification")["cases"], ids=lambda case: case["payload"])
+def test_what_is_pushed_is_translated(case: Tree) -> None:
+    body = case["v0.3"]["body"]
+    assert FORM.lift_event(deepcopy(body), memo()) == case["v1.0"]["body"]
+    assert FORM.lower_event(case["v1.0"]["body"], memo(), last=body.get("final", False)) == (body,)
+
+
+def test_a_client_of_0_3_may_list_tasks_as_in_1_0() -> None:
+    asked = {**params("ListTasks", HUBS), "status": "completed"}
+    assert FORM.lift_params(Operation.LIST_TASKS, asked, memo()) == params("ListTasks", HUBS)
+    lowered = FORM.lower_result(Operation.LIST_TASKS, result("ListTasks", HUBS), memo())
+    assert lowered["nextPageToken"] == ""
+    assert lowered["tasks"][0]["status"]["state"] == "completed"
+    assert lowered["tasks"][0]["history"][0]["parts"] == [
+        {"kind": "text", "text": "Summarise the attached order, please."}
+    ]
+    assert Operation.LIST_TASKS not in FORM.answers
+    assert set(CALLABLE) - FORM.answers == {Operation.LIST_TASKS}
+
+
+@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
+def test_every_part_of_the_vectors_comes_back_as_it_was(case: Tree) -> None:
+    # More than the SDKs do: what they lose is kept in metadata.
+    assert part_up(part_down(deepcopy(case["v1.0"]))) == case["v1.0"]
+    if case["lossless"]:
+        assert part_down(case["v1.0"]) == case["v0.3-jsonrpc"]
+    assert part_up(case["v0.3-jsonrpc"]) == case["v1.0 after the round trip"]
+
+
+# ---- Names and values ------------------------------------------------------------------------------------------------
+
+
+def test_unknown_members_beside_a_wrapped_push_configuration_survive_but_mean_nothing_new() -> None:
+    lifted = FORM.lift_params(
+        Operation.CREATE_PUSH_CONFIG,
+        {
+            "taskId": "t", "x": 1, "id": "outside", "token": 5, "tenant": "other",
+            "pushNotificationConfig": {"url": "u", "taskId": "other", "tenant": "other"},
+        },
+        memo(),
+    )  # fmt: skip
+    assert lifted == {"taskId": "t", "url": "u", "x": 1}
+
+
+def test_metadata_and_data_are_the_same_objects_there_and_back() -> None:
+    metadata: Tree = {"kind": "x", "n": Decimal("1.0"), "null": None}
+    data: Tree = {"kind": "y", "parts": [None]}
+    sent: Tree = {
+        "message": {
+            "messageId": "m", "role": "user", "metadata": metadata,
+            "parts": [{"kind": "data", "data": data, "metadata": metadata}],
+        },
+        "metadata": metadata,
+    }  # fmt: skip
+    for step in (FORM.lift_params, FORM.lower_params):
+        sent = step(Operation.SEND_MESSAGE, sent, memo())
+        message = sent["message"]
+        assert sent["metadata"] is message["metadata"] is message["parts"][0]["metadata"] is metadata
+        assert message["parts"][0]["data"] is data
+    assert metadata == {"kind": "x", "n": Decimal("1.0"), "null": None}
+
+
+# ---- Parameters ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("blocking", "lifted"),
+    [({}, {}), ({"blocking": None}, {}), ({"blocking": True}, {}), ({"blocking": False}, {"returnImmediately": True})],
+)
+def test_a_client_that_waits_need_not_say_so_to_1_0(blocking: Tree, lifted: Tree) -> None:
+    assert configuration_up(blocking) == lifted
+
+
+def test_agents_are_always_told_whether_to_wait() -> None:
+    assert configuration_down(None) == {"blocking": True}
+    assert configuration_down({}) == {"blocking": True}
+    assert configuration_down({"returnImmediately": False}) == {"blocking": True}
+    assert configuration_down({"returnImmediately": True}) == {"blocking": False}
+
+
+def test_agents_are_told_an_id_where_the_client_said_an_empty_one() -> None:
+    sent = {"message": {"messageId": "", "role": "user", "parts": []}}
+    hub = FORM.lift_params(Operation.SEND_MESSAGE, sent, memo())
+    assert FORM.lower_params(Operation.SEND_MESSAGE, hub, memo())["message"]["messageId"] == "made"
+
+
+def test_cards_are_none_of_the_forms_business() -> None:
+    asked: Tree = {"x": None}
+    assert FORM.lift_params(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
+    assert FORM.lower_params(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
+    assert FORM.lift_result(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
+    assert FORM.lower_result(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
+
+
+def test_a_history_of_0_is_all_of_it_in_0_3() -> None:
+    assert configuration_up({"historyLength": 0}) == {}
+    assert FORM.lift_params(Operation.GET_TASK, {"id": "t", "historyLength": 0}, memo()) == {"id": "t"}
+    assert configuration_down({"historyLength": 0})["historyLength"] == 0
+    assert refused(Operation.GET_TASK, {"id": "t", "historyLength": -1}) == "historyLength"
+
+
+def test_nulls_and_empty_things_are_tolerated() -> None:
+    assert configuration_up(None) is None
+    assert configuration_up({"historyLength": None, "pushNotificationConfig": None, "acceptedOutputModes": []}) == {
+        "acceptedOutputModes": []
+    }
+    message: Tree = {
+        "kind": "message", "messageId": "m", "role": "user", "parts": [], "contextId": "", "taskId": None,
+        "extensions": None, "referenceTaskIds": [], "metadata": None,
+    }  # fmt: skip
+    lifted = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message, "metadata": None}, memo())
+    assert lifted == {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [], "referenceTaskIds": []}}
+
+
+def test_only_the_first_scheme_of_a_push_configuration_is_known_to_1_0() -> None:
+    push = {"url": "u", "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "c"}}
+    assert configuration_up({"pushNotificationConfig": push}) == {
+        "taskPushNotificationConfig": {"url": "u", "authentication": {"scheme": "Bearer", "credentials": "c"}}
+    }
+    push = {"url": "u", "id": "", "authentication": {"schemes": []}}
+    assert configuration_up({"pushNotificationConfig": push}) == {
+        "taskPushNotificationConfig": {"url": "u", "authentication": {}}
+    }
+    assert configuration_down({"taskPushNotificationConfig": {"url": "u", "taskId": "t", "authentication": {}}}) == {
+        "blocking": True,
+        "pushNotificationConfig": {"url": "u", "authentication": {"schemes": []}},
+    }
+
+
+def test_a_push_configuration_may_be_asked_for_by_its_task_alone() -> None:
+    assert FORM.lift_params(Operation.GET_PUSH_CONFIG, {"id": "t", "metadata": {}}, memo()) == {"taskId": "t"}
+    assert FORM.lower_params(Operation.GET_PUSH_CONFIG, {"taskId": "t"}, memo()) == {"id": "t"}
+    assert refused(Operation.DELETE_PUSH_CONFIG, {"id": "t"}) == "pushNotificationConfigId"
+
+
+def test_a_push_configuration_that_is_set_without_an_id_has_none() -> None:
+    sent = {"taskId": "t", "pushNotificationConfig": {"url": "u"}}
+    assert FORM.lift_params(Operation.CREATE_PUSH_CONFIG, deepcopy(sent), memo()) == {"taskId": "t", "url": "u"}
+    assert FORM.lower_params(Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "url": "u"}, memo()) == sent
+
+
+def test_names_that_mean_something_in_the_other_generation_alone_are_not_passed_on() -> None:
+    assert FORM.lift_params(Operation.GET_PUSH_CONFIG, {"id": "mine", "taskId": "theirs"}, memo()) == {"taskId": "mine"}
+    assert FORM.lower_params(
+        Operation.GET_PUSH_CONFIG, {"taskId": "mine", "push_notification_config_id": "x"}, memo()
+    ) == {"id": "mine"}
+    both = {"pushNotificationConfig": {"url": "a"}, "taskPushNotificationConfig": {"url": "b", "tenant": "x"}}
+    assert configuration_up(both) == {"taskPushNotificationConfig": {"url": "a"}}
+    assert configuration_down({"push_notification_config": {"url": "x"}, "pushNotificationConfig": 1}) == {
+        "blocking": True
+    }
+
+
+def test_names_in_snake_case_are_read_once_and_as_one() -> None:
+    # The models of Python accept both; 1.0's parsers do too, and so nothing may pass under the other name.
+    message = {"message_id": "m", "task_id": "t", "taskId": "t", "role": "user", "parts": []}
+    lifted = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, memo())
+    assert lifted["message"] == {"messageId": "m", "taskId": "t", "role": "ROLE_USER", "parts": []}
+    message = {"messageId": "m", "task_id": "theirs", "taskId": "mine", "role": "user", "parts": []}
+    assert refused(Operation.SEND_MESSAGE, {"message": message}) == "message.taskId"
+
+
+@pytest.mark.parametrize(
+    ("operation", "sent", "field"),
+    [
+        ("SendMessage", {}, "message"),
+        ("SendMessage", {"message": []}, "message"),
+        ("SendMessage", {"message": {"role": "user", "parts": []}}, "message.messageId"),
+        ("SendMessage", {"message": {"messageId": "m", "parts": []}}, "message.role"),
+        ("SendMessage", {"message": {"messageId": "m", "role": "user"}}, "message.parts"),
+        ("SendMessage", {"message": {"messageId": "m", "role": "system", "parts": []}}, "message.role"),
+        ("SendMessage", {"message": {"kind": "task", "messageId": "m", "role": "user", "parts": []}}, "message.kind"),
+        ("SendMessage", {"message": {"messageId": "m", "role": "user", "parts": [1]}}, "message.parts[0]"),
+        (
+            "SendMessage",
+            {"message": {"messageId": "m", "role": "user", "parts": [{"kind": 1}]}},
+            "message.parts[0].kind",
+        ),
+        (
+            "SendMessage",
+            {"message": {"messageId": "m", "role": "user", "parts": [], "extensions": ["a", 1]}},
+            "message.extensions[1]",
+        ),
+        ("SendMessage", {"message": {"messageId": 1, "role": "user", "parts": []}}, "message.messageId"),
+        ("GetTask", {}, "id"),
+        ("GetTask", {"id": "t", "historyLength": True}, "historyLength"),
+        ("CancelTask", {"id": "t", "metadata": "m"}, "metadata"),
+        ("SubscribeToTask", {"id": None}, "id"),
+        ("SubscribeToTask", {"id": ""}, "id"),
+        ("DeleteTaskPushNotificationConfig", {"id": "t", "pushNotificationConfigId": ""}, "pushNotificationConfigId"),
+        ("ListTasks", {"status": "done"}, "status"),
+        ("ListTasks", {"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
+        ("CreateTaskPushNotificationConfig", {"taskId": "t"}, "pushNotificationConfig"),
+        ("CreateTaskPushNotificationConfig", {"pushNotificationConfig": {"url": "u"}}, "taskId"),
+        (
+            "CreateTaskPushNotificationConfig",
+            {"taskId": "t", "pushNotificationConfig": {}},
+            "pushNotificationConfig.url",
+        ),
+        (
+            "CreateTaskPushNotificationConfig",
+            {"taskId": "t", "pushNotificationConfig": {"url": "u", "authentication": {"schemes": "Bearer"}}},
+            "pushNotificationConfig.authentication.schemes",
+        ),
+        ("ListTaskPushNotificationConfigs", {}, "id"),
+    ],
+)
+def test_a_client_is_told_where_it_is_wrong(operation: str, sent: Tree, field: str) -> None:
+    assert refused(Operation(operation), sent) == field
+
+
+def test_what_is_wrong_is_told_without_what_was_sent() -> None:
+    with pytest.raises(Misfit) as caught:
+        part_up({"kind": "s3cret", "text": "s3cret"})
+    assert "s3cret" not in str(caught.value)
+
+
+# ---- Results ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [None, [], "x", 1, {}, {"kind": "x"}, {"kind": ["task"]}, {"result": {}}])
+def test_an_answer_to_a_send_must_be_a_task_or_a_message(answer: Any) -> None:
+    with pytest.raises(Misfit):
+        FORM.lift_result(Operation.SEND_MESSAGE, answer, memo())
+
+
+def test_an_event_is_no_answer_to_a_send() -> None:
+    event = {"kind": "status-update", "taskId": "t", "contextId": "c", "status": {"state": "working"}, "final": False}
+    with pytest.raises(Misfit, match="kind: must be task or message"):
+        FORM.lift_result(Operation.SEND_MESSAGE, event, memo())
+
+
+def test_a_list_of_push_configurations_may_be_null_or_shaped_as_in_1_0() -> None:
+    of = Operation.LIST_PUSH_CONFIGS
+    flat = {"configs": [{"taskId": "t", "url": "u"}]}
+    assert FORM.lift_result(of, None, memo()) == {"configs": []}
+    assert FORM.lift_result(of, deepcopy(flat), memo()) == flat
+    assert FORM.lift_result(of, [{"pushNotificationConfig": {"url": "u"}}], Memo(task_id="t")) == flat
+    nameless = {"configs": [{"url": "u"}]}
+    assert FORM.lower_result(of, nameless, Memo(task_id="t"))[0]["taskId"] == "t"
+    with pytest.raises(Misfit, match=r"\[0\].pushNotificationConfig.url: is required"):
+        FORM.lift_result(of, [{"taskId": "t", "pushNotificationConfig": {}}], memo())
+    with pytest.raises(Misfit, match="must be a list"):
+        FORM.lift_result(of, "x", memo())
+
+
+@pytest.mark.parametrize("answer", [None, {}, True, "done"])
+def test_a_deletion_has_no_answer_whatever_the_agent_says(answer: Any) -> None:
+    assert FORM.lift_result(Operation.DELETE_PUSH_CONFIG, answer, memo()) == {}
+
+
+def test_tasks_of_a_list_are_not_what_the_call_is_about() -> None:
+    remembered = Memo(task_id="call", context_id="call")
+    tasks: list[Tree] = [{"id": "t", "status": {"state": "working"}}]
+    lifted = FORM.lift_result(Operation.LIST_TASKS, {"tasks": tasks}, remembered)
+    assert lifted == {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_WORKING"}}]}
+    assert remembered == Memo(task_id="call", context_id="call")
+    tasks = [{"id": "t", "status": {"state": "TASK_STATE_WORKING"}}]
+    assert FORM.lower_result(Operation.LIST_TASKS, {"tasks": tasks}, remembered)["tasks"][0]["contextId"] == ""

@@ -1,0 +1,379 @@
+"""0.3 over HTTP+JSON and 1.0 say the same: by the vectors, there and back, and whatever outsiders send."""
+
+import re
+from copy import deepcopy
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.a2a.operation import Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions import v0_3
+from gateway.a2a.versions.v0_3_proto import FORM, Form03Proto
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+OURS, SNAKE, HUBS = "v0.3-rest", "v0.3-rest-snake", "v1.0-jsonrpc"
+UNARY = (
+    "SendMessage", "SendMessage_direct_message", "GetTask", "CancelTask", "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
+)  # fmt: skip
+STREAMS = (
+    "SendStreamingMessage", "SendStreamingMessage_input_required", "SendStreamingMessage_message_only",
+    "SubscribeToTask",
+)  # fmt: skip
+PATH = re.compile("/tasks/([^/:]+)(?::[a-z]+)?(/pushNotificationConfigs(?:/([^/]+))?)?$")
+
+
+def decode(text: bytes) -> Any:
+    return msgspec.json.Decoder(float_hook=Decimal).decode(text)
+
+
+def vector(name: str) -> Tree:
+    return dict(decode((VECTORS / f"{name}.json").read_bytes()))
+
+
+def ours(name: str, dialect: str = OURS) -> Tree:
+    """The parameters of a vector, as the binding gives them: with what the path and the query say."""
+    http = vector(name)["request"][dialect]["http"]
+    params: Tree = dict(http.get("body") or {})
+    found = PATH.search(http["path"])
+    if found is not None:
+        params["taskId" if found[2] else "id"] = found[1]
+        if found[3]:
+            params["id"] = found[3]
+    if "historyLength" in http.get("query", {}):
+        params["historyLength"] = int(http["query"]["historyLength"])
+    return params
+
+
+def hubs(name: str) -> Tree:
+    """The parameters of a vector in the hub's words, as far as 0.3 has them."""
+    params: Tree = vector(name)["request"][HUBS]["http"]["body"]["params"]
+    params.pop("tenant", None)
+    # 0.3 has pages of configurations, but nobody asks for one.
+    params.pop("pageSize", None)
+    return params
+
+
+def answers(name: str) -> tuple[Tree, Tree]:
+    """The result of a vector, in the words of 0.3 and in the hub's."""
+    response = vector(name)["response"]
+    hub = response["v1.0-rest"]["http"]["body"]
+    for config in hub.get("configs", [hub]):
+        config.pop("tenant", None)
+    return response[OURS]["http"]["body"], hub
+
+
+def events(name: str) -> list[tuple[Tree, Tree, bool]]:
+    found = vector(name)["events"]
+    pairs = [(event[OURS]["sse_data"], event["v1.0-rest"]["sse_data"]) for event in found]
+    return [(mine, hub, index == len(pairs) - 1) for index, (mine, hub) in enumerate(pairs)]
+
+
+def operation_of(name: str) -> Operation:
+    return Operation(name.partition("_")[0])
+
+
+def memo() -> Memo:
+    return Memo(message_id="made")
+
+
+def lifted_message(message: Tree) -> Tree:
+    return dict(FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, memo())["message"])
+
+
+def configuration_up(configuration: Any, operation: Operation = Operation.SEND_MESSAGE) -> Any:
+    message = {"messageId": "m", "role": "ROLE_USER", "content": []}
+    return FORM.lift_params(operation, {"message": message, "configuration": configuration}, memo()).get(
+        "configuration"
+    )
+
+
+def configuration_down(configuration: Tree | None) -> Tree:
+    sent: Tree = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}
+    if configuration is not None:
+        sent["configuration"] = configuration
+    return dict(FORM.lower_params(Operation.SEND_MESSAGE, sent, memo())["configuration"])
+
+
+def without_references(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: without_references(value) for name, value in tree.items() if name != "referenceTaskIds"}
+    return [without_references(value) for value in tree] if isinstance(tree, list) else tree
+
+
+# ---- Vectors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect"),
+    [(name, dialect) for name in UNARY + STREAMS for dialect in (OURS, SNAKE) if dialect in vector(name)["request"]],
+)
+def test_the_parameters_of_every_vector_are_lifted(name: str, dialect: str) -> None:
+    asked = hubs(name)
+    if name == "SendMessage_direct_message":
+        # A configuration without `blocking`, which is false to all who read it (protocol §8.2).
+        asked["configuration"] = {"returnImmediately": True}
+    assert FORM.lift_params(operation_of(name), ours(name, dialect), memo()) == asked
+
+
+@pytest.mark.parametrize("name", UNARY + STREAMS)
+def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
+    sent = ours(name)
+    if "configuration" in sent:
+        sent["configuration"]["blocking"] = True
+    assert FORM.lower_params(operation_of(name), hubs(name), memo()) == sent
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_the_result_of_every_vector_is_lifted(name: str) -> None:
+    mine, hub = (None, {}) if name.startswith("Delete") else answers(name)
+    assert FORM.lift_result(operation_of(name), mine, memo()) == without_references(hub)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_the_result_of_every_vector_is_lowered(name: str) -> None:
+    mine, hub = ({}, {}) if name.startswith("Delete") else answers(name)
+    assert FORM.lower_result(operation_of(name), hub, memo()) == mine
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_events_of_every_vector_are_lifted(name: str) -> None:
+    for mine, hub, _ in events(name):
+        assert FORM.lift_event(mine, memo()) == without_references(hub)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_events_of_every_vector_are_lowered(name: str) -> None:
+    for mine, hub, last in events(name):
+        assert FORM.lower_event(hub, memo(), last=last) == (mine,)
+
+
+@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
+def test_every_part_of_the_vectors_goes_both_ways(case: Tree) -> None:
+    hub, mine = case["v1.0"], case["v0.3-rest/grpc json"]
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [deepcopy(hub)]}
+    (lowered,) = FORM.lower_params(Operation.SEND_MESSAGE, {"message": message}, memo())["message"]["content"]
+    if "mediaType" in hub and "text" in hub:
+        # Lost in the SDKs, kept here.
+        mine = {**mine, "metadata": {"media_type_compat": hub["mediaType"]}}
+    assert lowered == mine
+    sent = {"messageId": "m", "role": "ROLE_USER", "content": [mine]}
+    assert lifted_message(sent)["parts"] == [hub]
+
+
+def test_a_file_by_the_letter_of_the_proto_is_read_too() -> None:
+    (case,) = [case for case in vector("parts")["cases"] if case["case"] == "raw"]
+    mine = case["v0.3-rest/grpc json by the letter of the proto (a2a-js)"]
+    assert lifted_message({"messageId": "m", "role": "ROLE_USER", "content": [mine]})["parts"] == [case["v1.0"]]
+
+
+def test_agents_that_read_the_letter_can_be_written_to() -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": "AP8="}]}
+    lowered = Form03Proto(doubled=False).lower_params(Operation.SEND_MESSAGE, {"message": message}, memo())
+    assert lowered["message"]["content"] == [{"file": {"fileWithBytes": "AP8="}}]
+
+
+# ---- Requests --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (None, None),
+        ({}, {"returnImmediately": True}),
+        ({"blocking": False}, {"returnImmediately": True}),
+        ({"blocking": True}, None),
+        ({"blocking": True, "history_length": "7"}, {"historyLength": 7}),
+        ({"blocking": True, "historyLength": 0}, None),
+        ({"returnImmediately": False}, None),
+    ],
+)
+def test_what_a_client_would_wait_for_is_lifted(said: Any, meant: Any) -> None:
+    assert configuration_up(said) == meant
+
+
+@pytest.mark.parametrize(("said", "meant"), [({}, None), ({"blocking": True}, None)])
+def test_a_stream_that_is_not_told_to_block_is_still_a_stream(said: Tree, meant: Any) -> None:
+    assert configuration_up(said, Operation.SEND_STREAMING_MESSAGE) == meant
+
+
+@pytest.mark.parametrize(
+    ("hub", "said"),
+    [
+        (None, {"blocking": True}),
+        ({"returnImmediately": True}, {"blocking": False}),
+        ({"returnImmediately": False, "historyLength": 3}, {"blocking": True, "historyLength": 3}),
+        ({"historyLength": 0, "acceptedOutputModes": []}, {"blocking": True}),
+    ],
+)
+def test_an_agent_is_always_told_whether_to_block(hub: Tree | None, said: Tree) -> None:
+    assert configuration_down(hub) == said
+
+
+def test_the_tenant_of_a_client_is_not_passed_on() -> None:
+    sent = {"tenant": "x", "message": {"messageId": "m", "role": "user", "parts": []}}
+    assert "tenant" not in FORM.lift_params(Operation.SEND_MESSAGE, sent, memo())
+    push = configuration_up({"pushNotification": {"url": "u", "tenant": "x", "task_id": "t"}})
+    assert push["taskPushNotificationConfig"] == {"url": "u"}
+
+
+def test_a_history_length_of_0_asks_for_all_of_it_in_0_3() -> None:
+    assert FORM.lift_params(Operation.GET_TASK, {"id": "t", "historyLength": 0}, memo()) == {"id": "t"}
+    assert FORM.lower_params(Operation.GET_TASK, {"id": "t", "historyLength": 0}, memo()) == {"id": "t"}
+
+
+def test_a_cancellation_tells_only_the_task() -> None:
+    assert FORM.lift_params(Operation.CANCEL_TASK, {"name": "tasks/t", "id": "t"}, memo()) == {"id": "t"}
+    assert FORM.lower_params(Operation.CANCEL_TASK, {"id": "t", "metadata": {"a": 1}}, memo()) == {"id": "t"}
+
+
+def test_a_configuration_without_an_id_gets_the_id_of_its_task() -> None:
+    lowered = FORM.lower_params(Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "url": "u"}, memo())
+    name = "tasks/t/pushNotificationConfigs/t"
+    assert lowered == {
+        "taskId": "t",
+        "parent": "tasks/t",
+        "configId": "t",
+        "config": {"name": name, "pushNotificationConfig": {"id": "t", "url": "u"}},
+    }
+    assert FORM.lower_result(Operation.GET_PUSH_CONFIG, {"taskId": "t", "url": "u"}, memo())["name"] == name
+
+
+def test_an_id_with_a_slash_never_names_another_task() -> None:
+    lowered = FORM.lower_params(Operation.CREATE_PUSH_CONFIG, {"taskId": "a/b", "id": "c/d", "url": "u"}, memo())
+    assert lowered["taskId"] == "a/b"
+    assert lowered["parent"] == "tasks/a%2Fb"
+    assert lowered["config"]["name"] == "tasks/a%2Fb/pushNotificationConfigs/c%2Fd"
+
+
+def test_tasks_can_be_listed_for_a_client_that_asks() -> None:
+    asked = FORM.lift_params(Operation.LIST_TASKS, {"status": "TASK_STATE_CANCELLED", "historyLength": 0}, memo())
+    assert asked == {"status": "TASK_STATE_CANCELED", "historyLength": 0}
+    listed = {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_CANCELED"}}], "nextPageToken": ""}
+    answer = FORM.lower_result(Operation.LIST_TASKS, listed, memo())
+    assert answer == {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_CANCELLED"}}], "nextPageToken": ""}
+
+
+# ---- Results and events ----------------------------------------------------------------------------------------------
+
+DONE = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
+SAID = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("answered", "meant"),
+    [
+        ({"task": DONE}, {"task": DONE}),
+        ({"message": {**SAID, "content": SAID["parts"]}}, {"message": SAID}),
+        ({"msg": SAID}, {"message": SAID}),
+        (DONE, {"task": DONE}),
+        ({"kind": "task", "id": "t", "status": {"state": "completed"}}, {"task": DONE}),
+        ({"message_id": "m", "content": [{"text": "hi"}]}, {"message": SAID}),
+        ({**SAID, "kind": "message", "role": "agent"}, {"message": SAID}),
+    ],
+)
+def test_an_answer_may_come_with_or_without_its_wrapper(answered: Tree, meant: Tree) -> None:
+    assert FORM.lift_result(Operation.SEND_MESSAGE, deepcopy(answered), memo()) == meant
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": 3}, "final": True}},
+        {"status_update": {"task_id": "t", "context_id": "c", "status": {"state": "completed"}}},
+        {"kind": "status-update", "taskId": "t", "contextId": "c", "status": {"state": "completed"}, "final": False},
+        {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}},
+        {"status": {"state": "TASK_STATE_COMPLETED"}, "final": True},
+        {"statusUpdate": {"status": {"state": "TASK_STATE_COMPLETED", "message": None, "timestamp": "soon"}}},
+    ],
+)
+def test_an_event_is_lifted_in_any_spelling(event: Tree) -> None:
+    meant = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+    assert FORM.lift_event(event, Memo(task_id="t", context_id="c")) == {"statusUpdate": meant}
+
+
+def test_an_artifact_needs_no_wrapper_either() -> None:
+    update = {"taskId": "t", "artifact": {"artifactId": "a", "parts": []}}
+    assert FORM.lift_event(deepcopy(update), memo()) == {"artifactUpdate": update}
+
+
+@pytest.mark.parametrize(
+    ("result", "field"),
+    [
+        ({}, ""),
+        ([], ""),
+        (None, ""),
+        ({"task": DONE, "msg": SAID}, ""),
+        ({"statusUpdate": {"taskId": "t", "status": {}}}, ""),
+        ({"kind": "status-update", "taskId": "t", "status": {}}, "kind"),
+        ({"kind": ["task"], "id": "t"}, ""),
+        ({"task": {"id": "t"}}, "task.status"),
+        ({"task": {"status": {}}}, "task.id"),
+        ({"task": {"id": "t", "status": {"state": "TASK_STATE_DONE"}}}, "task.status.state"),
+        ({"task": {"id": "t", "status": {"state": 9}}}, "task.status.state"),
+        ({"task": {"id": "t", "status": {"state": True}}}, "task.status.state"),
+        ({"task": {"id": "t", "status": {"update": {"content": [{}]}}}}, "task.status.update.content[0]"),
+        ({"message": {"message_id": 1}}, "message.message_id"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_misfit_that_names_the_place(result: Any, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        FORM.lift_result(Operation.SEND_MESSAGE, result, memo())
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL | INTERRUPTED | {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"}))
+@pytest.mark.parametrize("last", [True, False])
+def test_the_last_event_says_so_where_the_task_is_over_or_waits(state: str, *, last: bool) -> None:
+    event = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}, "final": True}}
+    ((lowered),) = FORM.lower_event(event, memo(), last=last)
+    assert lowered["statusUpdate"].get("final", False) is (last and state in TERMINAL | INTERRUPTED)
+
+
+def test_a_time_that_a_strict_reader_refuses_is_not_written() -> None:
+    task = {"id": "t", "status": {"state": "TASK_STATE_WORKING", "timestamp": "soon"}}
+    assert FORM.lower_result(Operation.GET_TASK, task, memo()) == {
+        "id": "t",
+        "status": {"state": "TASK_STATE_WORKING"},
+    }
+
+
+def test_what_metadata_keeps_is_called_the_same_as_over_json_rpc() -> None:
+    for part in ({"text": "a", "mediaType": "b", "filename": "c"}, {"data": [1], "mediaType": "b"}, {"data": None}):
+        sent = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}}
+        mine = FORM.lower_params(Operation.SEND_MESSAGE, deepcopy(sent), memo())["message"]["content"][0]
+        other = v0_3.FORM.lower_params(Operation.SEND_MESSAGE, deepcopy(sent), memo())["message"]["parts"][0]
+        assert mine["metadata"] == other["metadata"]
+
+
+def test_the_form_is_one_of_0_3() -> None:
+    form: Form = FORM
+    assert form.losses
+    assert Operation.LIST_TASKS not in form.answers
+    assert Operation.GET_EXTENDED_CARD in form.answers
+    assert FORM.lift_params(Operation.GET_EXTENDED_CARD, {"a": 1}, memo()) == {"a": 1}
+    assert FORM.lower_params(Operation.GET_EXTENDED_CARD, {"a": 1}, memo()) == {"a": 1}
+    assert FORM.lift_result(Operation.GET_EXTENDED_CARD, {"a": 1}, memo()) == {"a": 1}
+    assert FORM.lower_result(Operation.GET_EXTENDED_CARD, {"a": 1}, memo()) == {"a": 1}
+
+
+def test_members_that_nobody_knows_are_lifted() -> None:
+    more: Tree = {"nobody": [{"knows": None}]}
+    part = {"text": "a", **more}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part, {"url": "u", **more}], **more}
+    artifact = {"artifactId": "a", "parts": [part], **more}
+    status = {"state": "TASK_STATE_WORKING", "message": message, **more}
+    task = {"id": "t", "status": status, "artifacts": [artifact], "history": [message], **more}
+    file = {"file": {"fileWithUri": "u", **more}, **more}
+    sent = {**message, "content": [part, file]}
+    del sent["parts"]
+    told = {**task, "status": {**status, "message": sent}, "history": [sent]}
+    assert FORM.lift_result(Operation.GET_TASK, deepcopy(told), memo()) == task
+    assert FORM.lift_event({"task": deepcopy(told), **more}, memo()) == {"task": task, **more}
+    asked = FORM.lift_params(Operation.SEND_MESSAGE, {"request": deepcopy(sent), **more}, memo())
+    assert asked == {"message": message, **more}

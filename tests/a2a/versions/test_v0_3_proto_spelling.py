@@ -1,0 +1,214 @@
+"""Messages, tasks and parameters in three spellings."""
+
+from copy import deepcopy
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gateway.a2a.operation import Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.shape import read
+from gateway.a2a.versions.v0_3_proto_spelling import EVENT, PARAMS, RESULTS
+from gateway.a2a.versions.version import Memo, Misfit
+
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}
+HUB = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+
+
+def asked(operation: Operation, params: Tree) -> Tree:
+    return read(deepcopy(params), PARAMS[operation], Memo())
+
+
+def answered(operation: Operation, result: Tree, memo: Memo | None = None) -> Tree:
+    return read(deepcopy(result), RESULTS[operation], memo or Memo(message_id="made"))
+
+
+def sent(message: Tree) -> Tree:
+    return dict(asked(Operation.SEND_MESSAGE, {"message": message})["message"])
+
+
+def refused(operation: Operation, params: Tree) -> str:
+    with pytest.raises(Misfit) as caught:
+        asked(operation, params)
+    return caught.value.field
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        MESSAGE,
+        {"message_id": "m", "role": 1, "content": [{"text": "hi"}], "context_id": "", "taskId": None},
+        {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]},
+        {**MESSAGE, "message_id": "m", "parts": [{"text": "hi"}]},
+        HUB,
+    ],
+)
+@pytest.mark.parametrize("name", ["message", "request"])
+def test_a_message_is_lifted_in_any_spelling(name: str, message: Tree) -> None:
+    assert asked(Operation.SEND_MESSAGE, {name: message}) == {"message": HUB}
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({}, "message"),
+        ({"message": None}, "message"),
+        ({"message": []}, "message"),
+        ({"message": MESSAGE, "request": {**MESSAGE, "messageId": "n"}}, "request"),
+        ({"message": {**MESSAGE, "message_id": "n"}}, "message.message_id"),
+        ({"message": {**MESSAGE, "contextId": "a", "context_id": "b"}}, "message.context_id"),
+        ({"message": {**MESSAGE, "parts": []}}, "message.content"),
+        ({"message": {**MESSAGE, "messageId": ""}}, "message.messageId"),
+        ({"message": {**MESSAGE, "role": None}}, "message.role"),
+        ({"message": {**MESSAGE, "role": "ROLE_UNSPECIFIED"}}, "message.role"),
+        ({"message": {**MESSAGE, "role": 0}}, "message.role"),
+        ({"message": {**MESSAGE, "role": "USER"}}, "message.role"),
+        ({"message": {**MESSAGE, "role": ["user"]}}, "message.role"),
+        ({"message": {**MESSAGE, "kind": "task"}}, "message.kind"),
+        ({"message": {**MESSAGE, "content": {}}}, "message.content"),
+        ({"request": {**MESSAGE, "content": ["hi"]}}, "request.content[0]"),
+        ({"request": {**MESSAGE, "content": [{"text": "a"}, {"text": 1}]}}, "request.content[1].text"),
+        ({"message": {**MESSAGE, "extensions": ["a", None]}}, "message.extensions[1]"),
+        ({"message": {**MESSAGE, "metadata": 1}}, "message.metadata"),
+        ({"message": MESSAGE, "metadata": []}, "metadata"),
+        ({"message": MESSAGE, "configuration": {"blocking": "true"}}, "configuration.blocking"),
+        ({"message": MESSAGE, "configuration": {"historyLength": -1}}, "configuration.historyLength"),
+        ({"message": MESSAGE, "configuration": {"history_length": "x"}}, "configuration.history_length"),
+        ({"message": MESSAGE, "configuration": {"history_length": 2**31}}, "configuration.history_length"),
+        ({"message": MESSAGE, "configuration": {"historyLength": 1.5}}, "configuration.historyLength"),
+        ({"message": MESSAGE, "configuration": {"historyLength": True}}, "configuration.historyLength"),
+        (
+            {
+                "message": MESSAGE,
+                "configuration": {"pushNotification": {"url": "a"}, "push_notification": {"url": "b"}},
+            },
+            "configuration.push_notification",
+        ),
+        ({"message": MESSAGE, "configuration": {"push_notification": {}}}, "configuration.push_notification.url"),
+        (
+            {"message": MESSAGE, "configuration": {"blocking": True, "returnImmediately": True}},
+            "configuration.blocking",
+        ),
+    ],
+)
+def test_what_fits_no_spelling_is_a_misfit_in_the_words_of_its_writer(params: Tree, field: str) -> None:
+    assert refused(Operation.SEND_MESSAGE, params) == field
+
+
+def test_a_message_without_content_has_no_parts() -> None:
+    assert sent({"messageId": "m", "role": "user"})["parts"] == []
+
+
+@pytest.mark.parametrize("name", ["accepted_output_modes", "acceptedOutputModes"])
+@pytest.mark.parametrize("length", [5, "5", Decimal("5.0")])
+@pytest.mark.parametrize("push", ["push_notification", "pushNotification", "pushNotificationConfig"])
+def test_a_configuration_is_lifted_in_any_spelling(name: str, length: Any, push: str) -> None:
+    configuration = {name: ["a"], "history_length": length, push: {"url": "u"}, "blocking": False}
+    lifted = asked(Operation.SEND_MESSAGE, {"message": MESSAGE, "configuration": configuration})
+    assert lifted["configuration"] == {
+        "acceptedOutputModes": ["a"],
+        "historyLength": 5,
+        "taskPushNotificationConfig": {"url": "u"},
+        "returnImmediately": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "meant"),
+    [
+        ("TASK_STATE_CANCELLED", "CANCELED"),
+        ("TASK_STATE_CANCELED", "CANCELED"),
+        ("canceled", "CANCELED"),
+        (5, "CANCELED"),
+        ("TASK_STATE_INPUT_REQUIRED", "INPUT_REQUIRED"),
+        ("input-required", "INPUT_REQUIRED"),
+        (8, "AUTH_REQUIRED"),
+        ("unknown", "UNSPECIFIED"),
+        (0, "UNSPECIFIED"),
+        (None, "UNSPECIFIED"),
+    ],
+)
+def test_a_state_is_lifted_from_its_name_in_any_spelling_or_its_number(state: Any, meant: str) -> None:
+    task = answered(Operation.GET_TASK, {"id": "t", "status": {"state": state}})
+    assert task == {"id": "t", "status": {"state": f"TASK_STATE_{meant}"}}
+
+
+@pytest.mark.parametrize("state", ["", "CANCELED", "TASK_STATE_DONE", 9, -1, True, Decimal("1.5"), [], {}])
+def test_a_state_that_is_none_is_a_misfit(state: Any) -> None:
+    with pytest.raises(Misfit, match=r"^status\.state: must be the name of a task state"):
+        answered(Operation.GET_TASK, {"id": "t", "status": {"state": state}})
+
+
+def test_the_message_of_a_status_may_have_its_name_in_the_proto() -> None:
+    for name in ("message", "update"):
+        task = answered(Operation.GET_TASK, {"id": "t", "status": {"state": "working", name: MESSAGE}})
+        assert task["status"]["message"] == HUB
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("2026-02-03T04:05:06.249570Z", "2026-02-03T04:05:06.249570Z"),
+        ("2026-02-03T04:05:06+02:00", "2026-02-03T02:05:06Z"),
+        ("2026-02-03T04:05:06", "2026-02-03T04:05:06Z"),
+        ("soon", None),
+    ],
+)
+def test_a_timestamp_is_lifted_to_utc_or_dropped(said: str, meant: str | None) -> None:
+    task = answered(Operation.GET_TASK, {"id": "t", "status": {"timestamp": said}})
+    assert task["status"].get("timestamp") == meant
+
+
+def test_what_an_agent_leaves_out_is_told_by_the_call() -> None:
+    memo = Memo(task_id="t", context_id="c", message_id="made")
+    task = answered(Operation.GET_TASK, {"status": {"message": {}}}, memo)
+    message = {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
+    assert task == {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_UNSPECIFIED", "message": message}}
+    event = read({"artifact_update": {"artifact": {}, "append": False, "last_chunk": True}}, EVENT, memo)
+    artifact = {"artifactId": "", "parts": []}
+    assert event == {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": artifact, "lastChunk": True}}
+
+
+def test_a_listed_task_must_name_itself() -> None:
+    memo = Memo(task_id="t", context_id="c")
+    with pytest.raises(Misfit, match=r"^tasks\[0\]\.id: is required"):
+        answered(Operation.LIST_TASKS, {"tasks": [{"status": {}}]}, memo)
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ({"statusUpdate": {"taskId": "t"}}, "statusUpdate.status"),
+        ({"status_update": {"status": {}}}, "status_update.taskId"),
+        ({"artifactUpdate": {"taskId": "t"}}, "artifactUpdate.artifact"),
+        ({"artifactUpdate": {"artifact": {}}}, "artifactUpdate.taskId"),
+        ({"statusUpdate": {"taskId": "t", "status": {}, "final": 1}}, "statusUpdate.final"),
+        ({"statusUpdate": {"kind": "task", "taskId": "t", "status": {}}}, "statusUpdate.kind"),
+        ({"task": {"kind": "message", "id": "t", "status": {}}}, "task.kind"),
+        ({"task": {"id": "t", "status": {}}, "statusUpdate": {"taskId": "t", "status": {}}}, ""),
+    ],
+)
+def test_an_event_that_is_none_is_a_misfit_that_names_the_place(event: Tree, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        read(event, EVENT, Memo())
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("operation", [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK])
+def test_a_task_may_be_named_as_a_resource(operation: Operation) -> None:
+    assert asked(operation, {"name": "tasks/t"}) == {"id": "t"}
+    assert asked(operation, {"name": "tasks/a/b", "id": "a/b"}) == {"id": "a/b"}
+    assert refused(operation, {"name": "tasks/a/b"}) == "name"
+    assert refused(operation, {"name": "tasks/s", "id": "t"}) == "name"
+    assert refused(operation, {}) == "id"
+
+
+def test_a_filter_that_names_no_moment_is_refused() -> None:
+    assert refused(Operation.LIST_TASKS, {"statusTimestampAfter": "soon"}) == "statusTimestampAfter"
+    assert asked(Operation.LIST_TASKS, {"status": "TASK_STATE_UNSPECIFIED"}) == {}
+
+
+def test_lists_that_are_empty_need_not_be_there() -> None:
+    assert answered(Operation.LIST_TASKS, {}) == {"tasks": []}
+    assert answered(Operation.LIST_PUSH_CONFIGS, {"next_page_token": ""}) == {"configs": []}

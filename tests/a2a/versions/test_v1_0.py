@@ -1,0 +1,414 @@
+"""The hub's own generation."""
+
+import copy
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.v1_0 import FORM
+from gateway.a2a.versions.version import Form, Memo, Misfit
+from tests.a2a.sample import VECTORS, vector
+
+SEND, GET, LIST = Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.LIST_TASKS
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+STATUS = {"state": "TASK_STATE_WORKING"}
+TASK = {"id": "t", "contextId": "c", "status": STATUS}
+
+
+def lifted(operation: Operation, params: Tree) -> Tree:
+    return FORM.lift_params(operation, copy.deepcopy(params), Memo())
+
+
+def answered(operation: Operation, result: Any, memo: Memo | None = None) -> Tree:
+    return FORM.lift_result(operation, copy.deepcopy(result), memo or Memo())
+
+
+def told(event: Tree, memo: Memo | None = None) -> Tree:
+    return FORM.lift_event(copy.deepcopy(event), memo or Memo())
+
+
+def sent(**message: Any) -> Tree:
+    """A message as the hub has it, sent with these members."""
+    found: Tree = lifted(SEND, {"message": {**MESSAGE, **message}})["message"]
+    return found
+
+
+def part_of_agent(part: Tree) -> Any:
+    return answered(SEND, {"message": {**MESSAGE, "parts": [part]}})["message"]["parts"][0]
+
+
+def misfit(operation: Operation, params: Tree) -> str:
+    with pytest.raises(Misfit) as caught:
+        lifted(operation, params)
+    return caught.value.field
+
+
+def test_it_is_a_form() -> None:
+    form: Form = FORM
+    assert form.answers == set(CALLABLE)
+    assert form.losses == ()
+
+
+# ---- What is right passes as it is ---------------------------------------------------------------------------------
+
+
+def vectors(part: str) -> list[Any]:
+    found = []
+    for path in sorted(VECTORS.glob("*.json")):
+        tree = json.loads(path.read_bytes())
+        if "v1.0-jsonrpc" in tree.get("request", {}) and "Card" not in path.stem:
+            operation = Operation(tree["operation"].partition("_")[0])
+            if part == "events":
+                sides = [event["v1.0-rest"]["sse_data"] for event in tree.get("events", ())]
+                found += [pytest.param(side, id=f"{path.stem}-{index}") for index, side in enumerate(sides)]
+            elif part == "request":
+                params = tree["request"]["v1.0-jsonrpc"]["http"]["body"]["params"]
+                params.pop("tenant", None)
+                found.append(pytest.param(operation, params, id=path.stem))
+            elif "v1.0-jsonrpc" in tree.get("response", {}):
+                found.append(
+                    pytest.param(operation, tree["response"]["v1.0-jsonrpc"]["http"]["body"]["result"], id=path.stem)
+                )
+    return found
+
+
+@pytest.mark.parametrize(("operation", "params"), vectors("request"))
+def test_parameters_are_the_hubs(operation: Operation, params: Tree) -> None:
+    assert lifted(operation, params) == params
+    assert FORM.lower_params(operation, copy.deepcopy(params), Memo()) == params
+
+
+@pytest.mark.parametrize(("operation", "result"), vectors("response"))
+def test_results_are_the_hubs(operation: Operation, result: Any) -> None:
+    found = answered(operation, result)
+    assert found == (result or {})
+    assert FORM.lower_result(operation, found, Memo()) == result
+
+
+@pytest.mark.parametrize("event", vectors("events"))
+def test_events_are_the_hubs(event: Tree) -> None:
+    found = told(event)
+    assert found == event
+    assert FORM.lower_event(found, Memo(), last=True) == (event,)
+
+
+@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
+def test_every_part_passes(case: Any) -> None:
+    for part in (case["v1.0"], case["v1.0 after the round trip"]):
+        assert sent(parts=[part])["parts"] == [part]
+        assert part_of_agent(part) == part
+
+
+def test_members_that_nobody_knows_survive() -> None:
+    params = {"message": {**MESSAGE, "newer": [1]}, "configuration": {"newer": None}, "newer": {"a_b": 1}}
+    assert lifted(SEND, params) == params
+
+
+# ---- Spellings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_in_snake_case_is_read() -> None:
+    assert lifted(
+        SEND,
+        {
+            "message": {
+                "message_id": "m",
+                "context_id": "c",
+                "task_id": "t",
+                "role": 1,
+                "parts": [{"raw": "_-8", "media_type": "a/b"}],
+                "reference_task_ids": ["r"],
+            },
+            "configuration": {
+                "accepted_output_modes": ["text/plain"],
+                "history_length": "3",
+                "return_immediately": True,
+                "task_push_notification_config": {"task_id": "", "url": "https://x", "authentication": {"scheme": "s"}},
+            },
+        },
+    ) == {
+        "message": {
+            "messageId": "m",
+            "contextId": "c",
+            "taskId": "t",
+            "role": "ROLE_USER",
+            "parts": [{"raw": "/+8=", "mediaType": "a/b"}],
+            "referenceTaskIds": ["r"],
+        },
+        "configuration": {
+            "acceptedOutputModes": ["text/plain"],
+            "historyLength": 3,
+            "returnImmediately": True,
+            "taskPushNotificationConfig": {"url": "https://x", "authentication": {"scheme": "s"}},
+        },
+    }
+
+
+def test_filters_of_a_list_are_read_in_every_spelling() -> None:
+    assert lifted(
+        LIST,
+        {
+            "context_id": "c",
+            "status": 2,
+            "page_size": Decimal("10.0"),
+            "pageToken": "",
+            "lastUpdatedAfter": "2026-02-03T05:05:06+01:00",
+            "include_artifacts": False,
+        },
+    ) == {
+        "contextId": "c",
+        "status": "TASK_STATE_WORKING",
+        "pageSize": 10,
+        "statusTimestampAfter": "2026-02-03T04:05:06Z",
+        "includeArtifacts": False,
+    }
+
+
+def test_no_state_in_particular_is_no_filter() -> None:
+    assert lifted(LIST, {"status": "TASK_STATE_UNSPECIFIED"}) == {}
+
+
+def test_metadata_and_data_are_nobodys_business() -> None:
+    free = {"task_id": None, "role": 7, "Tenant": {"parts": None}}
+    message = {**MESSAGE, "parts": [{"data": free}], "metadata": free}
+    assert lifted(SEND, {"message": message, "metadata": free}) == {"message": message, "metadata": free}
+
+
+def test_a_part_of_null_data_stays() -> None:
+    assert sent(parts=[{"data": None}])["parts"] == [{"data": None}]
+    assert sent(parts=[{"text": "a", "data": None, "url": None}])["parts"] == [{"text": "a"}]
+
+
+def test_an_empty_id_is_unset() -> None:
+    assert sent(taskId="", contextId="") == MESSAGE
+
+
+# ---- What a client has to say ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "params", "field"),
+    [
+        (SEND, {}, "message"),
+        (SEND, {"message": None}, "message"),
+        (SEND, {"message": []}, "message"),
+        (SEND, {"message": {**MESSAGE, "messageId": ""}}, "message.messageId"),
+        (SEND, {"message": {**MESSAGE, "messageId": None}}, "message.messageId"),
+        (SEND, {"message": {**MESSAGE, "message_id": "n"}}, "message.message_id"),
+        (SEND, {"message": {**MESSAGE, "role": "user"}}, "message.role"),
+        (SEND, {"message": {**MESSAGE, "role": "ROLE_UNSPECIFIED"}}, "message.role"),
+        (SEND, {"message": {**MESSAGE, "role": 3}}, "message.role"),
+        (SEND, {"message": {**MESSAGE, "parts": []}}, "message.parts"),
+        (SEND, {"message": {**MESSAGE, "parts": [{}]}}, "message.parts[0]"),
+        (SEND, {"message": {**MESSAGE, "parts": [{"text": "a"}, {"text": "a", "url": "b"}]}}, "message.parts[1]"),
+        (SEND, {"message": {**MESSAGE, "parts": [{"text": 1}]}}, "message.parts[0].text"),
+        (SEND, {"message": {**MESSAGE, "parts": [{"kind": "file", "file": {}}]}}, "message.parts[0]"),
+        (SEND, {"message": {**MESSAGE, "extensions": ["a", 1]}}, "message.extensions[1]"),
+        (SEND, {"message": MESSAGE, "metadata": "x"}, "metadata"),
+        (SEND, {"message": MESSAGE, "configuration": {"historyLength": -1}}, "configuration.historyLength"),
+        (SEND, {"message": MESSAGE, "configuration": {"history_length": "x"}}, "configuration.history_length"),
+        (
+            SEND,
+            {"message": MESSAGE, "configuration": {"taskPushNotificationConfig": {}}},
+            "configuration.taskPushNotificationConfig.url",
+        ),
+        (GET, {}, "id"),
+        (GET, {"id": ""}, "id"),
+        (GET, {"id": 7}, "id"),
+        (GET, {"id": "t", "historyLength": True}, "historyLength"),
+        (LIST, {"pageSize": 0}, "pageSize"),
+        (LIST, {"pageSize": 101}, "pageSize"),
+        (LIST, {"page_size": "101"}, "page_size"),
+        (LIST, {"status": "working"}, "status"),
+        (LIST, {"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
+        (LIST, {"includeArtifacts": "true"}, "includeArtifacts"),
+        (Operation.CANCEL_TASK, {"metadata": {}}, "id"),
+        (Operation.SUBSCRIBE_TO_TASK, {}, "id"),
+        (Operation.CREATE_PUSH_CONFIG, {"url": "https://x"}, "taskId"),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t"}, "url"),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "url": "u", "authentication": []}, "authentication"),
+        (Operation.GET_PUSH_CONFIG, {"id": "c"}, "taskId"),
+        (Operation.LIST_PUSH_CONFIGS, {"taskId": "t", "pageSize": 101}, "pageSize"),
+        (Operation.LIST_PUSH_CONFIGS, {"taskId": "t", "pageSize": -1}, "pageSize"),
+        (Operation.DELETE_PUSH_CONFIG, {"taskId": "t"}, "id"),
+    ],
+)
+def test_what_a_request_lacks_or_says_wrong_is_named(operation: Operation, params: Tree, field: str) -> None:
+    assert misfit(operation, params) == field
+
+
+def test_a_list_of_configurations_has_no_size_of_zero() -> None:
+    assert lifted(Operation.LIST_PUSH_CONFIGS, {"taskId": "t", "pageSize": 0}) == {"taskId": "t"}
+
+
+def test_a_configuration_may_be_asked_for_by_its_task_alone() -> None:
+    assert lifted(Operation.GET_PUSH_CONFIG, {"taskId": "t", "id": ""}) == {"taskId": "t"}
+
+
+# ---- What an agent may leave out -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("working", "TASK_STATE_WORKING"), ("input-required", "TASK_STATE_INPUT_REQUIRED"), (5, "TASK_STATE_CANCELED"),
+        ("auth-required", "TASK_STATE_AUTH_REQUIRED"), ("canceled", "TASK_STATE_CANCELED"),
+        ("TASK_STATE_CANCELLED", "TASK_STATE_CANCELED"), ("unknown", "TASK_STATE_UNSPECIFIED"),
+        ("TASK_STATE_UNSPECIFIED", "TASK_STATE_UNSPECIFIED"), (0, "TASK_STATE_UNSPECIFIED"),
+        (None, "TASK_STATE_UNSPECIFIED"),
+    ],
+)  # fmt: skip
+def test_states_of_every_spelling_are_taken_from_agents(said: object, meant: str) -> None:
+    assert answered(GET, {**TASK, "status": {"state": said}})["status"] == {"state": meant}
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("user", "ROLE_USER"), ("agent", "ROLE_AGENT"), (1, "ROLE_USER"), ("ROLE_UNSPECIFIED", "ROLE_AGENT"),
+        (None, "ROLE_AGENT"),
+    ],
+)  # fmt: skip
+def test_roles_of_every_spelling_are_taken_from_agents(said: object, meant: str) -> None:
+    assert answered(SEND, {"message": {**MESSAGE, "role": said}})["message"]["role"] == meant
+
+
+def test_what_older_generations_add_goes() -> None:
+    task = {
+        **TASK,
+        "kind": "task",
+        "history": [{**MESSAGE, "kind": "message", "parts": [{"kind": "text", "text": "a"}]}],
+    }
+    assert answered(GET, task) == {**TASK, "history": [{**MESSAGE, "parts": [{"text": "a"}]}]}
+    update = {"taskId": "t", "contextId": "c", "status": STATUS}
+    assert told({"statusUpdate": {**update, "kind": "status-update", "final": True}}) == {"statusUpdate": update}
+    piece = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
+    assert told({"artifactUpdate": {**piece, "kind": "artifact-update"}}) == {"artifactUpdate": piece}
+
+
+def test_what_an_agent_leaves_out_is_told_from_the_call() -> None:
+    memo = Memo(task_id="t", context_id="c", message_id="made")
+    assert answered(SEND, {"message": {}}, memo) == {
+        "message": {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
+    }
+    assert answered(GET, {"id": "t", "status": {}}, memo) == {**TASK, "status": {"state": "TASK_STATE_UNSPECIFIED"}}
+    assert told({"statusUpdate": {"status": STATUS}}, memo) == {
+        "statusUpdate": {"taskId": "t", "contextId": "c", "status": STATUS}
+    }
+    assert told({"artifactUpdate": {"artifact": {}}}, memo) == {
+        "artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "", "parts": []}}
+    }
+    config = {"id": "p", "url": "https://x"}
+    assert answered(Operation.GET_PUSH_CONFIG, config, memo) == {**config, "taskId": "t"}
+    assert answered(LIST, {}, memo) == {"tasks": []}
+    assert answered(Operation.LIST_PUSH_CONFIGS, {}, memo) == {"configs": []}
+
+
+def test_a_part_that_is_empty_is_an_empty_text() -> None:
+    assert part_of_agent({"metadata": {"a": 1}}) == {"metadata": {"a": 1}, "text": ""}
+    assert part_of_agent({"text": None}) == {"text": ""}
+
+
+def test_a_moment_that_cannot_be_read_is_left_out() -> None:
+    assert answered(GET, {**TASK, "status": {**STATUS, "timestamp": "now"}}) == TASK
+    status = answered(GET, {**TASK, "status": {**STATUS, "timestamp": "2026-02-03T04:05:06.5"}})["status"]
+    assert status["timestamp"] == "2026-02-03T04:05:06.5Z"
+
+
+def test_the_task_of_an_answer_is_remembered() -> None:
+    for operation, result in ((SEND, {"task": TASK}), (GET, TASK)):
+        memo = Memo()
+        answered(operation, result, memo)
+        assert (memo.task_id, memo.context_id) == ("t", "c")
+
+
+def test_the_task_of_an_event_is_remembered_for_the_next() -> None:
+    memo = Memo()
+    told({"task": TASK}, memo)
+    found = told({"artifactUpdate": {"artifact": {"artifactId": "a", "parts": []}}}, memo)["artifactUpdate"]
+    assert (found["taskId"], found["contextId"]) == ("t", "c")
+
+
+def test_tasks_of_a_list_are_not_remembered() -> None:
+    memo = Memo()
+    answered(LIST, {"tasks": [TASK]}, memo)
+    assert memo == Memo()
+
+
+@pytest.mark.parametrize(
+    ("operation", "result", "field"),
+    [
+        (SEND, {}, ""),
+        (SEND, TASK, ""),
+        (SEND, {"task": TASK, "message": MESSAGE}, ""),
+        (SEND, None, ""),
+        (SEND, [], ""),
+        (GET, {"status": STATUS}, "id"),
+        (GET, {"id": "t"}, "status"),
+        (GET, {**TASK, "status": {"state": "TASK_STATE_NEW"}}, "status.state"),
+        (GET, {**TASK, "status": {"message": {**MESSAGE, "parts": [{"file": {}}]}}}, "status.message.parts[0]"),
+        (GET, {**TASK, "artifacts": [{"parts": [{"raw": 1}]}]}, "artifacts[0].parts[0].raw"),
+        (GET, {**TASK, "history": {}}, "history"),
+        (LIST, {"tasks": [TASK, {}]}, "tasks[1].id"),
+        (LIST, {"total_size": "many"}, "total_size"),
+        (Operation.LIST_PUSH_CONFIGS, {"configs": [{"url": 1}]}, "configs[0].url"),
+    ],
+)
+def test_a_result_that_is_none_is_told_by_the_way_to_it(operation: Operation, result: Any, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        answered(operation, result)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ({}, ""), ([], ""), ({"task": TASK, "message": MESSAGE}, ""),
+        ({"statusUpdate": {"status": STATUS}}, "statusUpdate.taskId"),
+        ({"statusUpdate": {"taskId": "t"}}, "statusUpdate.status"), ({"artifactUpdate": {}}, "artifactUpdate.artifact"),
+        ({"artifactUpdate": {"taskId": "t", "artifact": {}, "append": 1}}, "artifactUpdate.append"),
+    ],
+)  # fmt: skip
+def test_an_event_that_is_none_is_told_by_the_way_to_it(event: Any, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        told(event)
+    assert caught.value.field == field
+
+
+# ---- What is written -------------------------------------------------------------------------------------------------
+
+
+def test_a_list_has_all_that_strict_readers_want() -> None:
+    assert FORM.lower_result(LIST, {"tasks": [TASK]}, Memo()) == {
+        "tasks": [TASK], "nextPageToken": "", "pageSize": 1, "totalSize": 1,
+    }  # fmt: skip
+    assert FORM.lower_result(LIST, {}, Memo()) == {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
+    assert FORM.lower_result(Operation.LIST_PUSH_CONFIGS, {}, Memo()) == {"configs": []}
+
+
+def test_a_deletion_has_no_result() -> None:
+    results: tuple[Any, ...] = (None, {}, {"id": "c"}, [])
+    for said in results:
+        assert answered(Operation.DELETE_PUSH_CONFIG, said) == {}
+    assert FORM.lower_result(Operation.DELETE_PUSH_CONFIG, {}, Memo()) is None
+
+
+def test_a_card_is_nobodys_business_here() -> None:
+    assert answered(Operation.GET_EXTENDED_CARD, {"name": "x"}) == {"name": "x"}
+    assert lifted(Operation.GET_EXTENDED_CARD, {"any": None}) == {"any": None}
+
+
+def test_an_event_names_its_task_even_if_only_the_call_did() -> None:
+    memo = Memo(task_id="t", context_id="c")
+    assert FORM.lower_event({"statusUpdate": {"status": STATUS}}, memo, last=True) == (
+        {"statusUpdate": {"status": STATUS, "taskId": "t", "contextId": "c"}},
+    )
+
+
+def test_a_message_without_an_id_gets_one() -> None:
+    params = FORM.lower_params(SEND, {"message": {"parts": []}}, Memo(message_id="made"))
+    assert params["message"]["messageId"] == "made"

@@ -1,0 +1,51 @@
+"""The forms: what they have in common, and that the manual lists every loss."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.translation import FORMS
+from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Misfit
+
+MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
+SECTIONS: dict[str, Form] = {
+    "1.0": v1_0.FORM,
+    "0.2 and 0.3 over JSON-RPC": v0_3.FORM,
+    "0.3 over HTTP+JSON": v0_3_proto.FORM,
+    "0.1": v0_1.FORM,
+}
+
+
+def table(form: Form) -> str:
+    """The losses of a form, as the manual has them."""
+    rows = [f"| {loss.what} | {loss.toward} | {loss.instead} |" for loss in form.losses]
+    return "\n".join(["| what | towards | what happens |", "|---|---|---|", *rows])
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_manual_lists_every_loss(name: str) -> None:
+    section = MANUAL.read_text().split(f"\n### {name}\n")[1].split("\n### ")[0]
+    assert section.strip() == table(SECTIONS[name])
+
+
+def test_every_form_of_a_dialect_is_in_the_manual() -> None:
+    assert {id(form) for form in FORMS.values()} == {id(form) for form in SECTIONS.values()}
+
+
+def test_every_generation_answers_sends_and_gets() -> None:
+    for dialect, form in FORMS.items():
+        assert form.version is dialect.version
+        assert {Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.GET_TASK} <= form.answers
+    assert set(CALLABLE) <= v1_0.FORM.answers
+    assert Operation.LIST_TASKS not in v0_3.FORM.answers | v0_3_proto.FORM.answers | v0_1.FORM.answers
+
+
+def test_a_state_does_not_wait_and_end_at_once() -> None:
+    assert not TERMINAL & INTERRUPTED
+
+
+def test_a_misfit_says_where_it_is() -> None:
+    assert str(Misfit("message.parts[0]", "must be an object")) == "message.parts[0]: must be an object"
+    assert str(Misfit("", "must be an object")) == "must be an object"

@@ -1,0 +1,166 @@
+"""How a result through the gateway is judged by what came of the direct runs.
+
+A pair of one dialect must get what it got directly. A pair of two generations has two measures: what this agent gave
+to clients of its own generation, and what this client got from agents of its own; either will do.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tests.conformance.normal import ERRORS, ERRORS_0_1, Tree, reduced
+from tests.conformance.running import Told
+from tests.conformance.software import AGENTS, CLIENTS, Software
+
+Direct = Mapping[str, Told]
+"""What came of the direct runs, by `name_of` the pair."""
+
+
+class Outcome(Enum):
+    """What is to be said of one operation of one pair."""
+
+    OK = "ok"
+    DIFFERS = "differs"
+    IMPOSSIBLE = "impossible"
+    """The agent's generation knows nothing of it, and the client is told so by the right error."""
+    FAILS_DIRECTLY = "fails directly"
+    """It comes to nothing with software of the same generation either."""
+    ABSENT = "absent"
+    """The client's SDK has no such call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One operation of one pair.
+
+    Attributes:
+        got: What came through the gateway.
+        wanted: What came of it directly, the closest measure.
+        why: Why it is not possible.
+    """
+
+    operation: str
+    outcome: Outcome
+    got: Tree
+    wanted: Tree | None = None
+    why: str = ""
+
+
+NAMED = {*ERRORS.values(), *ERRORS_0_1.values()}
+
+NO_LIST = "ListTasks came with 1.0"
+NO_STREAM = "the agent's card offers no streaming"
+NO_PUSH = "the agent's card offers no push notifications"
+NO_CONFIGS = "0.1 has one push configuration for each task, without an id, and cannot list or delete it"
+NO_CARD = "0.1 has no extended card"
+
+UNSUPPORTED = frozenset(
+    {
+        "UnsupportedOperation",
+        "MethodNotFound",
+        "StreamingNotSupported",
+        # What SDKs show that do not show the error itself.
+        "HTTP 400",
+        "HTTP 404",
+        "HTTP 501",
+        "the SDK's own JSONRPCError",
+    }
+)
+NO_PUSH_SAID = UNSUPPORTED | {"PushNotificationNotSupported"}
+NO_CARD_SAID = UNSUPPORTED | {"ExtendedAgentCardNotConfigured"}
+
+
+def name_of(agent: Software, client: Software) -> str:
+    """The name of a pair in `direct.json`."""
+    return f"{agent.key} < {client.key}"
+
+
+def impossible(operation: str, agent: Software, offered: Tree) -> tuple[str, frozenset[str]] | None:
+    """Why an agent cannot do it for a client of another generation, and the errors that say so.
+
+    Args:
+        offered: The agent's public card, in normal form.
+    """
+    streams = operation.startswith(("stream", "subscribe", "error_stream", "error_subscribe"))
+    if operation == "list_tasks" and agent.version != "1.0":
+        return NO_LIST, UNSUPPORTED
+    if streams and not offered["streaming"]:
+        return NO_STREAM, UNSUPPORTED | {"the SDK's own ValueError", "the SDK's own NotImplementedError"}
+    if "push" in operation and not offered["push"]:
+        return NO_PUSH, NO_PUSH_SAID
+    if operation in ("push_list", "push_delete") and agent.version == "0.1":
+        return NO_CONFIGS, NO_PUSH_SAID
+    if operation == "extended_card" and agent.version == "0.1":
+        return NO_CARD, NO_CARD_SAID
+    return None
+
+
+def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list[Verdict]:
+    """What is to be said of each operation of a pair."""
+    pair = _Pair(
+        agent,
+        client,
+        direct.get(name_of(agent, client), {}),
+        of_agent=[direct[name] for each in CLIENTS if (name := name_of(agent, each)) in direct],
+        of_client=[direct[name] for each in AGENTS if (name := name_of(each, client)) in direct],
+    )
+    return [pair.verdict(operation, got) for operation, got in told.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One pair and what it is measured by.
+
+    Attributes:
+        itself: What it came to directly; empty where it cannot.
+        of_agent: What the agent's other direct runs came to.
+        of_client: What the client's came to.
+    """
+
+    agent: Software
+    client: Software
+    itself: Told
+    of_agent: list[Told]
+    of_client: list[Told]
+
+    def verdict(self, operation: str, got: Tree) -> Verdict:
+        if "absent" in got:
+            return Verdict(operation, Outcome.ABSENT, got, why=got["absent"])
+        refuses = operation.startswith("error")
+        itself = self.itself.get(operation)
+        if itself is not None and itself == got:
+            fails = "error" in got and not refuses
+            return Verdict(operation, Outcome.FAILS_DIRECTLY if fails else Outcome.OK, got)
+        if itself is not None and "error" not in itself and not refuses:
+            return Verdict(operation, Outcome.DIFFERS, got, itself)
+        of_agent, of_client = (self._worked(operation, each, refuses) for each in (self.of_agent, self.of_client))
+        if self._among(got, [*of_agent, *of_client]):
+            return Verdict(operation, Outcome.OK, got)
+        known = impossible(operation, self.agent, self._offered)
+        if known is not None and got.get("error") in known[1]:
+            return Verdict(operation, Outcome.IMPOSSIBLE, got, why=known[0])
+        if "error" in got and (refuses or not (of_agent and of_client)) and not any(map(_says_why, of_agent)):
+            return Verdict(operation, Outcome.FAILS_DIRECTLY, got)
+        return Verdict(operation, Outcome.DIFFERS, got, itself or (of_agent or of_client or [None])[0])
+
+    def _worked(self, operation: str, runs: list[Told], refuses: bool) -> list[Tree]:
+        found = [each[operation] for each in runs if operation in each]
+        return [each for each in found if "absent" not in each and (refuses or "error" not in each)]
+
+    def _among(self, got: Tree, measures: Iterable[Tree]) -> bool:
+        oldest = min(self.agent.version, self.client.version)
+        return any(reduced(each, oldest) == reduced(got, oldest) for each in measures)
+
+    @property
+    def _offered(self) -> Tree:
+        """The agent's public card."""
+        for told in self.of_agent:
+            if "events" in told.get("card", {}):
+                offered: Tree = told["card"]["events"][0]["card"]
+                return offered
+        return {"streaming": True, "push": True}
+
+
+def _says_why(result: Tree) -> bool:
+    """Whether it is a result, or an error of A2A; not a status, or a failure of the SDK's own."""
+    return "error" not in result or result["error"] in NAMED

@@ -1,0 +1,180 @@
+"""The matrix: every agent with every client, directly where both speak alike, then through the gateway.
+
+    python -m tests.conformance.matrix direct             the direct runs; writes direct.json
+    python -m tests.conformance.matrix gateway            all pairs through one gateway; writes docs/compatibility.md
+    ... --agents NAME,… --clients NAME,… --operations …   some of it, which writes nothing
+    ... --alike                                           only pairs of one dialect, which writes nothing
+    ... --raw FOLDER                                      keep what the SDKs said, and every byte on both sides
+
+`tests/conformance/run` makes the environments and does both.
+"""
+
+import argparse
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.comparing import Direct, Outcome, Verdict, judge, name_of
+from tests.conformance.report import report
+from tests.conformance.running import Told, agent_running, ask, in_normal_form
+from tests.conformance.software import AGENTS, CLIENTS, HERE, ROOT, Software, speak_alike
+from tests.conformance.tee import Tee
+from tests.e2e.process import gateway_process
+
+DIRECT = HERE / "direct.json"
+REPORT = ROOT / "docs" / "compatibility.md"
+OLD_PATH = ".well-known/agent.json"
+"""Where the card is of an agent of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is run."""
+
+    agents: tuple[Software, ...]
+    clients: tuple[Software, ...]
+    operations: tuple[str, ...]
+    raw: Path | None
+    alike: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of it."""
+        return not self.operations and not self.alike and (self.agents, self.clients) == (AGENTS, CLIENTS)
+
+    def ask(self, agent: Software, client: Software, url: str, **more: Any) -> Told:
+        """What a pair came to, in normal form."""
+        if self.operations:
+            more["operations"] = self.operations
+        told = ask(client, url, **more)
+        if self.raw is not None:
+            (self.raw / f"{slug(agent)}--{slug(client)}.json").write_text(json.dumps(told, indent=1))
+        return in_normal_form(told)
+
+
+def run_directly(wanted: Wanted) -> dict[str, Told]:
+    """Every pair that speaks alike, without a gateway."""
+    found: dict[str, Told] = {}
+    for agent in wanted.agents:
+        with agent_running(agent) as url:
+            for client in wanted.clients:
+                if speak_alike(agent, client):
+                    old = {"card_path": OLD_PATH} if agent.version in ("0.1", "0.2") else {}
+                    found[name_of(agent, client)] = wanted.ask(agent, client, f"{url}/", **old)
+                    say(f"{name_of(agent, client):40} {worked(found[name_of(agent, client)])}")
+    return found
+
+
+def run_through_gateway(wanted: Wanted, direct: Direct) -> dict[tuple[str, str], list[Verdict]]:
+    """Every pair, by one gateway in front of all agents."""
+    found: dict[tuple[str, str], list[Verdict]] = {}
+    with serving(wanted) as gateway:
+        for agent in wanted.agents:
+            for client in wanted.clients:
+                if wanted.alike and not speak_alike(agent, client):
+                    continue
+                told = wanted.ask(agent, client, f"{gateway}/{slug(agent)}/")
+                verdicts = judge(agent, client, told, direct)
+                found[agent.key, client.key] = verdicts
+                bad = [each.operation for each in verdicts if each.outcome is Outcome.DIFFERS]
+                say(f"{name_of(agent, client):40} {'ok' if not bad else 'differs: ' + ' '.join(bad)}")
+    return found
+
+
+@contextmanager
+def serving(wanted: Wanted) -> Iterator[str]:
+    """The agents, and one gateway in front of them; its URL."""
+    with ExitStack() as stack:
+        agents: dict[str, str] = {}
+        for agent in wanted.agents:
+            url = stack.enter_context(agent_running(agent))
+            if wanted.raw is not None:
+                url = stack.enter_context(Tee(url, wanted.raw / f"agent-{slug(agent)}.txt")).url
+            agents[slug(agent)] = url
+        gateway: dict[str, Any] = {}
+        if wanted.raw is not None:
+            # The gateway tells clients the address of the one who listens in, so its own must be known before.
+            listen = free_port()
+            front = stack.enter_context(Tee(f"http://127.0.0.1:{listen}", wanted.raw / "clients.txt"))
+            gateway = {"listen": f"127.0.0.1:{listen}", "public_url": front.url}
+        configuration = {"gateway": gateway, "defaults": {"isolation": "none"}, "agents": agents}
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        process = stack.enter_context(gateway_process(configuration, folder))
+        yield process.url
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def slug(software: Software) -> str:
+    """A name as paths and files have it."""
+    return software.key.replace(" ", "-").replace(".", "-")
+
+
+def worked(told: Told) -> str:
+    """How many operations gave something."""
+    return f"{sum('events' in each for each in told.values())} of {len(told)}"
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def chosen(names: str | None, all_of_them: tuple[Software, ...]) -> tuple[Software, ...]:
+    """Those that are asked for and are there; says why another is not."""
+    wanted = names.split(",") if names else [each.key for each in all_of_them]
+    unknown = set(wanted) - {each.key for each in all_of_them}
+    assert not unknown, f"there is no {unknown}"
+    found = []
+    for each in all_of_them:
+        if each.key not in wanted:
+            continue
+        if each.environment.missing:
+            say(f"skipped: {each.key}: {each.environment.missing}")
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The matrix of agents and clients.")
+    parser.add_argument("what", choices=["direct", "gateway"])
+    parser.add_argument("--agents")
+    parser.add_argument("--clients")
+    parser.add_argument("--operations")
+    parser.add_argument("--raw", type=Path)
+    parser.add_argument("--alike", action="store_true")
+    asked = parser.parse_args()
+    operations = tuple(asked.operations.split(",")) if asked.operations else ()
+    if asked.raw is not None:
+        asked.raw.mkdir(parents=True, exist_ok=True)
+    wanted = Wanted(chosen(asked.agents, AGENTS), chosen(asked.clients, CLIENTS), operations, asked.raw, asked.alike)
+    if asked.what == "direct":
+        told = run_directly(wanted)
+        if wanted.whole:
+            DIRECT.write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        return 0
+    direct: Direct = json.loads(DIRECT.read_text())
+    verdicts = run_through_gateway(wanted, direct)
+    if wanted.whole:
+        REPORT.write_text(report(verdicts, direct))
+    for (agent, client), each in verdicts.items():
+        for verdict in each:
+            if verdict.outcome is Outcome.DIFFERS and not wanted.whole:
+                say(f"{agent} < {client}: {verdict.operation}\n  got    {verdict.got}\n  wanted {verdict.wanted}")
+    return int(any(verdict.outcome is Outcome.DIFFERS for each in verdicts.values() for verdict in each))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

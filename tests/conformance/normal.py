@@ -1,0 +1,234 @@
+"""What a client was told, in words of no generation: no ids, no times, no addresses, so that runs can be compared.
+
+A driver (see `clients/driving.py`) gives items as its SDK spells them. `normal` makes one result of an operation:
+
+    {"events": [...], "tasks": N, "contexts": N}    what came, and how many tasks and contexts it was about
+    {"error": NAME}                                 the error, by its name in 1.0, else as the SDK shows it
+    {"absent": WHY}                                 the SDK has no such call
+"""
+
+import base64
+import re
+from collections.abc import Iterable
+from typing import Any
+
+Tree = dict[str, Any]
+
+ERRORS = {
+    -32001: "TaskNotFound",
+    -32002: "TaskNotCancelable",
+    -32003: "PushNotificationNotSupported",
+    -32004: "UnsupportedOperation",
+    -32005: "ContentTypeNotSupported",
+    -32006: "InvalidAgentResponse",
+    -32007: "ExtendedAgentCardNotConfigured",
+    -32008: "ExtensionSupportRequired",
+    -32009: "VersionNotSupported",
+    -32600: "InvalidRequest",
+    -32601: "MethodNotFound",
+    -32602: "InvalidParams",
+    -32603: "Internal",
+    -32700: "Parse",
+}
+
+ERRORS_0_1 = {
+    **ERRORS,
+    -32006: "StreamingNotSupported",
+    -32007: "AuthenticationRequired",
+    -32008: "AuthorizationFailed",
+    -32009: "InvalidTaskState",
+    -32010: "RateLimitExceeded",
+    -32011: "ResourceUnavailable",
+}
+"""The prose of 0.1 gives some codes another meaning."""
+
+_CODE = re.compile(r"\(Code: (-\d+)\)")
+_WORD = re.compile(r"^(wait|free) .*")
+
+
+def normal(operation: str, told: Tree) -> Tree:
+    """The result of one operation."""
+    if "absent" in told:
+        return {"absent": told["absent"]}
+    if "failed" in told:
+        return {"error": _error(told["failed"])}
+    reader = _Reader()
+    items: list[Tree] = told["items"]
+    events = [event for item in items if (event := reader.read(item))]
+    if operation == "subscribe":
+        # Signs of life: agents tick where their SDK shows nothing else to one who joins.
+        events = [event for event in events if event != {"status": {"state": "working"}}]
+    found: Tree = {"events": events, "tasks": len(reader.tasks), "contexts": len(reader.contexts)}
+    if (ending := _ending(items)) != "":
+        found["ending"] = ending
+    return found
+
+
+def _error(failed: Tree) -> str:
+    inner = _CODE.search(failed["text"])
+    code = int(inner[1]) if inner else failed["code"]
+    named = ERRORS_0_1 if failed["spelling"] == "0.1" else ERRORS
+    if code in named:
+        return named[code]
+    for name in ERRORS.values():
+        if failed["type"] in (f"{name}Error", f"Authenticated{name}Error"):
+            return name
+    if failed["status"] is not None:
+        return f"HTTP {failed['status']}"
+    return f"the SDK's own {failed['type']}" if code is None else f"code {code}"
+
+
+def _ending(items: list[Tree]) -> str:
+    """What is wrong with how a stream of 0.3 or 0.1 ended."""
+    last = items[-1] if items else {"kind": "nothing"}
+    if last["kind"] not in ("status", "artifact") or last["spelling"] == "1.0":
+        return ""
+    if any(item["value"].get("final") for item in items[:-1]):
+        return "a final event that was not the last"
+    return "" if last["value"].get("final") else "no final event"
+
+
+class _Reader:
+    """Reads the items of one operation; it knows which ids they were about."""
+
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.contexts: set[str] = set()
+        self._artifacts: dict[str, int] = {}
+
+    def read(self, item: Tree) -> Tree:
+        found: Tree = getattr(self, f"_{item['kind']}")(item["value"])
+        return found
+
+    def _message(self, value: Tree) -> Tree:
+        return {"message": {"role": _role(value), "parts": _parts(value)}}
+
+    def _task(self, value: Tree) -> Tree:
+        self._noted(value["id"], value)
+        found = self._state(value["status"])
+        if value.get("artifacts"):
+            found["artifacts"] = [self._made(artifact) for artifact in value["artifacts"]]
+        if value.get("history"):
+            found["history"] = [[_role(message), *_parts(message)] for message in value["history"]]
+        return {"task": found}
+
+    def _status(self, value: Tree) -> Tree:
+        self._noted(value.get("taskId") or value["id"], value)
+        return {"status": self._state(value["status"])}
+
+    def _artifact(self, value: Tree) -> Tree:
+        self._noted(value.get("taskId") or value["id"], value)
+        # 0.1 has them on the artifact.
+        chunk = {**value["artifact"], **value}
+        found = self._made(value["artifact"])
+        return {"artifact": {**found, "append": bool(chunk.get("append")), "last": bool(chunk.get("lastChunk"))}}
+
+    def _tasks(self, value: Tree) -> Tree:
+        found = [self._task(task) for task in value.get("tasks") or ()]
+        return {"page": found, "more": bool(value.get("nextPageToken")), "total": value.get("totalSize", 0)}
+
+    def _push(self, value: Tree) -> Tree:
+        config = value.get("pushNotificationConfig") or value
+        return {"push": {name: config[name] for name in ("id", "url", "token") if config.get(name)}}
+
+    def _pushes(self, value: Any) -> Tree:
+        configs = value.get("configs") or () if isinstance(value, dict) else value
+        return {"pushes": [self._push(config)["push"] for config in configs]}
+
+    def _card(self, value: Tree) -> Tree:
+        able = value.get("capabilities") or {}
+        return {
+            "card": {
+                "name": value["name"],
+                "version": value["version"],
+                "skills": [skill["id"] for skill in value.get("skills") or ()],
+                "streaming": bool(able.get("streaming")),
+                "push": bool(able.get("pushNotifications")),
+                "extended": bool(able.get("extendedAgentCard") or value.get("supportsAuthenticatedExtendedCard")),
+            }
+        }
+
+    def _nothing(self, _: None) -> Tree:
+        return {"nothing": True}
+
+    def _noted(self, task: str, value: Tree) -> None:
+        self.tasks.add(task)
+        self.contexts.add(value.get("contextId") or value.get("sessionId") or "")
+
+    def _state(self, status: Tree) -> Tree:
+        state = status["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
+        said = {"said": _parts(status["message"])} if status.get("message") else {}
+        return {"state": "canceled" if state == "cancelled" else state, **said}
+
+    def _made(self, artifact: Tree) -> Tree:
+        name = artifact.get("artifactId") or str(artifact.get("index", 0))
+        found: Tree = {"number": self._artifacts.setdefault(name, len(self._artifacts)), "parts": _parts(artifact)}
+        return {**found, **{name: artifact[name] for name in ("name", "description", "metadata") if artifact.get(name)}}
+
+
+def _role(message: Tree) -> str:
+    role: str = message["role"]
+    return role.removeprefix("ROLE_").lower()
+
+
+def _parts(value: Tree) -> list[Tree]:
+    return [_part(part) for part in value.get("parts") or ()]
+
+
+def _part(part: Tree) -> Tree:
+    found = _content(part, part.get("file") or part)
+    return {**found, **({"metadata": part["metadata"]} if part.get("metadata") else {})}
+
+
+def _content(part: Tree, file: Tree) -> Tree:
+    if "text" in part:
+        return {"text": _WORD.sub(r"\1", part["text"])}
+    if "data" in part:
+        return {"data": part["data"]}
+    named = {
+        "name": _first(file, ("filename", "name")),
+        "type": _first(file, ("mediaType", "mimeType")),
+    }
+    # fasta2a 0.2 calls the bytes `data`.
+    raw, link = _first(file, ("raw", "bytes", "data")), _first(file, ("url", "uri"))
+    return {"file": base64.b64encode(base64.b64decode(raw)).decode() if raw else link, **named}
+
+
+def _first(tree: Tree, names: Iterable[str]) -> Any:
+    return next((tree[name] for name in names if tree.get(name)), None)
+
+
+# ---- What an older generation can say of it -----------------------------------------------------------------------
+
+_STATES_0_1 = {"rejected": "failed", "auth-required": "input-required"}
+
+
+def reduced(result: Tree, version: str) -> Tree:
+    """A result as a generation can tell it: 0.1 has no answer but a task, and fewer states; the others can tell all."""
+    if version != "0.1" or "events" not in result:
+        return result
+    events = [_reduced(event, number == len(result["events"]) - 1) for number, event in enumerate(result["events"])]
+    return {"events": [event for event in events if event]}
+
+
+def _reduced(event: Tree, last: bool) -> Tree:
+    [(kind, value)] = event.items() if len(event) == 1 else [("page", event)]
+    if kind == "message":
+        return {"task": {"state": "completed", "said": value["parts"]}}
+    if kind == "task":
+        # In a stream a task is a status, and its artifacts are events; what it was told before it does not show.
+        return {"task": {**_older(value), "artifacts": [_unnumbered(each) for each in value.get("artifacts") or ()]}}
+    if kind == "status":
+        return {"task" if last else "status": _older(value)}
+    if kind == "push":
+        return {"push": {name: each for name, each in value.items() if name != "id"}}
+    return event
+
+
+def _older(state: Tree) -> Tree:
+    found = {name: each for name, each in state.items() if name in ("state", "said")}
+    return {**found, "state": _STATES_0_1.get(state["state"], state["state"])}
+
+
+def _unnumbered(artifact: Tree) -> Tree:
+    return {name: each for name, each in artifact.items() if name != "number"}

@@ -1,0 +1,72 @@
+"""Agents, clients and the gateway as processes of the matrix."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tests.conformance.normal import Tree, normal
+from tests.conformance.software import ROOT, Software
+
+WAIT = 20.0
+"""Seconds until an agent serves or has ended."""
+RUN = 300.0
+"""Seconds for all the operations of one client."""
+
+ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
+"""For the doubles of this project, which are run from its own tree."""
+
+Told = dict[str, Tree]
+"""What a client was told, by operation."""
+
+
+@contextmanager
+def agent_running(agent: Software) -> Iterator[str]:
+    """A sample agent until the end of the block; its URL."""
+    command = agent.environment.command("agents", agent.script, agent.binding)
+    process = subprocess.Popen(
+        command,
+        env=ENVIRON,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        assert first, f"{agent.key} did not start: {' '.join(command)}"
+        yield json.loads(first)["url"]
+    finally:
+        process.terminate()
+        try:
+            process.wait(WAIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def ask(client: Software, url: str, **more: Any) -> Told:
+    """Have a client do every operation at a URL, or those that `operations` names; what it was told, as it is."""
+    asked = {"url": url, "binding": client.binding, "version": client.version, **more}
+    command = client.environment.command("clients", client.script, json.dumps(asked))
+    done = subprocess.run(
+        command,
+        env=ENVIRON,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN,
+        check=False,
+    )
+    assert done.stdout, f"{client.key} said nothing: {done.stderr[-2000:]}"
+    told: Told = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def in_normal_form(told: Mapping[str, Tree]) -> Told:
+    """Each operation's result in words of no generation."""
+    return {operation: normal(operation, each) for operation, each in told.items()}

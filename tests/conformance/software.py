@@ -1,0 +1,162 @@
+"""Which software the matrix is made of: agents, clients, and the environment of each.
+
+An agent is started for one binding, so that a client of the other one is answered by the gateway's own doing. A pair
+is run directly where both speak the same dialect; `direct.json` holds what came of it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ENVIRONMENTS = ROOT / ".venv-conformance"
+JAVASCRIPT = HERE / "javascript"
+
+JSONRPC = "JSONRPC"
+REST = "HTTP+JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where a piece of software is installed.
+
+    Attributes:
+        name: Folder below `.venv-conformance`, or `node`; empty for the one that runs the matrix.
+        package: The package whose version is told.
+    """
+
+    name: str
+    package: str
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter; A2A_LEGACY_PYTHON names the one of a2a-sdk 0.3."""
+        named = os.environ.get("A2A_LEGACY_PYTHON") if self.name == "a2a-sdk-0.3" else None
+        return Path(named) if named else ENVIRONMENTS / self.name / "bin" / "python"
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be run, or nothing."""
+        if self.name == "node":
+            if _node_version() < 20:
+                return "there is no node of 20 or newer"
+            return "" if (JAVASCRIPT / "node_modules").exists() else "npm could not install the SDKs"
+        if self.name == "":
+            return ""
+        return "" if self.python.exists() else f"the environment {self.name} could not be made"
+
+    def command(self, folder: str, script: str, *arguments: str) -> list[str]:
+        """How a script of it is run."""
+        if self.name == "node":
+            return ["node", "--no-warnings", str(JAVASCRIPT / script), *arguments]
+        python = str(self.python) if self.name else sys.executable
+        return [python, "-W", "ignore", str(HERE / folder / script), *arguments]
+
+    @property
+    def version(self) -> str:
+        """The version that is installed."""
+        if self.name == "":
+            return "–"
+        if self.name == "node":
+            text = (JAVASCRIPT / "node_modules" / self.package / "package.json").read_text()
+            return str(json.loads(text)["version"])
+        [packages] = (self.python.parents[1] / "lib").glob("python*/site-packages")
+        [found] = [each for each in distributions(path=[str(packages)]) if each.metadata["Name"] == self.package]
+        return found.version
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """An agent or a client.
+
+    Attributes:
+        key: Its name in the results.
+        version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
+        script: Which of the folder `agents` or `clients`, or of `javascript`.
+    """
+
+    key: str
+    environment: Environment
+    version: str
+    binding: str
+    script: str
+
+    @property
+    def dialect(self) -> tuple[str, str]:
+        """Version and binding; the version as the wire has it."""
+        return "0.3" if self.version == "0.2" else self.version, self.binding
+
+
+SDK_1_3 = Environment("a2a-sdk-1.3", "a2a-sdk")
+SDK_0_3 = Environment("a2a-sdk-0.3", "a2a-sdk")
+SDK_0_2 = Environment("a2a-sdk-0.2", "a2a-sdk")
+FASTA2A_2 = Environment("fasta2a-2", "fasta2a")
+FASTA2A_0_2 = Environment("fasta2a-0.2", "fasta2a")
+A2A_CLI = Environment("a2a-cli", "a2a-cli")
+JS_1_3 = Environment("node", "a2a-1.3")
+JS_0_3 = Environment("node", "a2a-0.3")
+DOUBLES = Environment("", "")
+
+TITLES = {
+    SDK_1_3: "a2a-sdk",
+    SDK_0_3: "a2a-sdk",
+    SDK_0_2: "a2a-sdk",
+    FASTA2A_2: "fasta2a",
+    FASTA2A_0_2: "fasta2a",
+    A2A_CLI: "a2a-cli",
+    JS_1_3: "@a2a-js/sdk",
+    JS_0_3: "@a2a-js/sdk",
+    DOUBLES: "doubles of this project, strict by the schema of 0.1",
+}
+
+AGENTS = (
+    Software("py-1.3 rpc", SDK_1_3, "1.0", JSONRPC, "a2a_sdk_1_3.py"),
+    Software("py-1.3 rest", SDK_1_3, "1.0", REST, "a2a_sdk_1_3.py"),
+    Software("js-1.3 rpc", JS_1_3, "1.0", JSONRPC, "agent-1.3.mjs"),
+    Software("js-1.3 rest", JS_1_3, "1.0", REST, "agent-1.3.mjs"),
+    Software("fasta2a-2", FASTA2A_2, "1.0", JSONRPC, "fasta2a_2.py"),
+    Software("py-0.3 rpc", SDK_0_3, "0.3", JSONRPC, "a2a_sdk_0_3.py"),
+    Software("py-0.3 rest", SDK_0_3, "0.3", REST, "a2a_sdk_0_3.py"),
+    Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "agent-0.3.mjs"),
+    Software("js-0.3 rest", JS_0_3, "0.3", REST, "agent-0.3.mjs"),
+    Software("py-0.2 rpc", SDK_0_2, "0.2", JSONRPC, "a2a_sdk_0_3.py"),
+    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py"),
+    Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
+)
+
+CLIENTS = (
+    Software("py-1.3 rpc", SDK_1_3, "1.0", JSONRPC, "a2a_sdk_1_3.py"),
+    Software("py-1.3 rest", SDK_1_3, "1.0", REST, "a2a_sdk_1_3.py"),
+    Software("js-1.3 rpc", JS_1_3, "1.0", JSONRPC, "client-1.3.mjs"),
+    Software("js-1.3 rest", JS_1_3, "1.0", REST, "client-1.3.mjs"),
+    Software("py-1.3 as 0.3 rpc", SDK_1_3, "0.3", JSONRPC, "a2a_sdk_1_3.py"),
+    Software("py-1.3 as 0.3 rest", SDK_1_3, "0.3", REST, "a2a_sdk_1_3.py"),
+    Software("js-1.3 as 0.3 rpc", JS_1_3, "0.3", JSONRPC, "client-1.3.mjs"),
+    Software("js-1.3 as 0.3 rest", JS_1_3, "0.3", REST, "client-1.3.mjs"),
+    Software("py-0.3 rpc", SDK_0_3, "0.3", JSONRPC, "a2a_sdk_0_3.py"),
+    Software("py-0.3 rest", SDK_0_3, "0.3", REST, "a2a_sdk_0_3.py"),
+    Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "client-0.3.mjs"),
+    Software("js-0.3 rest", JS_0_3, "0.3", REST, "client-0.3.mjs"),
+    Software("a2a-cli", A2A_CLI, "0.1", JSONRPC, "a2a_cli_0_2.py"),
+    Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
+)
+
+
+def speak_alike(agent: Software, client: Software) -> bool:
+    """Whether a pair needs no gateway to understand each other."""
+    return agent.dialect == client.dialect
+
+
+@cache
+def _node_version() -> int:
+    if shutil.which("node") is None:
+        return 0
+    said = subprocess.run(["node", "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    return int(said.strip().removeprefix("v").split(".")[0])
