@@ -15,14 +15,15 @@ from msgspec.structs import replace
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
-from gateway.a2a.translation import Alias, Translation
+from gateway.a2a.translation import Translation
 from gateway.exchange import Exchange
 from gateway.interpreter import Interpreter
 from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.snapshot import Backing
-from gateway.tasks.aliases import Aliases
+from gateway.tasks.aliases import Aliases, Key
 from gateway.upstream.http import Caller, HttpUpstream, Interface, spellings
 from gateway.upstream.response import Response
 from gateway.wire import Wire
@@ -56,7 +57,8 @@ class Forwarder:
         """
         upstream, meter, principal = backing.upstream, backing.meter, exchange.principal
         assert principal is not None
-        alias = self._recall(principal, upstream, call)
+        key = self._key(principal, upstream, call)
+        alias = None if key is None else self._aliases.find(key)
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
         relay: Relay
@@ -88,28 +90,30 @@ class Forwarder:
             meter.forwarding(-1)
             meter.answered(upstream.backend, status)
 
-    def _recall(self, principal: Principal, upstream: HttpUpstream, call: Call) -> Alias | None:
-        """What is known of the task that a client of an older generation names."""
-        if call.task_id is None or call.dialect.version is Version.V1_0 or call.dialect.binding is Binding.REST:
+    @staticmethod
+    def _key(principal: Principal, upstream: HttpUpstream, call: Call) -> Key | None:
+        """Whose name for a task of which backend a call may hold; None where there are no such names."""
+        if call.dialect.version is Version.V1_0 or call.dialect.binding is Binding.REST:
             return None
-        return self._aliases.find(principal.tenant, upstream.backend, call.task_id)
+        owner = (principal.tenant, principal.issuer, principal.subject, call.tenant or "")
+        return Key(owner, upstream.backend, call.task_id or "")
 
     async def _translate(
         self, exchange: Exchange, upstream: HttpUpstream, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
         assert exchange.principal is not None
-        tenant = exchange.principal.tenant
+        key = self._key(exchange.principal, upstream, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
-        if Version.V0_1 in (ours, theirs):
-            met = partial(self._aliases.put, tenant, upstream.backend)
+        if key is not None and Version.V0_1 in (ours, theirs):
+            met = partial(self._aliases.put, key)
         translate = partial(
             Translation,
             call,
             interface.dialect,
             tenant=upstream.tenant(call, interface),
             id=exchange.id,
-            message_id=_message_id(tenant, call) if ours is Version.V0_1 else "",
+            message_id=_message_id(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
             met=met,
@@ -128,7 +132,7 @@ async def _by_the_other_verb(
     interpreter: Interpreter, upstream: HttpUpstream, response: Response, exchange: Exchange, caller: Caller
 ) -> Response:
     """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
-    if not interpreter.misses(response):
+    if not await interpreter.misses(response):
         return response
     response.close()
     call = interpreter.translation.call
@@ -136,7 +140,7 @@ async def _by_the_other_verb(
     return await upstream.send(call, interpreter.interface, exchange.head, caller)
 
 
-def _message_id(tenant: str, call: Call) -> str:
+def _message_id(key: Key, call: Call) -> str:
     """An id for a message of 0.1, which has none; the same when the very same request comes again."""
     body = hashlib.sha256(call.body).hexdigest()
-    return str(uuid.uuid5(_SEEDS, f"{tenant} {call.task_id} {body}"))
+    return str(uuid.uuid5(_SEEDS, f"{key!r} {body}"))

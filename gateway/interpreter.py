@@ -6,16 +6,19 @@ unread. Long ones are worked on in a thread.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import UpstreamIdle, UpstreamProtocol, UpstreamReset
+from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol
 from gateway.a2a.framing.sse import HEARTBEAT, Event
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
+from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.exchange import Exchange
 from gateway.relay import Relay, refuse_type
@@ -27,7 +30,10 @@ from gateway.upstream.response import Response
 from gateway.wire import Wire
 
 _ASIDE = 128 * 1024
-"""Bytes of an answer from which on it is translated in a thread."""
+"""Bytes of an answer or of an event from which on it is translated in a thread."""
+_PATIENCE = 0.5
+"""Seconds for which an event that may be the last is held back."""
+_T = TypeVar("_T")
 
 
 class Interpreter(Relay):
@@ -48,14 +54,20 @@ class Interpreter(Relay):
         super().__init__(exchange, backing, interface, clock)
         self.translation = self._translation = translation
         self.interface = interface
+        # What was read of the answer before it was the answer.
+        self._body: bytes | None = None
         # The agent's answer is one to what the agent was asked.
         self._call: Call = translation.call
 
-    def misses(self, response: Response) -> bool:
+    async def misses(self, response: Response) -> bool:
         """Whether the agent does not know a path by this method: for some the texts name two (protocol trap 1)."""
-        if response.status == 404 and (body := response.whole()) is not None:
-            return self._translation.read_error(404, body) is None
-        return response.status == 405
+        if self._call.dialect.binding is Binding.JSONRPC or response.status not in (404, 405):
+            return False
+        self._body = await self._all(response)
+        if response.status == 405 or self._translation.read_error(404, self._body) is None:
+            self._body = None
+            return True
+        return False
 
     def _stream(self, wire: Wire) -> Stream:
         return InterpretedStream(self._exchange, self._backing, self._clock, wire, self._translation)
@@ -79,7 +91,7 @@ class Interpreter(Relay):
             return
         if translation.call.operation.streams:
             # An agent may answer with the one event that there is; its client waits for a stream.
-            answer, said = translation.event(body) + translation.held(last=True), b"text/event-stream"
+            answer, said = await _aside(len(body), self._only_event, body), b"text/event-stream"
         else:
             answer, said = await self._say(body), self._type()
         await self._answer(response, wire, 200, answer, said)
@@ -90,6 +102,8 @@ class Interpreter(Relay):
         Raises:
             UpstreamProtocol: it is longer than an event may be.
         """
+        if self._body is not None:
+            return self._body
         body = response.whole()
         if body is not None:
             return body
@@ -106,9 +120,10 @@ class Interpreter(Relay):
     async def _say(self, body: bytes) -> bytes:
         if self._call.operation is Operation.GET_EXTENDED_CARD:
             return await self._card(body)
-        if len(body) < _ASIDE:
-            return self._translation.answer(body)
-        return await asyncio.to_thread(self._translation.answer, body)
+        return await _aside(len(body), self._translation.answer, body)
+
+    def _only_event(self, body: bytes) -> bytes:
+        return self._translation.event(body) + self._translation.held(last=True)
 
     async def _card(self, body: bytes) -> bytes:
         """An extended card is rebuilt in the client's own dialect."""
@@ -132,6 +147,8 @@ class Interpreter(Relay):
             return
         if error.challenges:
             raise UpstreamProtocol("the agent does not accept the gateway", detail=error.message[:200])
+        # Over HTTP+JSON no code was read along the way, and the client may be told of it under HTTP 200.
+        self._exchange.saw(Progress(event="error", error=error.code))
         status, answer = self._translation.error(error)
         await self._answer(response, wire, status, answer, b"application/json")
 
@@ -167,26 +184,83 @@ class InterpretedStream(Stream):
         self._translation = translation
         self._call = translation.call
         self._wrapped = self._call.dialect.binding is Binding.JSONRPC
+        # Events that wait for a long one in front of them.
+        self._waiting: deque[Event] = deque()
+        self._release: asyncio.TimerHandle | None = None
 
     async def run(self, response: Response, headers: Pairs) -> None:
-        """As any stream; what was held back goes out also where the agent's breaks off."""
+        """As any stream; what was held back goes out also where the agent's stream breaks off or is ended."""
         try:
             await super().run(response, headers)
-        except (UpstreamReset, UpstreamIdle):
-            if held := self._translation.held(last=False):
-                await self._wire.write(held)
+        except BaseException:
+            if not isinstance(self._exchange.interrupted, ClientGone) and (held := self._translation.release()):
+                self._count(len(held))
+                self._wire.write_nowait(held)
             raise
+        finally:
+            if self._release is not None:
+                self._release.cancel()
+
+    # ---- Long events ---------------------------------------------------------------------------------------------
+
+    def _take(self, chunk: bytes) -> bool:
+        goes_on = super()._take(chunk)
+        return goes_on and not self._waiting
+
+    async def _settle(self) -> None:
+        failure: Fault | None = None
+        try:
+            await super()._settle()
+        except Fault as fault:
+            failure = fault
+        while self._waiting:
+            event = self._waiting.popleft()
+            self._write(await _aside(len(event.raw), self._say, event))
+            await self._send()
+        if failure is not None:
+            raise failure
 
     def _bring(self, event: Event) -> bytes:
+        if self._waiting or len(event.raw) >= _ASIDE:
+            self._waiting.append(event)
+            return b""
+        return self._say(event)
+
+    def _say(self, event: Event) -> bytes:
         self._learn(event)
         read = event.read()
         if read is None:
             # A comment; the client hears that the stream is alive.
             return event.raw if event.silent else HEARTBEAT
-        return self._translation.event(read[1]) if read[1].strip() else b""
+        if not read[1].strip():
+            return b""
+        said = self._translation.event(read[1])
+        if self._translation.complaint is not None:
+            self._exchange.saw(Progress(event="error", error=self._translation.complaint.code))
+        if self._translation.holds and self._release is None:
+            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._let_go)
+        return said
+
+    # ---- The last event ------------------------------------------------------------------------------------------
 
     def _held(self) -> bytes:
-        return self._translation.held(last=True)
+        waiting, self._waiting = self._waiting, deque()
+        return b"".join(map(self._say, waiting)) + self._translation.held(last=True)
+
+    def _let_go(self) -> None:
+        """Tell the client what was held back: the agent keeps its stream open, and both may wait for the client."""
+        self._release = None
+        if self._unsent or self._rest or self._waiting:
+            # Something is on its way to the client already, and this comes behind it.
+            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._let_go)
+        elif held := self._translation.release():
+            self._count(len(held))
+            self._wire.write_nowait(held)
+
+
+async def _aside(size: int, work: Callable[[_T], bytes], given: _T) -> bytes:
+    """What `work` makes of something, in a thread if it is long."""
+    return work(given) if size < _ASIDE else await asyncio.to_thread(work, given)
 
 
 _SPOKEN_BACK = EXTENSIONS | {b"a2a-version", b"content-type"}

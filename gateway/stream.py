@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gateway.a2a import progress
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import ClientGone, UpstreamProtocol, UpstreamReset
+from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
@@ -44,7 +44,7 @@ class Stream:
         # What came and has to wait for its turn, or for the client.
         self._rest = b""
         self._unsent = b""
-        self._failure: UpstreamProtocol | None = None
+        self._failure: Fault | None = None
         self._heard = 0.0
         self._beat: asyncio.TimerHandle | None = None
 
@@ -141,12 +141,12 @@ class Stream:
     def _events(self, chunk: bytes) -> bool:
         decoder = self._decoder
         good: list[bytes] = []
-        failure = None
+        failure: Fault | None = None
         try:
             # Where an event raises, those before it are in the list.
             good.extend(filter(None, map(self._bring, decoder.feed(chunk))))
             failure = decoder.refused
-        except UpstreamProtocol as fault:
+        except Fault as fault:
             failure = fault
         # What came before an event that is none of this call's is the client's all the same.
         goes_on = not good or self._write(good[0] if len(good) == 1 else b"".join(good))

@@ -2,219 +2,30 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, Script, Wire, chunk, head
-from tests.e2e.running import Running, running
-from tests.e2e.sdk import open_http
+from tests.doubles.interpreted import (
+    MESSAGE_0_3,
+    MESSAGE_1_0,
+    STATUS_1_0,
+    TASK_0_3,
+    TASK_1_0,
+    agent,
+    call,
+    document,
+    events,
+    plain,
+    plays,
+    result,
+    rpc_event,
+    stream,
+)
+from tests.doubles.scripted import Received, Wire, chunk, head
 
 pytestmark = pytest.mark.anyio
-
-STATUS_1_0 = {"taskId": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
-TASK_1_0 = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}
-TASK_0_3 = {"id": "t-1", "contextId": "c-1", "kind": "task", "status": {"state": "completed"}}
-MESSAGE_1_0 = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
-MESSAGE_0_3 = {"kind": "message", "messageId": "m-1", "role": "user", "parts": [{"kind": "text", "text": "Hello"}]}
-MESSAGE_0_1 = {"role": "user", "parts": [{"type": "text", "text": "Hello"}]}
-
-Answer = Callable[[Received], bytes]
-
-
-def plays(*turns: Answer) -> Script:
-    """Answers request after request with what each turn makes of it; the last one is kept for all that follow."""
-
-    async def script(wire: Wire) -> None:
-        turn = 0
-        while True:
-            request = await wire.request()
-            await wire.send(turns[min(turn, len(turns) - 1)](request))
-            turn += 1
-
-    return script
-
-
-def document(body: Any, status: bytes = b"200 OK", kind: bytes = b"application/json") -> bytes:
-    written = b"" if body is None else json.dumps(body).encode()
-    return head(b"content-length: %d" % len(written), status=status, content_type=kind) + written
-
-
-def result(tree: Any) -> Answer:
-    return lambda request: document({"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "result": tree})
-
-
-def complaint(code: int, message: str = "no", data: Any = None, *, named: bool = True) -> Answer:
-    def answer(request: Received) -> bytes:
-        error = {"code": code, "message": message, **({} if data is None else {"data": data})}
-        identity = {"id": json.loads(request.body)["id"]} if named else {}
-        return document({"jsonrpc": "2.0", **identity, "error": error})
-
-    return answer
-
-
-def plain(body: Any, status: bytes = b"200 OK") -> Answer:
-    return lambda _: document(body, status)
-
-
-def stream(*events: bytes, whole: bool = True) -> bytes:
-    opening = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
-    return opening + b"".join(chunk(event) for event in events) + (chunk(b"") if whole else b"")
-
-
-def rpc_event(request: Received, tree: Any) -> bytes:
-    return (
-        b"data: "
-        + json.dumps({"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "result": tree}).encode()
-        + b"\n\n"
-    )
-
-
-@asynccontextmanager
-async def agent(
-    script: Script, folder: Path, speaks: str, **settings: Any
-) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
-    binding, _, version = speaks.partition(" ")
-    async with running(script, folder, speaks=(binding, version), **settings) as gateway, open_http() as client:
-        yield gateway, client
-
-
-async def call(
-    client: httpx.AsyncClient, gateway: Running, method: str, params: Any, identity: Any = 7
-) -> dict[str, Any]:
-    body = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
-    answer = await client.post(gateway.url, json=body)
-    assert answer.status_code == 200, answer.text
-    found = dict(answer.json())
-    assert found["id"] == identity
-    return found
-
-
-def events(body: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\n") if line.startswith(b"data: ")]
-
-
-# ---- Errors ----------------------------------------------------------------------------------------------------------
-
-NOT_FOUND = {
-    "jsonrpc 1.0": complaint(
-        -32001,
-        data=[
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "TASK_NOT_FOUND",
-                "domain": "a2a-protocol.org",
-            }
-        ],
-    ),
-    "jsonrpc 0.3": complaint(-32001),
-    "jsonrpc 0.1": complaint(-32001),
-    "rest 1.0": plain(
-        {"error": {"code": 404, "status": "NOT_FOUND", "message": "no", "details": []}}, b"404 Not Found"
-    ),
-    "rest 0.3": plain({"message": "no"}, b"404 Not Found"),
-}
-
-
-@pytest.mark.parametrize("speaks", NOT_FOUND)
-async def test_a_missing_task_is_one_to_clients_of_every_dialect(speaks: str, tmp_path: Path) -> None:
-    async with agent(plays(NOT_FOUND[speaks]), tmp_path, speaks) as (gateway, client):
-        modern = await call(client, gateway, "GetTask", {"id": "t-1"})
-        older = await call(client, gateway, "tasks/get", {"id": "t-1"})
-        path = await client.get(gateway.url + "/tasks/t-1", headers={"a2a-version": "1.0"})
-        older_path = await client.get(gateway.url + "/v1/tasks/t-1")
-    assert modern["error"]["code"] == older["error"]["code"] == -32001
-    assert (path.status_code, older_path.status_code) == (404, 404)
-    if speaks != "jsonrpc 1.0":
-        assert modern["error"]["data"][0]["reason"] == "TASK_NOT_FOUND"
-    assert path.json()["error"]["status"] == "NOT_FOUND"
-
-
-async def test_an_error_without_an_id_is_the_answer_to_the_call_all_the_same(tmp_path: Path) -> None:
-    """a2a-sdk 0.3.26 drops the null id of errors (protocol trap 17a)."""
-    async with agent(plays(complaint(-32602, named=False)), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"}, identity="a")
-    assert answer["error"]["code"] == -32602
-
-
-@pytest.mark.parametrize("method", ["SendStreamingMessage", "message/stream"])
-async def test_an_error_before_the_first_event_is_a_plain_answer(method: str, tmp_path: Path) -> None:
-    script = plays(
-        plain(
-            {
-                "error": {
-                    "code": 400,
-                    "status": "FAILED_PRECONDITION",
-                    "message": "no",
-                    "details": [
-                        {
-                            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                            "reason": "UNSUPPORTED_OPERATION",
-                            "domain": "a2a-protocol.org",
-                        }
-                    ],
-                }
-            },
-            b"400 Bad Request",
-        )
-    )
-    message = MESSAGE_1_0 if method[0] == "S" else MESSAGE_0_3
-    async with agent(script, tmp_path, "rest 1.0") as (gateway, client):
-        answer = await call(client, gateway, method, {"message": message})
-    assert answer["error"]["code"] == -32004
-
-
-async def test_a_page_of_the_agents_is_no_answer_in_any_dialect(tmp_path: Path) -> None:
-    def page(_: Received) -> bytes:
-        return head(b"content-length: 6", status=b"500 Oops", content_type=b"text/html") + b"<html>"
-
-    async with agent(plays(page), tmp_path, "rest 0.3") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"})
-    assert answer["error"]["code"] == -32006
-    assert "html" not in json.dumps(answer)
-
-
-async def test_an_agent_challenges_nobody_through_the_gateway(tmp_path: Path) -> None:
-    """-32007 is AuthenticationRequired in 0.1, and what the agent does not accept is what the gateway showed."""
-    async with agent(plays(complaint(-32007, "who are you")), tmp_path, "jsonrpc 0.1") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"})
-    assert answer["error"]["code"] == -32006
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "field"),
-    [
-        ("SendMessage", {"message": {"role": "ROLE_USER", "parts": [{"text": "x"}]}}, "message.messageId"),
-        ("SendMessage", {"message": {**MESSAGE_1_0, "parts": [{"text": 7}]}}, "message.parts[0].text"),
-        ("message/send", {"message": {**MESSAGE_0_3, "parts": [{"kind": "text"}]}}, "message.parts[0].text"),
-        ("message/send", {"message": {**MESSAGE_0_3, "role": "nobody"}}, "message.role"),
-        ("tasks/send", {"id": "x", "message": {"role": "user", "parts": [{"text": "x"}]}}, "message.parts[0]"),
-        ("GetTask", {"id": "t-1", "historyLength": "many"}, "historyLength"),
-    ],
-)
-async def test_a_message_that_is_wrong_in_its_own_dialect_is_refused_with_its_field_and_goes_nowhere(
-    method: str, params: Any, field: str, tmp_path: Path
-) -> None:
-    speaks = "rest 0.3" if method[0].isupper() else "rest 1.0"
-    async with agent(plays(plain({"task": TASK_1_0})), tmp_path, speaks) as (gateway, client):
-        answer = await call(client, gateway, method, params)
-        assert gateway.backend.requests == []
-    assert answer["error"]["code"] == -32602
-    assert field in answer["error"]["message"]
-
-
-async def test_listing_the_tasks_of_an_agent_that_cannot_is_unsupported_and_never_a_guess(tmp_path: Path) -> None:
-    async with agent(plays(result([])), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        answer = await call(client, gateway, "ListTasks", {})
-        path = await client.get(gateway.url + "/tasks", headers={"a2a-version": "1.0"})
-        assert gateway.backend.requests == []
-    assert answer["error"]["code"] == -32004
-    assert path.status_code == 400
-    assert path.json()["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
 
 
 # ---- Statuses, types, headers ----------------------------------------------------------------------------------------
@@ -419,83 +230,6 @@ async def test_an_agent_that_answers_a_streaming_call_with_one_frame_has_one_eve
         answer = await client.post(gateway.url, json=body)
     assert answer.headers["content-type"] == "text/event-stream"
     assert events(answer.content)[0]["result"]["kind"] == "task"
-
-
-# ---- 0.1 -------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_client_of_0_1_keeps_its_own_task_id_and_session(tmp_path: Path) -> None:
-    def told(state: str) -> dict[str, Any]:
-        return {"id": "t-1", "contextId": "c-1", "status": {"state": state}}
-
-    script = plays(
-        result({"task": told("TASK_STATE_INPUT_REQUIRED")}),
-        result({"task": told("TASK_STATE_WORKING")}),
-        result(told("TASK_STATE_WORKING")),
-        result(told("TASK_STATE_CANCELED")),
-    )
-    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
-        params = {"id": "mine", "sessionId": "s-1", "message": MESSAGE_0_1}
-        answers = [
-            await call(client, gateway, "tasks/send", params),
-            await call(client, gateway, "tasks/send", params, identity=8),
-            await call(client, gateway, "tasks/get", {"id": "mine"}),
-            await call(client, gateway, "tasks/cancel", {"id": "mine"}),
-        ]
-        asked = [json.loads(request.body) for request in gateway.backend.requests]
-    assert [answer["result"]["id"] for answer in answers] == ["mine"] * 4
-    assert [answer["result"]["sessionId"] for answer in answers] == ["s-1"] * 4
-    assert [answer["result"]["status"]["state"] for answer in answers] == [
-        "input-required",
-        "working",
-        "working",
-        "canceled",
-    ]
-    first, second = asked[0]["params"]["message"], asked[1]["params"]["message"]
-    assert "taskId" not in first
-    assert (second["taskId"], second["contextId"]) == ("t-1", "c-1")
-    assert [each["method"] for each in asked] == ["SendMessage", "SendMessage", "GetTask", "CancelTask"]
-    assert asked[2]["params"]["id"] == asked[3]["params"]["id"] == "t-1"
-
-
-async def test_a_message_that_answers_directly_is_a_completed_task_to_a_client_of_0_1(tmp_path: Path) -> None:
-    said = {"messageId": "m-2", "contextId": "c-9", "role": "ROLE_AGENT", "parts": [{"text": "Hi"}]}
-    async with agent(plays(result({"message": said})), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        answer = await call(client, gateway, "tasks/send", {"id": "mine", "message": MESSAGE_0_1})
-    assert answer["result"]["id"] == "mine"
-    assert answer["result"]["status"]["state"] == "completed"
-    assert answer["result"]["status"]["message"]["parts"] == [{"type": "text", "text": "Hi"}]
-
-
-async def test_an_agent_of_0_1_gets_a_task_id_that_its_client_sees_and_may_use(tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        body = json.loads(request.body)
-        task = {"id": body["params"]["id"], "status": {"state": "working"}}
-        return document({"jsonrpc": "2.0", "id": body["id"], "result": task})
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 0.1") as (gateway, client):
-        sent = await call(client, gateway, "SendMessage", {"message": {**MESSAGE_1_0, "contextId": "c-1"}})
-        task = sent["result"]["task"]
-        got = await call(client, gateway, "GetTask", {"id": task["id"]})
-        older = await call(client, gateway, "message/send", {"message": MESSAGE_0_3})
-        again = await call(client, gateway, "tasks/get", {"id": older["result"]["id"]})
-        first, *_ = (json.loads(request.body) for request in gateway.backend.requests)
-    assert first["method"] == "tasks/send"
-    assert first["params"]["sessionId"] == "c-1"
-    assert task["id"] == first["params"]["id"] == got["result"]["id"]
-    assert task["contextId"] == "c-1"
-    assert got["result"]["status"]["state"] == "TASK_STATE_WORKING"
-    # The names of 0.1 and 0.3 are the same here: who got the task in 0.3 is answered so.
-    assert again["result"]["kind"] == "task"
-
-
-async def test_a_client_of_0_1_that_wants_no_history_gets_none(tmp_path: Path) -> None:
-    task = {**TASK_0_3, "history": [MESSAGE_0_3, MESSAGE_0_3]}
-    async with agent(plays(result(task)), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        none = await call(client, gateway, "tasks/send", {"id": "mine", "message": MESSAGE_0_1})
-        one = await call(client, gateway, "tasks/get", {"id": "mine", "historyLength": 1})
-    assert not none["result"].get("history")
-    assert len(one["result"]["history"]) == 1
 
 
 async def test_objects_of_1_0_under_a_method_name_of_0_3_are_answered_in_1_0(tmp_path: Path) -> None:

@@ -92,6 +92,23 @@ async def test_each_event_arrives_before_the_next_is_sent() -> None:
         await gateway.rested()
 
 
+async def test_a_stream_that_waits_keeps_nothing_of_its_request_and_of_its_answers_head() -> None:
+    async with fronted(Held()) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        await gateway.until(lambda: gateway.metric("streams_open", agent="echo") == 1)
+        [exchange] = gateway.gateway._line._open
+        assert exchange.call is not None
+        assert (exchange.head.headers, exchange.head.known, exchange.call.body) == ((), {}, b"")
+        [connection] = gateway.gateway.snapshot.backings["echo"].upstream.pool._open
+        assert connection._response is not None
+        assert connection._response.headers == []
+        client.leave()
+        await gateway.rested()
+        line = await gateway.line()
+        assert (line["path"], line["operation"]) == ("/echo", "SendStreamingMessage")
+
+
 async def test_a_stream_that_is_open_is_counted_as_open() -> None:
     agent = Held()
     async with fronted(agent) as (gateway, _):

@@ -13,10 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, Script
-from tests.e2e.running import Running, running
-from tests.e2e.sdk import open_http
-from tests.test_interpreter import (
+from tests.doubles.interpreted import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -33,6 +30,9 @@ from tests.test_interpreter import (
     rpc_event,
     stream,
 )
+from tests.doubles.scripted import Received, Script
+from tests.e2e.running import Running, running
+from tests.e2e.sdk import open_http
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +43,9 @@ CARD = {"name": "x", "description": "", "version": "1", "capabilities": {"stream
 CARD |= {"defaultInputModes": [], "defaultOutputModes": [], "skills": []}
 
 
-def bare_event(tree: Any) -> bytes:
-    return b"data: " + json.dumps(tree).encode() + b"\n\n"
+def bare_event(tree: Any, name: bytes = b"") -> bytes:
+    """An event of HTTP+JSON; `name` is the line before it."""
+    return name + b"data: " + json.dumps(tree).encode() + b"\n\n"
 
 
 def streamed(*trees: Any) -> Answer:
@@ -201,6 +202,18 @@ async def test_a_push_configuration_is_created_from_the_wrapper_and_from_the_fla
     assert wrapped.json()["pushNotificationConfig"] == {"id": "c-1", "url": HOOK}
 
 
+async def test_the_wrapper_of_a_candidate_of_1_0_is_left_to_agents_that_know_it(tmp_path: Path) -> None:
+    """Trap 5: 1.0 itself has no such members, so it is relayed, and is no configuration to who translates."""
+    body = {"configId": "c-1", "config": {"url": HOOK}}
+    for speaks, status in (("rest 1.0", 200), ("jsonrpc 0.3", 400)):
+        async with agent(plays(plain({"id": "c-1", "url": HOOK})), tmp_path, speaks) as (gateway, client):
+            place = gateway.url + "/tasks/t-1/pushNotificationConfigs"
+            answer = await client.post(place, json=body, headers=MODERN)
+            asked = [json.loads(request.body) for request in gateway.backend.requests]
+        assert answer.status_code == status
+        assert asked == ([body] if status == 200 else [])
+
+
 @pytest.mark.parametrize("method", ["ListTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"])
 async def test_the_list_of_push_configurations_has_two_names(method: str, tmp_path: Path) -> None:
     """Trap 6: candidates of 1.0 and the prose of 0.3 have a name each that became another."""
@@ -321,7 +334,6 @@ async def test_a_card_names_its_generation_in_many_ways(card: dict[str, Any], me
 
 FASTA2A_TASK = {
     "id": "t-1",
-    "context_id": "c-1",
     "contextId": "c-1",
     "status": {"state": "completed", "timestamp": "2026-01-02T03:04:05.678901"},
     "history": [{"role": "user", "parts": [{"text": "x"}], "messageId": "m-1"}],
@@ -331,8 +343,7 @@ FASTA2A_TASK = {
 @pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "jsonrpc 1.0"])
 async def test_objects_of_1_0_with_small_enumerations_are_read(speaks: str, tmp_path: Path) -> None:
     """Trap 13: fasta2a answers the old methods with the new shapes, but writes their enumerations as of old."""
-    task = {name: value for name, value in FASTA2A_TASK.items() if name != "context_id"}
-    async with agent(plays(result({"task": task})), tmp_path, speaks) as (gateway, client):
+    async with agent(plays(result({"task": FASTA2A_TASK})), tmp_path, speaks) as (gateway, client):
         if speaks == "jsonrpc 0.3":
             answer = await client.post(gateway.url + "/message:send", json={"message": MESSAGE_1_0}, headers=MODERN)
             found = answer.json()["task"]

@@ -16,14 +16,18 @@ from gateway.a2a import agent_error
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.body import read
+from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol, UpstreamReset
+from gateway.a2a.ending import Ending
+from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import encode
+from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
+from gateway.a2a.versions.v1_0_send import is_right
+from gateway.a2a.versions.version import Form, Memo, Misfit
 
 _T = TypeVar("_T")
 
@@ -38,23 +42,6 @@ FORMS: dict[Dialect, Form] = {
 
 
 JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
-
-
-class Alias(msgspec.Struct, frozen=True):
-    """What an agent calls a task that a client of 0.1 named itself (protocol §8.1).
-
-    Attributes:
-        task_id: The agent's id.
-        context_id: The agent's context of it, if it said one.
-        session_id: What the client calls that context, if it said so.
-        newer: The other way round: a client of 0.2 or 0.3 has got this task from an agent of 0.1, and is not taken for
-            a client of 0.1 where the method names are the same.
-    """
-
-    task_id: str
-    context_id: str | None = None
-    session_id: str | None = None
-    newer: bool = False
 
 
 def can_ask(operation: Operation, theirs: Dialect) -> bool:
@@ -82,14 +69,15 @@ class Translation:
 
     Attributes:
         call: What the agent is asked.
+        complaint: The error that ended the agent's stream, if one did.
 
     Raises:
         BadParams: the parameters are not what the client's generation says.
     """
 
     __slots__ = (
-        "_alias", "_config_id", "_context_id", "_held", "_id", "_memo", "_met", "_name", "_newer", "_operation",
-        "_ours", "_plain", "_session", "_tenant", "_theirs", "call", "client",
+        "_config_id", "_ending", "_id", "_memo", "_naming", "_operation", "_ours", "_plain", "_tenant", "_theirs",
+        "call", "client", "complaint",
     )  # fmt: skip
 
     def __init__(
@@ -111,16 +99,16 @@ class Translation:
         self._id = call.id
         self._tenant = call.tenant
         self._memo = Memo(message_id=message_id, new_id=new_id)
-        self._alias = alias
-        self._met = met
-        # What a client of 0.1 calls its task, and the context of it.
-        self._name: str | None = None
-        self._session: str | None = None
-        self._context_id: str | None = None
-        self._held: Tree | None = None
-        self._newer = theirs.version is Version.V0_1 and call.dialect == JSONRPC_0_3
-        # Push configurations hold tenants, and a deletion has no answer: these few are read.
-        self._plain = self._ours is self._theirs and call.operation.kind is not Kind.PUSH and not call.params.inner
+        newer = theirs.version is Version.V0_1
+        # Whose client or agent is of 0.1; who speaks later generations on both sides has one name for a task.
+        self._naming: Naming | None = None
+        if call.dialect.version is Version.V0_1 or (newer and call.dialect == JSONRPC_0_3):
+            self._naming = Naming(alias, met, newer=newer)
+        self.complaint: AgentError | None = None
+        self._ending = Ending(call.dialect.version)
+        # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
+        read_all = call.operation.kind is Kind.PUSH or call.operation is Operation.LIST_TASKS or call.params.inner
+        self._plain = self._ours is self._theirs and not read_all
         # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
         self._config_id: str | None = None
         self.call = self._request(call, theirs, tenant, id)
@@ -135,13 +123,14 @@ class Translation:
         params: dict[str, Any] = {}
         if operation is not Operation.GET_EXTENDED_CARD:
             binding = jsonrpc if call.dialect.binding is Binding.JSONRPC else rest
-            params = binding.read_params(call, typed=not self._plain)
-            if not self._plain:
+            plain = self._plain and operation.sends and is_right(call.params.members, call.params.message)
+            params = binding.read_params(call, typed=not plain)
+            if not plain:
                 try:
                     params = self._ours.lift_params(operation, params, self._memo)
+                    asked = self._learn_params(params, asked)
                 except Misfit as misfit:
                     raise _refused(misfit) from misfit
-                asked = self._learn_params(params, asked)
                 params = self._theirs.lower_params(asked, params, self._memo)
         # 0.3 has no such field, and its strict parsers refuse it over HTTP+JSON; there the path says it.
         repeats = asked in _TENANT_IN_BODY and theirs.version is Version.V1_0
@@ -180,21 +169,21 @@ class Translation:
         """Remember what the answer needs, put the agent's ids in place of the client's, and see what is asked for."""
         memo, operation = self._memo, self._operation
         history = params.get("historyLength")
+        naming = self._naming
         if operation.sends:
             message = params["message"]
             history = (params.get("configuration") or {}).get("historyLength")
-            if self._ours.version is Version.V0_1:
-                self._name_task(message)
-            memo.task_id, memo.context_id = message.get("taskId") or self._name, message.get("contextId")
+            if naming is not None:
+                naming.for_send(message)
+            memo.task_id = message.get("taskId") or (None if naming is None else naming.name)
+            memo.context_id = message.get("contextId")
         elif operation is not Operation.LIST_TASKS:
-            name = "taskId" if operation.kind is Kind.PUSH else "id"
-            memo.task_id = params.get(name)
-            if self._alias is not None:
-                self._context_id = memo.context_id = self._alias.context_id
-                params[name] = self._alias.task_id
-                if not self._alias.newer:
-                    self._name, self._session = memo.task_id, self._alias.session_id
-        if isinstance(history, int) and history >= 0:
+            member = "taskId" if operation.kind is Kind.PUSH else "id"
+            memo.task_id = params.get(member)
+            if naming is not None:
+                memo.context_id = naming.context_id
+                naming.for_task(params, member)
+        if isinstance(history, int) and history >= 0 and self._theirs.version is not Version.V1_0:
             memo.history = history
         if operation in _ONE_CONFIG:
             self._config_id = params.get("id")
@@ -203,14 +192,6 @@ class Translation:
             # 0.3 may name the task alone, and means its one configuration (protocol §8.2).
             return Operation.LIST_PUSH_CONFIGS
         return asked
-
-    def _name_task(self, message: Tree) -> None:
-        """0.1: the client made the task's id, which is the agent's to make in every later generation."""
-        self._name, self._session = message.pop("taskId", None), message.get("contextId")
-        if self._alias is not None:
-            message["taskId"] = self._alias.task_id
-            if self._alias.context_id is not None:
-                self._context_id = message["contextId"] = self._alias.context_id
 
     # ---- Back ------------------------------------------------------------------------------------------------------
 
@@ -222,11 +203,10 @@ class Translation:
 
         Raises:
             UpstreamProtocol: its result is not what the agent's generation says.
+            TaskNotFound: a client asked for the push configuration of a task that has none.
         """
-        result: Any = self._result(frame)
-        if not self._plain:
-            result = _translated(self._answer, result)
-        return self.wrapped(result)
+        result = self._result(frame)
+        return _translated(self._plainly if self._plain else self._answer, result)
 
     def inside(self, frame: bytes) -> bytes:
         """The result in the agent's envelope, as its bytes came.
@@ -254,64 +234,70 @@ class Translation:
             return jsonrpc.write_answer(self._id, result)
         return rest.write_answer(self._operation, result)
 
-    def _answer(self, raw: msgspec.Raw | None) -> Any:  # noqa: ANN401 - null, or a list
-        asked, operation = self.call.operation, self._operation
+    def _plainly(self, raw: msgspec.Raw | None) -> bytes:
+        return self.wrapped(_object(raw))
+
+    def _answer(self, raw: msgspec.Raw | None) -> bytes:
+        asked, operation, memo = self.call.operation, self._operation, self._memo
         if operation is Operation.DELETE_PUSH_CONFIG:
-            return self._ours.lower_result(operation, {}, self._memo)
-        result = self._theirs.lift_result(asked, None if raw is None else read(raw), self._memo)
+            return self.wrapped(self._ours.lower_result(operation, {}, memo))
+        result = self._theirs.lift_result(asked, None if raw is None else read(raw), memo)
         if asked is not operation:
             result = self._instead(result)
         if operation.kind is Kind.PUSH:
             self._restore_tenants(result)
-            if self._config_id is not None and self._theirs.version is Version.V0_1:
-                result["id"] = self._config_id
-        self._localise(result if operation.sends else {"task": result})
-        return self._ours.lower_result(operation, result, self._memo)
+            self._localise({"config": result})
+        elif operation.sends:
+            # What else the agent put there is no answer of either kind.
+            kind = "task" if "task" in result else "message"
+            result = {kind: result[kind]}
+            self._localise(result)
+        elif operation is Operation.LIST_TASKS:
+            for task in result.get("tasks") or ():
+                self._localise({"task": task})
+        else:
+            self._localise({"task": result})
+        return self.wrapped(self._ours.lower_result(operation, result, memo))
 
     def _instead(self, result: Tree) -> Tree:
-        """What was asked for, out of the answer to what could be asked."""
+        """What was asked for, out of the answer to what could be asked.
+
+        Raises:
+            TaskNotFound: there is none.
+        """
         if self._operation is Operation.LIST_PUSH_CONFIGS:
             return {"configs": [result] if result.get("url") else []}
         configs: list[Tree] = result.get("configs") or []
         if not configs:
-            raise Misfit("", "the task has no push configuration")
+            raise TaskNotFound("the task has no push configuration")
         return configs[0]
 
     def _restore_tenants(self, result: Tree) -> None:
         """Configurations echo the tenant that the agent was told (protocol §2.1); the client sees its own."""
-        for config in result.get("configs") or (result,):
-            config.pop("tenant", None)
+        forget_tenants(result)
+        listed = self._operation is Operation.LIST_PUSH_CONFIGS
+        configs = (result.get("configs") or ()) if listed else (result,)
+        for config in configs:
             if self._tenant is not None and self._ours.version is Version.V1_0:
                 config["tenant"] = self._tenant
+            if self._config_id is not None and self._theirs.version is Version.V0_1:
+                config["id"] = self._config_id
 
-    def _localise(self, result: Tree) -> None:
-        """Trim the history to what was asked for, and call tasks what a client of 0.1 calls them."""
-        memo = self._memo
-        if memo.history is not None:
-            for task in (result["task"].get("tasks") or (result["task"],)) if "task" in result else ():
-                if (history := task.get("history")) and len(history) > memo.history:
-                    # 0 is no history in 1.0 and all of it to older agents (protocol §8.2).
-                    task["history"] = history[-memo.history :] if memo.history else []
-        if self._name is not None or self._newer:
-            for kind, body in result.items():
-                if isinstance(body, dict):
-                    self._rename(kind, body)
+    def _localise(self, answer: Tree) -> None:
+        """Trim the history to what was asked for, and call the task what its client calls it.
 
-    def _rename(self, kind: str, body: Tree) -> None:
-        name = "id" if kind == "task" and "taskId" not in body else "taskId"
-        task, context = body.get(name), body.get("contextId")
-        if isinstance(task, str) and task and kind != "message":
-            self._meet(task, context or self._context_id)
-            if self._name is not None:
-                body[name] = self._name
-        if context and self._session is not None:
-            body["contextId"] = self._session
-
-    def _meet(self, task: str, context: str | None) -> None:
-        if self._met is None or (self._alias is not None and self._alias.task_id == task):
-            return
-        self._alias = Alias(task, context, self._session, newer=self._newer)
-        self._met(self._name or task, self._alias)
+        Args:
+            answer: What the hub wraps.
+        """
+        memo, task = self._memo, answer.get("task")
+        if memo.history is not None and task is not None:
+            history = task.get("history")
+            if isinstance(history, list) and len(history) > memo.history:
+                # 0 is no history in 1.0 and all of it to older agents (protocol §8.2).
+                task["history"] = history[-memo.history :] if memo.history else []
+        if self._naming is not None:
+            self._naming.localise(answer)
+            memo.task_id = self._naming.name or memo.task_id
 
     # ---- Errors ----------------------------------------------------------------------------------------------------
 
@@ -346,17 +332,20 @@ class Translation:
         """
         error = agent_error.read_event(data, self.call.dialect.binding, self.call.dialect.version)
         if error is not None:
+            self.complaint = error
             word = self._last_word(error)
             return self.held(last=False) + word
         raw = self._result(data)
         if self._plain:
-            return encode(self.wrapped(_on_one_line(raw)))
+            return encode(self.wrapped(_on_one_line(_object(raw))))
         event = _translated(self._lift_event, raw)
-        before = self.held(last=False) if self._held is not None else b""
-        if self._may_end(event):
-            self._held = event
-            return before
-        return before + self._lowered(event, last=False)
+        before = self.held(last=False)
+        return before if self._ending.hold(event) else before + self._lowered(event, last=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether an event is held back."""
+        return self._ending.holds
 
     def held(self, *, last: bool) -> bytes:
         """The event that was held back, if there is one.
@@ -364,31 +353,30 @@ class Translation:
         Args:
             last: Whether the stream has come to its end.
         """
-        event, self._held = self._held, None
+        event = self._ending.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
+
+    def release(self) -> bytes:
+        """The event that was held back, where neither another one nor the end has come for a while."""
+        return self.held(last=self._ending.is_over)
 
     def _lift_event(self, raw: msgspec.Raw | None) -> Tree:
         if raw is None:
             raise Misfit("", "an event without a result")
         event = self._theirs.lift_event(read(raw), self._memo)
+        kind = next((kind for kind in _EVENTS if kind in event), None)
+        if kind is None:
+            raise Misfit("", "an event that tells nothing")
+        event = {kind: event[kind]}
         self._localise(event)
         return event
 
-    def _may_end(self, event: Tree) -> bool:
-        version = self._ours.version
-        if version is Version.V1_0:
-            return False
-        if "message" in event:
-            return version is Version.V0_1
-        body = event.get("statusUpdate") or (event.get("task") if version is Version.V0_1 else None)
-        if not body:
-            return False
-        state = (body.get("status") or {}).get("state")
-        return state in TERMINAL or state in INTERRUPTED
-
     def _lowered(self, event: Tree, *, last: bool) -> bytes:
-        lowered = self._ours.lower_event(event, self._memo, last=last)
-        return b"".join([encode(self.wrapped(each)) for each in lowered])
+        try:
+            lowered = self._ours.lower_event(event, self._memo, last=last)
+            return b"".join([encode(self.wrapped(each)) for each in lowered])
+        except RecursionError as error:
+            raise UpstreamProtocol("the agent's event is nested too deeply") from error
 
     def _last_word(self, error: AgentError) -> bytes:
         if self.client.binding is not Binding.JSONRPC and self.client.version is not Version.V1_0:
@@ -408,8 +396,22 @@ def _translated(work: Callable[[msgspec.Raw | None], _T], raw: msgspec.Raw | Non
     except Misfit as misfit:
         words = "the agent's answer is not what its version of A2A says"
         raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit
-    except BadRequest as error:
-        raise UpstreamProtocol("the agent's answer is no JSON") from error
+    except (BadRequest, RecursionError) as error:
+        raise UpstreamProtocol("the agent's answer is no JSON that can be translated") from error
+
+
+def _object(raw: msgspec.Raw | None) -> msgspec.Raw:
+    """A result that must be an object, as all of 1.0 are.
+
+    Raises:
+        UpstreamProtocol: it is none.
+    """
+    if raw is None or bytes(raw).lstrip()[:1] != b"{":
+        raise UpstreamProtocol("the agent's answer is not what its version of A2A says", detail="no object")
+    return raw
+
+
+_EVENTS = ("task", "message", "statusUpdate", "artifactUpdate")
 
 
 _TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
@@ -433,11 +435,16 @@ def _refused(misfit: Misfit) -> BadParams:
     return BadParams(str(misfit), field=misfit.field)
 
 
-def _on_one_line(raw: msgspec.Raw | None) -> msgspec.Raw:
-    """A result as an event can hold it: a line end in it would end the line of the event."""
-    if raw is None:
-        raise UpstreamProtocol("the agent sent an event without a result")
+def _on_one_line(raw: msgspec.Raw) -> msgspec.Raw:
+    """A result as an event can hold it: a line end in it would end the line of the event.
+
+    Raises:
+        UpstreamProtocol: it is nested too deeply.
+    """
     written = bytes(raw)
     if b"\n" in written or b"\r" in written:
-        return msgspec.Raw(msgspec.json.format(written, indent=-1))
+        try:
+            return msgspec.Raw(msgspec.json.format(written, indent=-1))
+        except RecursionError as error:
+            raise UpstreamProtocol("the agent's event is nested too deeply") from error
     return raw

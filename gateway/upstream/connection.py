@@ -21,10 +21,11 @@ import math
 import select
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Protocol, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
+from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import CUT, Response, late
 
@@ -63,13 +64,14 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_alarm", "_alarm_at", "_answering", "_deadline", "_distrusted", "_exchanges", "_expired", "_header_bytes",
-        "_header_count", "_keeper", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
+        "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
         "_writing_paused", "loop",
     )  # fmt: skip
 
-    def __init__(self, keeper: Keeper, header_bytes: int, header_count: int) -> None:
+    def __init__(self, keeper: Keeper, header_bytes: int, header_count: int, plain: PlainHeads | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self._keeper = keeper
+        self._plain = plain
         self._header_bytes = header_bytes
         self._header_count = header_count
         self._transport: asyncio.Transport | None = None
@@ -108,8 +110,8 @@ class Connection(asyncio.Protocol):
             self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         return not self._poll.poll(0)
 
-    async def exchange(self, head: bytes, body: bytes, deadline: float) -> Response:
-        """Send a request and wait for the head of the answer.
+    def exchange(self, head: bytes, body: bytes, deadline: float) -> Coroutine[Any, Any, Response]:
+        """Send a request; what this gives waits for the head of the answer.
 
         The answer may come before the request is sent whole; it is taken, and the connection is not used again.
         Cancellation closes the connection.
@@ -123,7 +125,8 @@ class Connection(asyncio.Protocol):
             UpstreamProtocol: the answer is no HTTP.
         """
         transport = self._transport
-        response = self._response = Response(self, ResponseReader(self._header_bytes, self._header_count))
+        reader = ResponseReader(self._header_bytes, self._header_count, self._plain)
+        response = self._response = Response(self, reader)
         self._exchanges += 1
         self._answering = False
         if transport is None or transport.is_closing():
@@ -134,12 +137,14 @@ class Connection(asyncio.Protocol):
             transport.write(head)
             self._unsent = memoryview(body)
             self._send()
-        await response.head(deadline)
-        return response
+        # Not awaited here: each frame between the loop and who waits is gone through once more when the answer comes.
+        return response.head(deadline)
 
     def rest(self, seconds: float) -> None:
         """Wait in the pool, for so long."""
-        self._watch(self.loop.time() + seconds)
+        self._deadline = deadline = self.loop.time() + seconds
+        if deadline < self._alarm_at:
+            self._watch(deadline)
 
     def drop(self) -> None:
         """Close at once, outside of an exchange."""
@@ -172,7 +177,9 @@ class Connection(asyncio.Protocol):
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """What to wait for until `deadline`; then the exchange fails with `expired()`."""
         self._expired = expired
-        self._watch(deadline)
+        self._deadline = deadline
+        if deadline < self._alarm_at:
+            self._watch(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
@@ -185,12 +192,11 @@ class Connection(asyncio.Protocol):
             self._deadline = math.inf
 
     def _watch(self, deadline: float) -> None:
-        self._deadline = deadline
-        if deadline < self._alarm_at:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._alarm_at = deadline
-            self._alarm = self.loop.call_at(deadline, self._ring)
+        """Have the alarm ring then, which is earlier than it would."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        self._alarm = self.loop.call_at(deadline, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None
@@ -326,7 +332,8 @@ class Connection(asyncio.Protocol):
         )
         self._unsent = None
         if reusable:
-            self.resume_reading()
+            if self._reading_paused:
+                self.resume_reading()
         elif transport is not None:
             transport.abort()
         response.detach()

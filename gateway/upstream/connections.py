@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
 from gateway.upstream.connection import Connection, closing
+from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response import Response
 
 
@@ -103,6 +104,7 @@ class ConnectionPool:
         self._open: set[Connection] = set()
         self._closed = False
         self._emptied = asyncio.Event()
+        self._plain = PlainHeads(limits.header_bytes, limits.header_count)
 
     @property
     def active(self) -> int:
@@ -234,7 +236,7 @@ class ConnectionPool:
     async def _connect(self, seconds: float) -> Connection:
         """Use a slot for a new connection; the slot is free again if there is none."""
         loop = asyncio.get_running_loop()
-        connection = Connection(self, self._limits.header_bytes, self._limits.header_count)
+        connection = Connection(self, self._limits.header_bytes, self._limits.header_count, self._plain)
         connected = False
         try:
             if self._closed:
@@ -294,7 +296,12 @@ class ConnectionPool:
 
     def settled(self, connection: Connection, *, reusable: bool) -> None:
         """An exchange is over."""
-        self._pass_on(connection if reusable else None)
+        if reusable and not self._queue and not self._closed:
+            # As `_pass_on`, in nearly every case.
+            self._resting[connection] = None
+            connection.rest(self._limits.idle)
+        else:
+            self._pass_on(connection if reusable else None)
 
     def dropped(self, connection: Connection) -> None:
         """A connection was closed outside of an exchange."""

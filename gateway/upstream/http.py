@@ -18,9 +18,10 @@ from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import rest_path
-from gateway.a2a.translation import Alias, can_ask, is_spoken
+from gateway.a2a.translation import can_ask, is_spoken
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.request import header_lines, start_lines, whole_head

@@ -10,20 +10,21 @@ Everything that two readers could understand in two ways is refused, not repaire
 several lengths, transfer codings other than `chunked`, bare line feeds, folded lines, bytes after the end.
 The parser (llhttp) sets no limits, so bytes and fields of the head are counted here.
 
-A stream comes event by event, and nearly always one chunk in one read. Such a read is recognised by its own length,
-without the parser: between two chunks it looks at a size and nothing else, so whole chunks may pass it by. Whatever
-looks in any way different a parser reads, made when the first such thing comes: a stream that waits has none.
+A head that comes in one piece and looks as most do is read without the parser (`plain_head`). A stream comes event by
+event, and nearly always one chunk in one read. Such a read is recognised by its own length, without the parser: between
+two chunks it looks at a size and nothing else, so whole chunks may pass it by. Whatever looks in any way different a
+parser reads, made when the first such thing comes: a stream that waits has none.
 """
 
 import httptools
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
+from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHeads
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
 # What a chunked answer without trailers ends with. Where it ends otherwise, bytes may hide behind the end.
 _CHUNKS_END = b"0\r\n\r\n"
-_LENGTH_DIGITS = 15
 # Where the line end behind the size of a chunk begins, at the latest: seven digits.
 _SIZE_END = 9
 # What a parser is given to stand before the first chunk; the real head was read by another one.
@@ -40,9 +41,14 @@ def unusable(detail: str) -> UpstreamProtocol:
 class ResponseReader:
     """Reads one answer.
 
+    Args:
+        plain: Reads heads that are plain; shared by the answers of one agent, None for a parser that reads all.
+
     Attributes:
         status: 200 to 599 once the head is complete, 0 before.
         headers: Names in lower case, in order; trailers never join them.
+        known: What was worked out from the headers, those that tell of the length aside; None where the next answer
+            may not have the same.
         body: Body bytes that nobody has taken yet; `take` takes them.
         held: Bytes in `body`.
         ended: Whether the answer is complete.
@@ -51,21 +57,23 @@ class ResponseReader:
 
     __slots__ = (
         "_between", "_chunked", "_dry", "_head_size", "_headed", "_header_bytes", "_header_count", "_interim", "_left",
-        "_over", "_parser", "_tail", "body", "ended", "headers", "held", "reusable", "status",
+        "_over", "_parser", "_plain", "_tail", "body", "ended", "headers", "held", "known", "reusable", "status",
     )  # fmt: skip
 
-    def __init__(self, header_bytes: int, header_count: int) -> None:
+    def __init__(self, header_bytes: int, header_count: int, plain: PlainHeads | None = None) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
+        self.known: dict[object, object] | None = None
         self.body: list[bytes] = []
         self.held = 0
         self.ended = False
         self.reusable = False
         self._header_bytes = header_bytes
         self._header_count = header_count
+        self._plain = plain
         # A parser for the head and one for the chunks: nothing of one answer can colour the next. None where only
-        # bytes are to be counted, and before the first chunk that looks unusual.
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        # bytes are to be counted, and before the first thing that looks unusual.
+        self._parser: httptools.HttpResponseParser | None = None
         self._headed = False  # the parser has seen the end of the head
         self._over = False  # the parser has seen the end of the message
         self._head_size = 0
@@ -83,9 +91,21 @@ class ResponseReader:
             UpstreamProtocol: they cannot follow; what was read before stays in `body`.
         """
         if self.status == 0:
-            data = self._read_head(data)
-            if self.status == 0:
-                return
+            plain = self._plain
+            if plain is not None and not self._head_size and (found := plain.read(data)) is not None:
+                head, digits, end = found
+                self.headers = headers = head.headers.copy()
+                headers[head.at] = (b"content-length", digits)
+                self.known = head.known
+                self.reusable = True
+                self.status = head.status
+                self._left = left = int(digits)
+                self.ended = left == 0
+                data = data[end:]
+            else:
+                data = self._read_head(data)
+                if self.status == 0:
+                    return
         if self.ended:
             if data:
                 raise unusable(_EXCESS)
@@ -143,7 +163,8 @@ class ResponseReader:
     def _read_head(self, data: bytes) -> bytes:
         """Read `data` up to the end of the head; what follows it is returned."""
         parser = self._parser
-        assert parser is not None
+        if parser is None:
+            parser = self._parser = httptools.HttpResponseParser(self)
         while data:
             end = self._head_end(data)
             piece = data if end < 0 else data[:end]
@@ -223,7 +244,7 @@ class ResponseReader:
                 continue
             if name == b"content-length":
                 # llhttp refuses the second one too; ours does not depend on its version.
-                if length is not None or not value.isdigit() or len(value) > _LENGTH_DIGITS:
+                if length is not None or not value.isdigit() or len(value) > LENGTH_DIGITS:
                     raise unusable("Content-Length is no one number")
                 length = int(value)
             elif name == b"transfer-encoding":

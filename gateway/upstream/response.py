@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.upstream.reader import ResponseReader
@@ -45,19 +45,21 @@ class Response:
     Attributes:
         status: 200 to 599; redirects and errors are returned as they are.
         headers: Names in lower case, in order.
+        known: What was worked out from the headers, or None where nothing is kept of them: as `ResponseReader.known`.
         reader: What has been read of it; between a response and its connection, as is the next.
         flows: Whether the body goes on as it arrives: `pour` takes it.
         patience: Seconds of silence that it is given while it flows.
     """
 
     __slots__ = (
-        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "patience",
+        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "known", "patience",
         "reader", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
         self.status = 0
         self.headers = reader.headers
+        self.known = reader.known
         self.reader = reader
         self._carrier = connection
         # None once the exchange is over; the connection may serve another one by then.
@@ -111,7 +113,8 @@ class Response:
     def whole(self) -> bytes | None:
         """The whole body, where all of it has arrived already and none of it was read; None where it has not."""
         reader = self.reader
-        return self._take() if reader.ended and self._fault is None else None
+        # Nothing is held back any more: what is whole has let its connection go.
+        return reader.take() if reader.ended and self._fault is None else None
 
     async def chunk(self, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
         """The next bytes of the body: all that have arrived, or b"" after the last ones.
@@ -194,6 +197,7 @@ class Response:
         reader = self.reader
         self._take_on, self.patience = take, timeout
         self.headers.clear()
+        self.known = reader.known = None
         while True:
             if reader.held:
                 if not take(self._take()):
@@ -230,16 +234,29 @@ class Response:
 
     # ---- Between a response and its connection ------------------------------------------------------------------
 
-    async def head(self, deadline: float) -> None:
+    async def head(self, deadline: float) -> Self:
         """Wait until the head is there."""
         while self.status == 0:
-            if self._fault is not None:
-                raise self._fault
-            await self._more(deadline, late)
+            connection = self._connection
+            if self._fault is not None or connection is None:
+                raise self._fault or UpstreamReset(CUT)
+            # As `_more`, which would be one frame more to wake.
+            self._waiter = connection.expect(deadline, late)
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                self.close()
+                raise
+            finally:
+                self._waiter = None
+                connection.expect_nothing(self)
+        return self
 
     def arrived(self) -> None:
         """Something was read: tell whoever waits."""
-        self.status = self.reader.status
+        if self.status == 0:
+            reader = self.reader
+            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
         waiter = self._waiter
         if waiter is None or waiter.done():
             return

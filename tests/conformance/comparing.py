@@ -4,11 +4,11 @@ A pair of one dialect must get what it got directly. A pair of two generations h
 to clients of its own generation, and what this client got from agents of its own; either will do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tests.conformance.normal import ERRORS, ERRORS_0_1, Tree, reduced
+from tests.conformance.normal import ERRORS, ERRORS_0_1, STATUSES_0_3, Tree, reduced, same_error, without_quirks
 from tests.conformance.running import Told
 from tests.conformance.software import AGENTS, CLIENTS, Software
 
@@ -46,13 +46,14 @@ class Verdict:
     why: str = ""
 
 
-NAMED = {*ERRORS.values(), *ERRORS_0_1.values()}
+NAMED = {*ERRORS.values(), *ERRORS_0_1.values(), *STATUSES_0_3}
 
 NO_LIST = "ListTasks came with 1.0"
 NO_STREAM = "the agent's card offers no streaming"
 NO_PUSH = "the agent's card offers no push notifications"
 NO_CONFIGS = "0.1 has one push configuration for each task, without an id, and cannot list or delete it"
 NO_CARD = "0.1 has no extended card"
+QUIRKS = "the SDKs of 0.3 disagree on files over HTTP+JSON: Python writes base64 of base64, JavaScript base64, and no name"
 
 UNSUPPORTED = frozenset(
     {
@@ -102,7 +103,13 @@ def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list
         client,
         direct.get(name_of(agent, client), {}),
         of_agent=[direct[name] for each in CLIENTS if (name := name_of(agent, each)) in direct],
-        of_client=[direct[name] for each in AGENTS if (name := name_of(each, client)) in direct],
+        of_kin=[
+            direct[name]
+            for each in CLIENTS
+            if (each.environment, each.version) == (client.environment, client.version)
+            and (name := name_of(agent, each)) in direct
+        ],
+        of_client=[direct[name] for each in AGENTS if each.measures and (name := name_of(each, client)) in direct],
     )
     return [pair.verdict(operation, got) for operation, got in told.items()]
 
@@ -114,6 +121,7 @@ class _Pair:
     Attributes:
         itself: What it came to directly; empty where it cannot.
         of_agent: What the agent's other direct runs came to.
+        of_kin: Those of them with the same SDK, over whichever binding.
         of_client: What the client's came to.
     """
 
@@ -121,35 +129,47 @@ class _Pair:
     client: Software
     itself: Told
     of_agent: list[Told]
+    of_kin: list[Told]
     of_client: list[Told]
 
     def verdict(self, operation: str, got: Tree) -> Verdict:
+        """What is to be said of an operation."""
         if "absent" in got:
             return Verdict(operation, Outcome.ABSENT, got, why=got["absent"])
-        refuses = operation.startswith("error")
         itself = self.itself.get(operation)
         if itself is not None and itself == got:
-            fails = "error" in got and not refuses
+            fails = "error" in got and not _refuses(operation)
             return Verdict(operation, Outcome.FAILS_DIRECTLY if fails else Outcome.OK, got)
-        if itself is not None and "error" not in itself and not refuses:
+        if itself is not None and "error" not in itself and not _refuses(operation):
             return Verdict(operation, Outcome.DIFFERS, got, itself)
-        of_agent, of_client = (self._worked(operation, each, refuses) for each in (self.of_agent, self.of_client))
-        if self._among(got, [*of_agent, *of_client]):
+        oldest = min(self.agent.version, self.client.version)
+        of_agent, of_client = (
+            [reduced(operation, each, oldest) for each in _measures(operation, runs)]
+            for runs in (self.of_agent, self.of_client)
+        )
+        told = reduced(operation, got, oldest)
+        measures = [*of_agent, *of_client]
+        if any(_same(told, each) for each in measures):
             return Verdict(operation, Outcome.OK, got)
+        if any(without_quirks(told) == without_quirks(each) for each in measures):
+            return Verdict(operation, Outcome.IMPOSSIBLE, {"error": "a file in base64 of base64"}, why=QUIRKS)
         known = impossible(operation, self.agent, self._offered)
         if known is not None and got.get("error") in known[1]:
             return Verdict(operation, Outcome.IMPOSSIBLE, got, why=known[0])
-        if "error" in got and (refuses or not (of_agent and of_client)) and not any(map(_says_why, of_agent)):
+        if "error" in got and (
+            (operation == "error_push_of_unknown" and not self._offered["push"])
+            or _fails_directly(operation, of_agent, of_client)
+            or self._is_mute(got["error"])
+            or (self.of_kin and not _measures(operation, self.of_kin))
+        ):
             return Verdict(operation, Outcome.FAILS_DIRECTLY, got)
-        return Verdict(operation, Outcome.DIFFERS, got, itself or (of_agent or of_client or [None])[0])
+        return Verdict(operation, Outcome.DIFFERS, told, itself or next(iter(measures), None))
 
-    def _worked(self, operation: str, runs: list[Told], refuses: bool) -> list[Tree]:
-        found = [each[operation] for each in runs if operation in each]
-        return [each for each in found if "absent" not in each and (refuses or "error" not in each)]
-
-    def _among(self, got: Tree, measures: Iterable[Tree]) -> bool:
-        oldest = min(self.agent.version, self.client.version)
-        return any(reduced(each, oldest) == reduced(got, oldest) for each in measures)
+    def _is_mute(self, error: str) -> bool:
+        """Whether the client's SDK fails of itself where it is told an error, directly as well."""
+        if error in NAMED:
+            return False
+        return any(told[name].get("error") == error for told in self.of_client for name in told if "error_" in name)
 
     @property
     def _offered(self) -> Tree:
@@ -161,6 +181,32 @@ class _Pair:
         return {"streaming": True, "push": True}
 
 
+def _refuses(operation: str) -> bool:
+    """Whether an error is what is asked for."""
+    return operation.startswith("error")
+
+
+def _measures(operation: str, runs: list[Told]) -> list[Tree]:
+    """What others came to; a failure is no measure, nor is an error of those who understand each other not at all."""
+    if _refuses(operation):
+        runs = [each for each in runs if "error" not in each.get("send_task", {})]
+    found = [each[operation] for each in runs if operation in each]
+    return [each for each in found if "absent" not in each and (_refuses(operation) or "error" not in each)]
+
+
+def _fails_directly(operation: str, of_agent: list[Tree], of_client: list[Tree]) -> bool:
+    """Whether one of the two never comes to anything, or never says directly which error it is."""
+    if _refuses(operation):
+        return not any(map(_says_why, of_agent)) or not any(map(_says_why, of_client))
+    return not of_agent or not of_client
+
+
+def _same(got: Tree, wanted: Tree) -> bool:
+    if "error" in got and "error" in wanted:
+        return same_error(got["error"], wanted["error"])
+    return got == wanted
+
+
 def _says_why(result: Tree) -> bool:
-    """Whether it is a result, or an error of A2A; not a status, or a failure of the SDK's own."""
+    """Whether it is a result, or an error of A2A; not a failure of the SDK's own."""
     return "error" not in result or result["error"] in NAMED

@@ -5,6 +5,7 @@
     ... --agents NAME,… --clients NAME,… --operations …   some of it, which writes nothing
     ... --alike                                           only pairs of one dialect, which writes nothing
     ... --raw FOLDER                                      keep what the SDKs said, and every byte on both sides
+    python -m tests.conformance.matrix again --raw FOLDER judge that once more
 
 `tests/conformance/run` makes the environments and does both.
 """
@@ -54,8 +55,13 @@ class Wanted:
             more["operations"] = self.operations
         told = ask(client, url, **more)
         if self.raw is not None:
-            (self.raw / f"{slug(agent)}--{slug(client)}.json").write_text(json.dumps(told, indent=1))
+            self.kept(agent, client).write_text(json.dumps(told, indent=1))
         return in_normal_form(told)
+
+    def kept(self, agent: Software, client: Software) -> Path:
+        """Where it is kept what the SDK of a pair said."""
+        assert self.raw is not None
+        return self.raw / f"{slug(agent)}--{slug(client)}.json"
 
 
 def run_directly(wanted: Wanted) -> dict[str, Told]:
@@ -85,6 +91,16 @@ def run_through_gateway(wanted: Wanted, direct: Direct) -> dict[tuple[str, str],
                 bad = [each.operation for each in verdicts if each.outcome is Outcome.DIFFERS]
                 say(f"{name_of(agent, client):40} {'ok' if not bad else 'differs: ' + ' '.join(bad)}")
     return found
+
+
+def judge_again(wanted: Wanted, direct: Direct) -> dict[tuple[str, str], list[Verdict]]:
+    """What was kept of a run, judged once more."""
+    return {
+        (agent.key, client.key): judge(agent, client, in_normal_form(json.loads(kept.read_text())), direct)
+        for agent in wanted.agents
+        for client in wanted.clients
+        if (kept := wanted.kept(agent, client)).exists()
+    }
 
 
 @contextmanager
@@ -149,7 +165,7 @@ def chosen(names: str | None, all_of_them: tuple[Software, ...]) -> tuple[Softwa
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The matrix of agents and clients.")
-    parser.add_argument("what", choices=["direct", "gateway"])
+    parser.add_argument("what", choices=["direct", "gateway", "again"])
     parser.add_argument("--agents")
     parser.add_argument("--clients")
     parser.add_argument("--operations")
@@ -166,9 +182,9 @@ def main() -> int:
             DIRECT.write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         return 0
     direct: Direct = json.loads(DIRECT.read_text())
-    verdicts = run_through_gateway(wanted, direct)
+    verdicts = (judge_again if asked.what == "again" else run_through_gateway)(wanted, direct)
     if wanted.whole:
-        REPORT.write_text(report(verdicts, direct))
+        REPORT.write_text(report(verdicts))
     for (agent, client), each in verdicts.items():
         for verdict in each:
             if verdict.outcome is Outcome.DIFFERS and not wanted.whole:

@@ -9,7 +9,7 @@ A driver (see `clients/driving.py`) gives items as its SDK spells them. `normal`
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 Tree = dict[str, Any]
@@ -80,7 +80,9 @@ def _error(failed: Tree) -> str:
 
 def _ending(items: list[Tree]) -> str:
     """What is wrong with how a stream of 0.3 or 0.1 ended."""
-    last = items[-1] if items else {"kind": "nothing"}
+    if not items:
+        return ""
+    last = items[-1]
     if last["kind"] not in ("status", "artifact") or last["spelling"] == "1.0":
         return ""
     if any(item["value"].get("final") for item in items[:-1]):
@@ -157,7 +159,8 @@ class _Reader:
 
     def _state(self, status: Tree) -> Tree:
         state = status["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
-        said = {"said": _parts(status["message"])} if status.get("message") else {}
+        # a2a-sdk 0.3 makes an empty message of none, over HTTP+JSON.
+        said = {"said": parts} if (parts := _parts(status.get("message") or {})) else {}
         return {"state": "canceled" if state == "cancelled" else state, **said}
 
     def _made(self, artifact: Tree) -> Tree:
@@ -198,31 +201,80 @@ def _first(tree: Tree, names: Iterable[str]) -> Any:
     return next((tree[name] for name in names if tree.get(name)), None)
 
 
-# ---- What an older generation can say of it -----------------------------------------------------------------------
+# ---- What a generation can say of it, and what SDKs make of it ---------------------------------------------------
 
 _STATES_0_1 = {"rejected": "failed", "auth-required": "input-required"}
+_STREAMS = ("stream", "subscribe", "error_stream", "error_subscribe")
+
+STATUSES_0_3 = {
+    "HTTP 400": {"Parse", "InvalidRequest"},
+    "HTTP 404": {"TaskNotFound", "MethodNotFound", "ExtendedAgentCardNotConfigured"},
+    "HTTP 409": {"TaskNotCancelable"},
+    "HTTP 415": {"ContentTypeNotSupported"},
+    "HTTP 422": {"InvalidParams"},
+    "HTTP 500": {"Internal", "InvalidAgentResponse"},
+    "HTTP 501": {"PushNotificationNotSupported", "UnsupportedOperation"},
+    "HTTP 502": {"InvalidAgentResponse"},
+}
+"""What a status of 0.3 over HTTP+JSON means; a2a-sdk 0.3 shows its user no more."""
 
 
-def reduced(result: Tree, version: str) -> Tree:
-    """A result as a generation can tell it: 0.1 has no answer but a task, and fewer states; the others can tell all."""
+def reduced(operation: str, result: Tree, version: str) -> Tree:
+    """A result as a generation can tell it: 0.1 has no answer but a task, fewer states, and no task in a stream."""
     if version != "0.1" or "events" not in result:
         return result
-    events = [_reduced(event, number == len(result["events"]) - 1) for number, event in enumerate(result["events"])]
-    return {"events": [event for event in events if event]}
+    streams = operation.startswith(_STREAMS)
+    return {
+        "events": [told for event in result["events"] for told in (_streamed(event) if streams else [_told(event)])]
+    }
 
 
-def _reduced(event: Tree, last: bool) -> Tree:
-    [(kind, value)] = event.items() if len(event) == 1 else [("page", event)]
-    if kind == "message":
-        return {"task": {"state": "completed", "said": value["parts"]}}
-    if kind == "task":
-        # In a stream a task is a status, and its artifacts are events; what it was told before it does not show.
-        return {"task": {**_older(value), "artifacts": [_unnumbered(each) for each in value.get("artifacts") or ()]}}
-    if kind == "status":
-        return {"task" if last else "status": _older(value)}
-    if kind == "push":
-        return {"push": {name: each for name, each in value.items() if name != "id"}}
+def same_error(got: str, wanted: str) -> bool:
+    """Whether an error is another one, or the status that stands for it."""
+    return got == wanted or wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ())
+
+
+def without_quirks(value: Any) -> Any:
+    """A result whose files are in base64 once, and have no names: all that two SDKs of 0.3 agree on over HTTP+JSON."""
+    if isinstance(value, list):
+        return [without_quirks(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "file" in value:
+        return {**value, "file": _once(value["file"]), "name": None}
+    return {name: without_quirks(each) for name, each in value.items()}
+
+
+def _once(file: str) -> str:
+    try:
+        inner = base64.b64decode(file, validate=True).decode()
+        base64.b64decode(inner, validate=True)
+    except ValueError:
+        return file
+    return inner
+
+
+def _told(event: Tree) -> Tree:
+    if "message" in event:
+        return {"task": {"state": "completed", "said": event["message"]["parts"], "artifacts": []}}
+    if "task" in event:
+        task = event["task"]
+        return {"task": {**_older(task), "artifacts": [_unnumbered(each) for each in task.get("artifacts") or ()]}}
+    if "push" in event:
+        return {"push": {name: each for name, each in event["push"].items() if name != "id"}}
     return event
+
+
+def _streamed(event: Tree) -> Iterator[Tree]:
+    if "message" in event:
+        yield {"status": {"state": "completed", "said": event["message"]["parts"]}}
+    for artifact in event.get("task", {}).get("artifacts") or ():
+        yield {"artifact": {**_unnumbered(artifact), "append": False, "last": True}}
+    if "artifact" in event:
+        yield {"artifact": _unnumbered(event["artifact"])}
+    state = event.get("task") or event.get("status")
+    if state and ("said" in state or state["state"] not in ("submitted", "working")):
+        yield {"status": _older(state)}
 
 
 def _older(state: Tree) -> Tree:

@@ -19,6 +19,7 @@ ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv-conformance"
 JAVASCRIPT = HERE / "javascript"
 
+LEGACY = "a2a-sdk-0.3"
 JSONRPC = "JSONRPC"
 REST = "HTTP+JSON"
 
@@ -28,7 +29,7 @@ class Environment:
     """Where a piece of software is installed.
 
     Attributes:
-        name: Folder below `.venv-conformance`, or `node`; empty for the one that runs the matrix.
+        name: Folder below `.venv-conformance`, `node`, or LEGACY; empty for the one that runs the matrix.
         package: The package whose version is told.
     """
 
@@ -37,9 +38,12 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter; A2A_LEGACY_PYTHON names the one of a2a-sdk 0.3."""
-        named = os.environ.get("A2A_LEGACY_PYTHON") if self.name == "a2a-sdk-0.3" else None
-        return Path(named) if named else ENVIRONMENTS / self.name / "bin" / "python"
+        """Its interpreter; the one of a2a-sdk 0.3 is that of the end-to-end tests, which A2A_LEGACY_PYTHON names."""
+        if self.name == "":
+            return Path(sys.executable)
+        if self.name == LEGACY:
+            return Path(os.environ.get("A2A_LEGACY_PYTHON") or ROOT / ".venv-legacy" / "bin" / "python")
+        return ENVIRONMENTS / self.name / "bin" / "python"
 
     @property
     def missing(self) -> str:
@@ -48,22 +52,19 @@ class Environment:
             if _node_version() < 20:
                 return "there is no node of 20 or newer"
             return "" if (JAVASCRIPT / "node_modules").exists() else "npm could not install the SDKs"
-        if self.name == "":
-            return ""
         return "" if self.python.exists() else f"the environment {self.name} could not be made"
 
     def command(self, folder: str, script: str, *arguments: str) -> list[str]:
         """How a script of it is run."""
         if self.name == "node":
             return ["node", "--no-warnings", str(JAVASCRIPT / script), *arguments]
-        python = str(self.python) if self.name else sys.executable
-        return [python, "-W", "ignore", str(HERE / folder / script), *arguments]
+        return [str(self.python), "-W", "ignore", str(HERE / folder / script), *arguments]
 
     @property
     def version(self) -> str:
         """The version that is installed."""
         if self.name == "":
-            return "–"
+            return "of this version"
         if self.name == "node":
             text = (JAVASCRIPT / "node_modules" / self.package / "package.json").read_text()
             return str(json.loads(text)["version"])
@@ -80,6 +81,7 @@ class Software:
         key: Its name in the results.
         version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
         script: Which of the folder `agents` or `clients`, or of `javascript`.
+        measures: Whether what a client gets of this agent directly is what others are held to.
     """
 
     key: str
@@ -87,6 +89,7 @@ class Software:
     version: str
     binding: str
     script: str
+    measures: bool = True
 
     @property
     def dialect(self) -> tuple[str, str]:
@@ -95,7 +98,7 @@ class Software:
 
 
 SDK_1_3 = Environment("a2a-sdk-1.3", "a2a-sdk")
-SDK_0_3 = Environment("a2a-sdk-0.3", "a2a-sdk")
+SDK_0_3 = Environment(LEGACY, "a2a-sdk")
 SDK_0_2 = Environment("a2a-sdk-0.2", "a2a-sdk")
 FASTA2A_2 = Environment("fasta2a-2", "fasta2a")
 FASTA2A_0_2 = Environment("fasta2a-0.2", "fasta2a")
@@ -127,7 +130,8 @@ AGENTS = (
     Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "agent-0.3.mjs"),
     Software("js-0.3 rest", JS_0_3, "0.3", REST, "agent-0.3.mjs"),
     Software("py-0.2 rpc", SDK_0_2, "0.2", JSONRPC, "a2a_sdk_0_3.py"),
-    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py"),
+    # It answers sends under ids of its own, and spells files its own way.
+    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", measures=False),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
 

@@ -1,41 +1,66 @@
 """What agents call the tasks that clients of 0.1 named themselves."""
 
-from gateway.a2a.translation import Alias
-from gateway.tasks.aliases import Aliases
+import pytest
+
+from gateway.a2a.naming import Alias
+from gateway.tasks.aliases import Aliases, Key
+
+
+def key(name: str, *, tenant: str = "acme", subject: str = "", told: str = "", backend: str = "echo") -> Key:
+    return Key((tenant, "", subject, told), backend, name)
+
+
+def put(aliases: Aliases, where: Key, alias: Alias) -> None:
+    aliases.put(where, where.name, alias)
 
 
 def test_a_task_is_found_under_the_name_its_client_gave_it() -> None:
     aliases = Aliases()
-    aliases.put("acme", "echo", "mine", Alias("task-1", "ctx-1", "session-1"))
-    assert aliases.find("acme", "echo", "mine") == Alias("task-1", "ctx-1", "session-1")
+    put(aliases, key("mine"), Alias("task-1", "ctx-1", "session-1"))
+    assert aliases.find(key("mine")) == Alias("task-1", "ctx-1", "session-1")
 
 
-def test_another_tenant_and_another_backend_know_nothing_of_it() -> None:
+def test_a_name_may_be_learned_after_the_call() -> None:
     aliases = Aliases()
-    aliases.put("acme", "echo", "mine", Alias("task-1"))
-    assert aliases.find("globex", "echo", "mine") is None
-    assert aliases.find("acme", "clock", "mine") is None
+    aliases.put(key(""), "mine", Alias("task-1"))
+    assert aliases.find(key("mine")) == Alias("task-1")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        key("mine", tenant="globex"),
+        key("mine", subject="bob"),
+        key("mine", told="globex"),
+        key("mine", backend="clock"),
+        key("yours"),
+    ],
+)
+def test_whoever_else_it_is_knows_nothing_of_it(other: Key) -> None:
+    aliases = Aliases()
+    put(aliases, key("mine"), Alias("task-1"))
+    assert aliases.find(other) is None
 
 
 def test_what_was_not_asked_for_longest_is_forgotten_first() -> None:
     aliases = Aliases(most=2)
-    aliases.put("acme", "echo", "a", Alias("1"))
-    aliases.put("acme", "echo", "b", Alias("2"))
-    assert aliases.find("acme", "echo", "a") is not None
-    aliases.put("acme", "echo", "c", Alias("3"))
-    assert [aliases.find("acme", "echo", name) for name in "abc"] == [Alias("1"), None, Alias("3")]
+    put(aliases, key("a"), Alias("1"))
+    put(aliases, key("b"), Alias("2"))
+    assert aliases.find(key("a")) is not None
+    put(aliases, key("c"), Alias("3"))
+    assert [aliases.find(key(name)) for name in "abc"] == [Alias("1"), None, Alias("3")]
 
 
 def test_a_tenant_that_names_many_tasks_makes_nobody_else_forget() -> None:
     aliases = Aliases(most=2)
-    aliases.put("acme", "echo", "mine", Alias("1"))
+    put(aliases, key("mine"), Alias("1"))
     for number in range(10):
-        aliases.put("globex", "echo", str(number), Alias(str(number)))
-    assert aliases.find("acme", "echo", "mine") == Alias("1")
+        put(aliases, key(str(number), tenant="globex"), Alias(str(number)))
+    assert aliases.find(key("mine")) == Alias("1")
 
 
 def test_tenants_are_bounded_too() -> None:
     aliases = Aliases(tenants=2)
     for tenant in "abc":
-        aliases.put(tenant, "echo", "mine", Alias(tenant))
-    assert [aliases.find(tenant, "echo", "mine") for tenant in "abc"] == [None, Alias("b"), Alias("c")]
+        put(aliases, key("mine", tenant=tenant), Alias(tenant))
+    assert [aliases.find(key("mine", tenant=tenant)) for tenant in "abc"] == [None, Alias("b"), Alias("c")]

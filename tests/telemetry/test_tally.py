@@ -81,3 +81,13 @@ def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> No
     assert failed == []
     total = sum(sample.value for metric in tally.collect() for sample in metric.samples)
     assert total == 20_000
+
+
+def test_a_share_is_rendered_like_any_other_series() -> None:
+    tally = Tally("events_total", "Events.", ("agent", "event"))
+    share = tally.share(("a",))
+    share["task"] = share.get("task", 0) + 1
+    assert tally.share(("a",)) is share
+    tally.add(("b", "task"), 2)
+    assert 'events_total{agent="a",event="task"} 1.0' in rendered(tally)
+    assert 'events_total{agent="b",event="task"} 2.0' in rendered(tally)

@@ -13,7 +13,7 @@ from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.fault import MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.principal import Principal

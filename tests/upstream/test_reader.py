@@ -1,5 +1,7 @@
 """What the bytes of an answer mean, and which are refused."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -99,6 +101,82 @@ def test_chunk_borders_do_not_matter(answer: bytes, cuts: list[int]) -> None:
     at_once, in_pieces = read(answer), read(*pieces)
     assert at_once.take() == in_pieces.take()
     assert (at_once.status, at_once.headers, at_once.ended) == (in_pieces.status, in_pieces.headers, in_pieces.ended)
+
+
+def test_a_whole_chunk_is_read_without_being_kept() -> None:
+    made = read(CHUNKS)
+    assert made.chunk(b"5\r\nhello\r\n") == b"hello"
+    assert made.chunk(b"1F\r\n" + b"x" * 31 + b"\r\n") == b"x" * 31
+    assert (made.held, made.ended) == (0, False)
+    made.feed(b"2\r\nho\r\n0\r\n\r\n")
+    assert (made.take(), made.ended, made.reusable) == (b"ho", True, True)
+
+
+UNUSUAL = {
+    "half a chunk": b"5\r\nhel",
+    "more than a chunk": b"5\r\nhello\r\n1",
+    "two chunks": b"1\r\na\r\n1\r\nb\r\n",
+    "an extension": b"5;a=b\r\nhello\r\n",
+    "a zero in front": b"05\r\nhello\r\n",
+    "the last chunk": b"0\r\n\r\n",
+    "another size": b"6\r\nhello\r\n",
+    "a signed size": b"+5\r\nhello\r\n",
+    "a prefix": b"0x5\r\nhello\r\n",
+    "an underscore": b"1_0\r\n" + b"x" * 16 + b"\r\n",
+    "a space": b"5 \r\nhello\r\n",
+    "no size": b"\r\nhello\r\n",
+    "another line end": b"5\nhello\r\n",
+    "no line end": b"5\r\nhelloXX",
+}
+
+
+@pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL)
+def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
+    assert read(CHUNKS).chunk(data) is None
+
+
+@pytest.mark.parametrize(
+    "begun", [b"5", b"5\r", b"5\r\n", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r", b"5;a", b"0\r\n"]
+)
+def test_within_a_chunk_nothing_is_a_whole_one(begun: bytes) -> None:
+    assert read(CHUNKS, begun).chunk(b"2\r\nho\r\n") is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"5\r\nhello\r\n", b"2\r\nh", b"o\r\n", b"3;x=y\r\n", b"abc\r", b"\n", b"0\r\n", b"\r\n", b"a: b\r\n"]
+        )
+    )
+)
+def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
+    def outcome(feed: Callable[[ResponseReader, bytes], bytes]) -> tuple[object, ...]:
+        made, body = read(CHUNKS), b""
+        try:
+            for piece in pieces:
+                body += feed(made, piece)
+        except UpstreamProtocol:
+            return body, "refused"
+        return body, made.ended, made.reusable
+
+    def fast(made: ResponseReader, piece: bytes) -> bytes:
+        whole = made.chunk(piece)
+        if whole is not None:
+            return whole
+        made.feed(piece)
+        return made.take()
+
+    def slow(made: ResponseReader, piece: bytes) -> bytes:
+        made._between = False
+        made.feed(piece)
+        return made.take()
+
+    assert outcome(fast) == outcome(slow)
+
+
+def test_a_stream_that_waits_has_no_parser() -> None:
+    made = read(CHUNKS, b"5\r\nhello\r\n")
+    assert made._parser is None
 
 
 @given(VALID, st.binary(min_size=1, max_size=40), st.integers(0, 40))

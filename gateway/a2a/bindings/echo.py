@@ -4,6 +4,8 @@ No answer of A2A carries a tenant but TaskPushNotificationConfig (protocol §2.1
 they stored. Where the gateway changed the tenant on the way in, it changes it back on the way out.
 """
 
+from typing import Any
+
 import msgspec
 
 from gateway.a2a import document
@@ -31,6 +33,18 @@ def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
     if restored == bytes(result) and members.keys() <= _ENVELOPE:
         return body
     return with_result(members, restored)
+
+
+def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
+    """Take every `tenant` out of what an agent said of push configurations, wherever it put it."""
+    pending = [tree]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, dict):
+            found.pop("tenant", None)
+            pending += found.values()
+        elif isinstance(found, list):
+            pending += found
 
 
 def with_result(members: Members, result: bytes) -> bytes:

@@ -160,7 +160,7 @@ def _numeral(value: object) -> str | None:
     if type(value) is str:
         number = _number(value)
     elif type(value) is Decimal:
-        number = int(value) if abs(value) < _INT32.stop and value == int(value) else None
+        number = int(value) if -_INT32.stop < value < _INT32.stop and value == int(value) else None
     else:
         number = value if type(value) is int and value in _INT32 else None
     return None if number is None else str(number)

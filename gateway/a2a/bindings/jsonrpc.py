@@ -109,7 +109,8 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
     task_id, context_id = _ids(operation, version, params)
-    if params.message and hint is not version and (hint is not None or version is Version.V0_3):
+    contradicts = hint is not version if hint is not None else version is Version.V0_3
+    if contradicts and params.message and version is not Version.V0_1:
         version = _objects_version(params.message) or version
     return Call(
         operation=operation,

@@ -200,7 +200,8 @@ def _whole(value: object) -> int | None:
     """An integer that is written as a string, or with a point."""
     if type(value) is str and _NUMERAL.fullmatch(value) is not None:
         return int(value)
-    if type(value) is Decimal and abs(value) < _BEYOND and value == int(value):
+    # Compared, not made positive: that overflows where the exponent is beyond all bounds.
+    if type(value) is Decimal and -_BEYOND < value < _BEYOND and value == int(value):
         return int(value)
     return None
 

@@ -133,6 +133,10 @@ def _lift_file(part: Tree) -> Tree:
     file = require_object(part, "file")
     try:
         read(file, _FILE)
+        # Some say what only ProtoJSON has here, as the text of 1.0 remembers it (protocol trap 7).
+        for name, other in (("bytes", "fileWithBytes"), ("uri", "fileWithUri")):
+            if name not in file and (value := expect_text(file, other)) is not None:
+                file[name] = value
     except Misfit as misfit:
         raise beneath("file", misfit) from None
     if ("bytes" in file) == ("uri" in file):

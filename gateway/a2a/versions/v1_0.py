@@ -110,14 +110,17 @@ FORM = V1_0()
 
 def _learn(found: Tree, memo: Memo) -> None:
     """Remember which task an answer or an event is about."""
-    if (task := found.get("task")) is not None:
-        task_id = task.get("id")
-    elif (task := found.get("statusUpdate") or found.get("artifactUpdate")) is not None:
-        task_id = task.get("taskId")
-    else:
+    name = "id" if "task" in found else "taskId"
+    task = found.get("task") or found.get("statusUpdate") or found.get("artifactUpdate")
+    # A send has neither kind of update: what is called so there is a member that nobody knows.
+    if type(task) is not dict:
         return
-    memo.task_id = task_id or memo.task_id
-    memo.context_id = task.get("contextId") or memo.context_id
+    task_id = task.get(name)
+    context_id = task.get("contextId")
+    if type(task_id) is str:
+        memo.task_id = task_id or memo.task_id
+    if type(context_id) is str:
+        memo.context_id = context_id or memo.context_id
 
 
 # ---- Values ----------------------------------------------------------------------------------------------------------

@@ -2,18 +2,18 @@
 
 The hub is A2A 1.0 as ProtoJSON writes it: camelCase names, enumerations by name, `Part` and results as oneofs. A form
 *lifts* what it reads to the hub and *lowers* the hub's to what it writes, so that any two of them understand each other
-by way of it: V files, never V × V. What the hub holds for each operation:
+by way of it: V files, never V by V. What the hub holds for each operation:
 
 | operation | parameters | result |
 |---|---|---|
 | both sends | `SendMessageRequest` | `{"task": ...}` or `{"message": ...}` |
 | GetTask, CancelTask | `{"id", "historyLength"?}`, `{"id", "metadata"?}` | `Task` |
 | ListTasks | `ListTasksRequest` | `ListTasksResponse` |
-| SubscribeToTask | `{"id"}` | – |
-| CreateTaskPushNotificationConfig | the configuration, flat: `{"id"?, "taskId", "url", "token"?, "authentication"?}` | the same |
+| SubscribeToTask | `{"id"}` | none |
+| CreateTaskPush… | the configuration, flat: `{"id"?, "taskId", "url", "token"?, "authentication"?}` | the same |
 | Get…, Delete… | `{"taskId", "id"?}` | the configuration, flat; `{}` |
 | List… | `{"taskId", "pageSize"?, "pageToken"?}` | `{"configs": [...], "nextPageToken"?}` |
-| an event of a stream | – | `StreamResponse`: `{"task" | "message" | "statusUpdate" | "artifactUpdate": ...}` |
+| an event of a stream | none | `StreamResponse`: `{"task" | "message" | "statusUpdate" | "artifactUpdate": ...}` |
 
 The `tenant` field is no part of it: who translates takes it out before and puts it in after. Cards are rebuilt
 (`served_card`), never translated. A GET of a push configuration that names no `id` means the task's only one.
@@ -109,14 +109,14 @@ class Form(Protocol):
     def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
         """The hub's parameters, as an agent of this generation reads them."""
 
-    def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:
+    def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:  # noqa: ANN401 - null, or a list
         """An agent's result, in the hub's words.
 
         Raises:
             Misfit: as `lift_params`.
         """
 
-    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:
+    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:  # noqa: ANN401 - as above
         """The hub's result, as a client of this generation reads it."""
 
     def lift_event(self, event: Tree, memo: Memo) -> Tree:

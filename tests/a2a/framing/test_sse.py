@@ -256,3 +256,27 @@ def test_what_is_written_is_read(data: bytes, name: str | None) -> None:
 def test_a_heartbeat_says_nothing() -> None:
     events, rest = feed([HEARTBEAT])
     assert (reads(events), rest) == ([], b"")
+
+
+# ---- The event that a chunk is -------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"data: x\n\n", b"data: y", b"\n\n", b"\n", b"\r", b": ping\n\n", b"data: a\ndata: b\n\n"])
+    )
+)
+def test_an_event_that_is_a_chunk_is_the_one_that_feeding_gives(chunks: list[bytes]) -> None:
+    quick, slow = SseDecoder(CAP), SseDecoder(CAP)
+    for chunk in chunks:
+        event, fed = quick.only(chunk), slow.feed(chunk)
+        if event is None:
+            assert quick.feed(chunk) == fed
+        else:
+            assert [(each.raw, each.read()) for each in fed] == [(event.raw, event.read())]
+            assert event.line == b"x"
+        assert quick.rest == slow.rest
+
+
+def test_an_event_beyond_the_cap_is_not_read_on_its_own() -> None:
+    assert SseDecoder(5).only(b"data: x\n\n") is None

@@ -114,6 +114,13 @@ def test_a_file_may_say_null_for_what_it_does_not_have() -> None:
     assert up({"kind": "file", "file": {"bytes": "", "mime_type": "m/t", "x": 1}}) == {"raw": "", "mediaType": "m/t"}
 
 
+def test_a_file_may_be_spelled_as_protojson_has_it() -> None:
+    """Trap 7: the text of 1.0 remembers these names, and the schema of 0.3 never had them."""
+    assert up({"kind": "file", "file": {"fileWithBytes": "AA=="}}) == {"raw": "AA=="}
+    assert up({"kind": "file", "file": {"fileWithUri": "u", "name": "f"}}) == {"url": "u", "filename": "f"}
+    assert wrong({"kind": "file", "file": {"fileWithUri": 7}}) == "file.fileWithUri"
+
+
 def test_a_file_says_what_it_is_there_and_back() -> None:
     for content, theirs in (("raw", "bytes"), ("url", "uri")):
         part: Tree = {content: "AA==", "filename": "f", "mediaType": "m/t", "metadata": {"k": "v"}}

@@ -1,6 +1,6 @@
 """The sample agent on the last a2a-sdk 0.3, over one binding, or on the last a2a-sdk 0.2, which has JSON-RPC alone.
 
-    python a2a_sdk_0_3.py JSONRPC|HTTP+JSON
+python a2a_sdk_0_3.py JSONRPC|HTTP+JSON
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The sample agent on a2a-sdk 1.3, over one binding.
 
-    python a2a_sdk_1_3.py JSONRPC|HTTP+JSON
+python a2a_sdk_1_3.py JSONRPC|HTTP+JSON
 """
 
 import sys

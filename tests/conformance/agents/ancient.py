@@ -1,6 +1,6 @@
 """The sample agent of A2A 0.1 by the letter of its schema: the double of this project, with the words of `serving`.
 
-    python ancient.py
+python ancient.py
 """
 
 import base64

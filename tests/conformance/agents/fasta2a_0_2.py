@@ -1,6 +1,6 @@
 """The sample agent on fasta2a 0.2, which speaks A2A 0.1: no streams, no push, and tasks that are polled.
 
-    python fasta2a_0_2.py
+python fasta2a_0_2.py
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The sample agent on fasta2a 2, over JSON-RPC; the SDK always answers with a task, and knows no push and no list.
 
-    python fasta2a_2.py
+python fasta2a_2.py
 """
 
 import asyncio

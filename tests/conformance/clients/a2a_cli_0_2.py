@@ -41,7 +41,13 @@ class Sdk(Driver):
         return self.item("card", answer.raise_for_status().json())
 
     async def send(
-        self, parts: list[Any], how: str, task: str = "", context: str = "", hook: bool = False, history: int | None = None
+        self,
+        parts: list[Any],
+        how: str,
+        task: str = "",
+        context: str = "",
+        hook: bool = False,
+        history: int | None = None,
     ) -> AsyncIterator[Item]:
         params = TaskSendParams(
             id=task or f"t-{uuid.uuid4()}",

@@ -46,7 +46,13 @@ class Sdk(Driver):
         return self._told("card", card)
 
     async def send(
-        self, parts: list[Any], how: str, task: str = "", context: str = "", hook: bool = False, history: int | None = None
+        self,
+        parts: list[Any],
+        how: str,
+        task: str = "",
+        context: str = "",
+        hook: bool = False,
+        history: int | None = None,
     ) -> AsyncIterator[Item]:
         message = Message(
             role=Role.user,

@@ -51,7 +51,13 @@ class Sdk(Driver):
         return told
 
     async def send(
-        self, parts: list[Any], how: str, task: str = "", context: str = "", hook: bool = False, history: int | None = None
+        self,
+        parts: list[Any],
+        how: str,
+        task: str = "",
+        context: str = "",
+        hook: bool = False,
+        history: int | None = None,
     ) -> AsyncIterator[Item]:
         message = Message(
             role=Role.ROLE_USER, message_id=f"m-{uuid.uuid4()}", parts=parts, task_id=task, context_id=context
@@ -107,13 +113,13 @@ class Sdk(Driver):
     def file(self, raw: bytes, name: str, media_type: str) -> Part:
         return Part(raw=raw, filename=name, media_type=media_type)
 
+    async def close(self) -> None:
+        await self._http.aclose()
+
     def failure(self, error: BaseException) -> dict[str, Any]:
         cause = error.__cause__
         status = cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None
         return {"code": JSON_RPC_ERROR_CODE_MAP.get(type(error)), "status": status}
-
-    async def close(self) -> None:
-        await self._http.aclose()
 
     @property
     def _unary(self) -> Client:

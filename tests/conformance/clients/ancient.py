@@ -19,10 +19,18 @@ class Double(Driver):
     async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
         self._http = httpx.AsyncClient(trust_env=False, timeout=20)
         self._client = AncientClient(self._http, url)
-        return self.item("card", await self._client.card())
+        # Not the client's own way: it takes no card that has a word more than 0.1, and 0.2 is served the same.
+        answer = await self._http.get(url + ".well-known/agent.json")
+        return self.item("card", answer.raise_for_status().json())
 
     async def send(
-        self, parts: list[Any], how: str, task: str = "", context: str = "", hook: bool = False, history: int | None = None
+        self,
+        parts: list[Any],
+        how: str,
+        task: str = "",
+        context: str = "",
+        hook: bool = False,
+        history: int | None = None,
     ) -> AsyncIterator[Item]:
         more: dict[str, Any] = {"id": task or f"t-{uuid.uuid4()}", "sessionId": context or f"s-{uuid.uuid4()}"}
         message = {"role": "user", "parts": parts, "metadata": {"sent": "by the client"}}

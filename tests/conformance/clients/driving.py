@@ -47,7 +47,13 @@ class Driver:
         raise NotImplementedError
 
     def send(
-        self, parts: list[Any], how: str, task: str = "", context: str = "", hook: bool = False, history: int | None = None
+        self,
+        parts: list[Any],
+        how: str,
+        task: str = "",
+        context: str = "",
+        hook: bool = False,
+        history: int | None = None,
     ) -> AsyncIterator[Item]:
         """Send a message: `unary`, `streaming`, or `polling`, which does not wait."""
         raise NotImplementedError
@@ -192,6 +198,8 @@ class Operations:
         return [page, await self._driver.list_tasks(context, 1, page["value"].get("nextPageToken", ""))]
 
     async def send_without_waiting(self) -> list[Item]:
+        if self._driver.spelling == "0.1":
+            raise Absent("0.1 leaves it to the agent whether a send waits")
         word = uuid.uuid4().hex
         made = [item async for item in self._driver.send([self._driver.text(f"wait {word}")], "polling")]
         await self._said(f"free {word}")
@@ -285,19 +293,20 @@ class Operations:
             async with asyncio.timeout(PATIENCE):
                 [made] = [item async for item in self._driver.send(parts, "polling")]
         except TimeoutError:
-            # a2a-sdk 0.2 always waits, and ends a task whose stream is left: begun as one that goes on beside.
-            begun: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
+            # a2a-sdk 0.2 always waits, and ends a task whose stream is left; 0.1 cannot ask for it. Begun as a stream
+            # that goes on beside.
+            begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             self._beside.append(asyncio.create_task(self._stream_beside(parts, begun)))
-            made = await begun
+            made = await self._driver.get(await begun)
         while state_of(made) == "submitted":
             await asyncio.sleep(POLL)
             made = await self._driver.get(ids(made)[0])
         return made
 
-    async def _stream_beside(self, parts: list[Any], begun: "asyncio.Future[Item]") -> None:
+    async def _stream_beside(self, parts: list[Any], begun: "asyncio.Future[str]") -> None:
         async for item in self._driver.send(parts, "streaming"):
-            if item["kind"] == "task" and not begun.done():
-                begun.set_result(item)
+            if not begun.done():
+                begun.set_result(item["value"].get("taskId") or item["value"]["id"])
 
     async def _settled(self, items: list[Item]) -> list[Item]:
         """The items, with the last one looked at again until it rests: some agents always answer at once."""
@@ -334,7 +343,7 @@ async def _tried(driver: Driver, operation: Callable[[], Awaitable[list[Item]]])
     try:
         async with asyncio.timeout(LIMIT):
             return {"items": await operation()}
-    except Absent as absent:
+    except (Absent, NotImplementedError) as absent:
         return {"absent": str(absent)}
     except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what is compared
         return {"failed": _failed(driver, error)}

@@ -13,7 +13,7 @@ import {
 } from "a2a-1.3";
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "a2a-1.3/client";
 import { isJsonRpcError, isRestError, toJsonRpcError } from "a2a-1.3/errors";
-import { HOOK, SENT, drive } from "./driving.mjs";
+import { Absent, HOOK, SENT, drive } from "./driving.mjs";
 
 const KINDS = { task: "task", message: "message", statusUpdate: "status", artifactUpdate: "artifact" };
 
@@ -71,6 +71,7 @@ class Sdk {
   }
 
   async list(contextId, pageSize, pageToken) {
+    if (this.client.protocolVersion.startsWith("0.")) throw new Absent("there is no ListTasks in this generation");
     const asked = { tenant: "", contextId, status: 0, pageSize, pageToken };
     return item("tasks", ListTasksResponse.toJSON(await this.client.listTasks(asked)));
   }

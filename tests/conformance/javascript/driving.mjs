@@ -54,10 +54,11 @@ async function started(driver, word) {
     // a2a-sdk 0.2 always waits, and ends a task whose stream is left: begun as one that goes on beside.
     made = await new Promise((resolve, reject) => {
       const streaming = async () => {
-        for await (const item of driver.stream(parts, {})) if (item.kind === "task") resolve(item);
+        for await (const { value } of driver.stream(parts, {})) resolve(value.taskId ?? value.id);
       };
       streaming().catch(reject);
     });
+    made = await driver.get(made);
   }
   while (stateOf(made) === "submitted") {
     await paused();

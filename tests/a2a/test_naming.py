@@ -1,0 +1,106 @@
+"""The names of a task between a client and an agent, one of them of 0.1."""
+
+from typing import Any
+
+import pytest
+
+from gateway.a2a.naming import Alias, Naming
+from gateway.a2a.versions.version import Misfit
+
+Met = list[tuple[str, Alias]]
+
+
+def naming(alias: Alias | None = None, *, newer: bool = False) -> tuple[Naming, Met]:
+    met: Met = []
+    return Naming(alias, lambda name, found: met.append((name, found)), newer=newer), met
+
+
+def task(name: str, state: str = "WORKING", **more: Any) -> dict[str, Any]:
+    return {"task": {"id": name, "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}, **more}}
+
+
+def test_a_new_task_is_the_agents_to_name() -> None:
+    names, met = naming()
+    message = {"taskId": "mine", "contextId": "s"}
+    names.for_send(message)
+    assert message == {"contextId": "s"}
+    answer = task("t-1")
+    names.localise(answer)
+    assert (answer["task"]["id"], answer["task"]["contextId"]) == ("mine", "s")
+    assert met == [("mine", Alias("t-1", "c", "s"))]
+
+
+def test_a_known_task_goes_by_the_agents_names() -> None:
+    names, met = naming(Alias("t-1", "c", "s"))
+    message = {"taskId": "mine", "contextId": "s"}
+    names.for_send(message)
+    assert message == {"taskId": "t-1", "contextId": "c"}
+    names.localise({"statusUpdate": {"taskId": "t-1", "contextId": "c", "status": {}}})
+    assert met == []
+
+
+def test_a_task_that_is_over_is_followed_by_a_new_one_in_its_context() -> None:
+    names, _ = naming(Alias("t-1", "c", "s", ended=True))
+    message = {"taskId": "mine"}
+    names.for_send(message)
+    assert message == {"contextId": "c"}
+
+
+def test_that_a_task_is_over_is_remembered() -> None:
+    names, met = naming(Alias("t-1", "c", "s"))
+    names.for_task({"id": "mine"}, "id")
+    names.localise(task("t-1", "COMPLETED"))
+    assert met == [("mine", Alias("t-1", "c", "s", ended=True))]
+
+
+def test_operations_on_a_task_go_by_the_agents_name() -> None:
+    names, _ = naming(Alias("t-1"))
+    params = {"taskId": "mine", "id": "config"}
+    names.for_task(params, "taskId")
+    assert params == {"taskId": "t-1", "id": "config"}
+    assert names.name == "mine"
+
+
+def test_a_message_is_no_task_and_its_context_is_the_clients() -> None:
+    names, met = naming()
+    names.for_send({"taskId": "mine", "contextId": "s"})
+    answer: dict[str, Any] = {"message": {"messageId": "m", "taskId": "t-9", "contextId": "c"}}
+    names.localise(answer)
+    assert answer["message"]["contextId"] == "s"
+    assert answer["message"]["taskId"] == "mine"
+    assert met == []
+
+
+def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> None:
+    names, met = naming(newer=True)
+    message = {"taskId": "t-0", "contextId": "c"}
+    names.for_send(message)
+    assert message == {"taskId": "t-0", "contextId": "c"}
+    names.localise(task("t-1"))
+    assert met == [("t-1", Alias("t-1", "c", newer=True))]
+    params = {"id": "t-1"}
+    naming(Alias("t-1", newer=True))[0].for_task(params, "id")
+    assert params == {"id": "t-1"}
+
+
+@pytest.mark.parametrize(("field", "message"), [("id", {"taskId": "x" * 513}), ("sessionId", {"contextId": "x" * 513})])
+def test_an_id_that_is_too_long_to_remember_is_refused(field: str, message: dict[str, Any]) -> None:
+    with pytest.raises(Misfit) as caught:
+        naming()[0].for_send(message)
+    assert caught.value.field == field
+
+
+def test_an_agents_id_that_is_too_long_is_not_remembered() -> None:
+    names, met = naming()
+    names.for_send({"taskId": "mine"})
+    names.localise(task("x" * 513))
+    assert met == []
+
+
+@pytest.mark.parametrize("odd", [{"task": 7}, {"task": {"id": 7, "contextId": []}}, {"x": None}, {"task": {"id": ""}}])
+def test_what_is_no_name_is_left_as_it_is(odd: dict[str, Any]) -> None:
+    names, met = naming()
+    names.for_send({"taskId": "mine", "contextId": "s"})
+    before = repr(odd)
+    names.localise(odd)
+    assert (repr(odd), met) == (before, [])

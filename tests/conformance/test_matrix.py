@@ -1,0 +1,73 @@
+"""A small part of the matrix: the two generations of a2a-sdk, each the other's client, over both bindings.
+
+`tests/conformance/run` is the whole of it. Here the client of 1.3 and its agent come from the environment of the
+tests, and those of 0.3 from the one that the other tests of 0.3 use.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.comparing import Outcome, judge
+from tests.conformance.matrix import DIRECT, Wanted, serving, slug
+from tests.conformance.report import difference
+from tests.conformance.running import ask, in_normal_form
+from tests.conformance.software import AGENTS, CLIENTS, SDK_0_3, SDK_1_3, Environment, Software
+
+HERE = Environment("", "a2a-sdk")
+
+
+def chosen(all_of_them: tuple[Software, ...], version: str, environment: Environment) -> tuple[Software, ...]:
+    """Both bindings of an SDK that speaks its own generation."""
+    return tuple(each for each in all_of_them if each.version == version and each.environment == environment)
+
+
+def local(software: Software) -> Software:
+    """The same, run by the interpreter of the tests where that has it."""
+    return replace(software, environment=HERE) if software.environment == SDK_1_3 else software
+
+
+NEW_AGENTS, OLD_AGENTS = chosen(AGENTS, "1.0", SDK_1_3), chosen(AGENTS, "0.3", SDK_0_3)
+NEW_CLIENTS, OLD_CLIENTS = chosen(CLIENTS, "1.0", SDK_1_3), chosen(CLIENTS, "0.3", SDK_0_3)
+PAIRS = [
+    pytest.param(agent, client, id=f"{client.key} to {agent.key}")
+    for agents, clients in ((OLD_AGENTS, NEW_CLIENTS), (NEW_AGENTS, OLD_CLIENTS))
+    for agent in agents
+    for client in clients
+]
+
+pytestmark = pytest.mark.skipif(bool(SDK_0_3.missing), reason=SDK_0_3.missing)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    agents = tuple(map(local, (*NEW_AGENTS, *OLD_AGENTS)))
+    with serving(Wanted(agents, (), (), None)) as url:
+        yield url
+
+
+def test_there_are_pairs_both_ways() -> None:
+    assert len(PAIRS) == 8
+
+
+@pytest.mark.parametrize(("agent", "client"), PAIRS)
+def test_a_client_of_another_generation_is_told_what_those_of_the_agents_own_are(
+    gateway: str, agent: Software, client: Software
+) -> None:
+    told = in_normal_form(ask(local(client), f"{gateway}/{slug(agent)}/"))
+    verdicts = judge(agent, client, told, json.loads(DIRECT.read_text()))
+    assert len(verdicts) > 30
+    assert [
+        (verdict.operation, *difference(verdict.got, verdict.wanted))
+        for verdict in verdicts
+        if verdict.outcome is Outcome.DIFFERS
+    ] == []
+
+
+def test_what_came_of_the_direct_runs_names_no_address_and_no_task(tmp_path: Path) -> None:
+    text = DIRECT.read_text()
+    assert "127.0.0.1" not in text
+    assert "timestamp" not in text

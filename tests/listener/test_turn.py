@@ -1,0 +1,122 @@
+"""A turn of the loop begins a few requests; the others wait in line, and what is under way goes on in between."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from gateway.listener.turn import AT_A_TURN, Turns
+from tests.listener.front import LOOPS, Front, backend, fronting, streams
+
+
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
+    return backend(request.param)
+
+
+class Loop:
+    """A loop that turns when it is told to."""
+
+    def __init__(self) -> None:
+        self.soon: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
+        self.soon.append((callback, args))
+
+    def turn(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback, args in soon:
+            callback(*args)
+
+
+def looped() -> tuple[Loop, asyncio.AbstractEventLoop]:
+    loop = Loop()
+    return loop, cast("asyncio.AbstractEventLoop", loop)  # all that turns ask of one
+
+
+def test_a_turn_has_place_for_a_few() -> None:
+    loop, given = looped()
+    turns = Turns(4)
+    assert [turns.take(given) for _ in range(6)] == [True] * 4 + [False] * 2
+    loop.turn()
+    assert turns.take(given)
+
+
+def test_a_loop_in_which_few_come_is_hardly_asked_to_turn() -> None:
+    loop, given = looped()
+    turns = Turns(8)
+    assert all(turns.take(given) for _ in range(3))
+    assert loop.soon == []
+    assert turns.take(given)
+    assert len(loop.soon) == 1
+    loop.turn()
+    assert loop.soon == []
+
+
+def test_who_came_first_is_served_first_and_nobody_passes_the_line() -> None:
+    loop, given = looped()
+    turns, served = Turns(2), list[int]()
+    assert turns.take(given)
+    assert turns.take(given)
+    for number in range(5):
+        turns.wait(lambda number=number: served.append(number))  # type: ignore[misc]  # a lambda with a default
+    for expected in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4]):
+        loop.turn()
+        assert served == expected
+        assert turns.take(given) is (len(expected) == 5)
+
+
+def test_one_that_fails_stops_nobody_behind_it() -> None:
+    loop, given = looped()
+    turns, served = Turns(1), list[int]()
+    assert turns.take(given)
+
+    def fails() -> None:
+        raise ValueError
+
+    turns.wait(fails)
+    turns.wait(lambda: served.append(1))
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it is
+        loop.turn()
+    loop.turn()
+    assert served == [1]
+
+
+@pytest.mark.anyio
+async def test_requests_that_come_at_once_are_all_answered_in_turns() -> None:
+    async with fronting() as front:
+        clients = [await front.client() for _ in range(5 * AT_A_TURN)]
+        await front.until(lambda: len(front.connections) == len(clients))
+        begun: list[int] = []
+        counting = asyncio.ensure_future(_count(front, begun))
+        # Read by nobody until the loop turns: all of them are there then.
+        for client in clients:
+            client.writer.write(b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi")
+        assert {(await client.answer()).body for client in clients} == {b"hi"}
+        counting.cancel()
+        assert max(later - earlier for earlier, later in itertools.pairwise(begun)) <= 2 * AT_A_TURN
+
+
+async def _count(front: Front, begun: list[int]) -> None:
+    while True:
+        begun.append(len(front.heads))
+        await asyncio.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_a_client_that_leaves_the_line_is_not_served() -> None:
+    async with fronting(streams) as front:
+        client = await front.client()
+        await front.until(lambda: len(front.connections) == 1)
+        connection = front.connection
+        turns = connection._edge.turns
+        while turns.take(connection._loop):
+            """Nobody else begins in this turn."""
+        connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n")
+        connection.data_received(b"\r\n")
+        assert connection._state.name == "QUEUED"
+        connection.eof_received()
+        assert await client.ended() == b""
+        assert front.heads == []

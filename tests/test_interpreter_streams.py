@@ -1,0 +1,166 @@
+"""Streams on their way to a client of another dialect: what happens to the event that may be the last."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.doubles.interpreted import MESSAGE_0_3, STATUS_1_0, agent, events, plays, rpc_event, stream
+from tests.doubles.scripted import Received, Wire, chunk, head
+
+pytestmark = pytest.mark.anyio
+
+OLD_STREAM = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": MESSAGE_0_3}}
+PROTO = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}]}}
+
+
+def status(state: str) -> dict[str, Any]:
+    return {"statusUpdate": {**STATUS_1_0, "status": {"state": f"TASK_STATE_{state}"}}}
+
+
+ARTIFACT = {"artifactUpdate": {"taskId": "t-1", "contextId": "c-1", "artifact": {"artifactId": "a", "parts": []}}}
+
+
+async def told(folder: Path, *trees: Any, whole: bool = True) -> list[dict[str, Any]]:
+    """What a client of 0.3 hears where an agent of 1.0 streams these events."""
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        await wire.send(stream(*(rpc_event(request, tree) for tree in trees), whole=whole))
+
+    async with agent(script, folder, "jsonrpc 1.0") as (gateway, client):
+        answer = await client.post(gateway.url, json=OLD_STREAM)
+    return events(answer.content)
+
+
+@pytest.mark.parametrize(("state", "final"), [("INPUT_REQUIRED", False), ("COMPLETED", True)], ids=["waits", "is over"])
+async def test_an_event_is_not_held_back_for_ever_where_the_agent_keeps_its_stream_open(
+    state: str, *, final: bool, tmp_path: Path
+) -> None:
+    """Agents of 1.0 may leave a subscription open while the task waits for its client, who has to hear of it."""
+    heard = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        await wire.send(stream(rpc_event(request, status(state)), whole=False))
+        await heard.wait()
+
+    async with (
+        agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client),
+        client.stream("POST", gateway.url, json=OLD_STREAM) as answer,
+    ):
+        line = await anext(answer.aiter_lines())
+        heard.set()
+    assert json.loads(line[6:])["result"]["final"] is final
+
+
+@pytest.mark.parametrize(
+    "after",
+    [b"data: garbage\n\n", b'data: {"jsonrpc":"2.0","id":"another","result":{}}\n\n'],
+    ids=["garbage", "another's"],
+)
+async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, tmp_path: Path) -> None:
+    def answer(request: Received) -> bytes:
+        return stream(rpc_event(request, status("COMPLETED")), after)
+
+    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        said = events((await client.post(gateway.url, json=OLD_STREAM)).content)
+    assert [event.get("result", {}).get("status", {}).get("state") for event in said] == ["completed", None]
+    assert said[1]["error"]["code"] == -32603
+
+
+async def test_what_was_held_back_goes_out_when_the_gateway_stops(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        await wire.send(
+            stream(rpc_event(request, status("WORKING")), rpc_event(request, status("COMPLETED")), whole=False)
+        )
+        begun.set()
+        await wire.hang()
+
+    async with (
+        agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client),
+        client.stream("POST", gateway.url, json=OLD_STREAM) as answer,
+    ):
+        lines = answer.aiter_lines()
+        await anext(lines)
+        await begun.wait()
+        await gateway.stop()
+        rest = [json.loads(line[6:]) for line in [line async for line in lines] if line]
+    assert rest[0]["result"]["status"]["state"] == "completed"
+    assert "error" in rest[1]
+
+
+async def test_events_before_an_error_reach_a_client_that_has_no_event_for_errors(tmp_path: Path) -> None:
+    def answer(request: Received) -> bytes:
+        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
+        last = b"data: " + json.dumps(error).encode() + b"\n\n"
+        return stream(rpc_event(request, status("WORKING")) + rpc_event(request, ARTIFACT) + last)
+
+    received = bytearray()
+
+    async def read(said: httpx.Response) -> None:
+        async for part in said.aiter_bytes():
+            received.extend(part)
+
+    async with (
+        agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client),
+        client.stream("POST", gateway.url + "/v1/message:stream", json=PROTO) as said,
+    ):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await read(said)
+    assert received.count(b"data: ") == 2
+
+
+async def test_the_last_event_says_that_it_is_the_last_also_where_an_artifact_came_behind(tmp_path: Path) -> None:
+    heard = await told(tmp_path, status("COMPLETED"), ARTIFACT)
+    kinds = [(event["result"]["kind"], event["result"].get("final")) for event in heard]
+    assert kinds == [("status-update", False), ("artifact-update", None), ("status-update", True)]
+    assert heard[2]["result"]["status"] == {"state": "completed"}
+
+
+async def test_a_stream_whose_task_goes_on_has_no_last_event(tmp_path: Path) -> None:
+    heard = await told(tmp_path, status("COMPLETED"), status("WORKING"))
+    assert [event["result"]["final"] for event in heard] == [False, False]
+
+
+async def test_a_long_event_keeps_its_place_and_nobody_else_waits_for_it(tmp_path: Path) -> None:
+    long = {"artifactUpdate": {**ARTIFACT["artifactUpdate"], "metadata": {"long": "x" * 300_000}}}
+    heard = await told(tmp_path, status("WORKING"), long, status("WORKING"), long, status("COMPLETED"))
+    assert [event["result"]["kind"] for event in heard] == [
+        "status-update",
+        "artifact-update",
+        "status-update",
+        "artifact-update",
+        "status-update",
+    ]
+    assert heard[-1]["result"]["final"] is True
+
+
+async def test_a_long_event_that_nobody_ended_is_brought_too(tmp_path: Path) -> None:
+    long = {"artifactUpdate": {**ARTIFACT["artifactUpdate"], "metadata": {"long": "x" * 300_000}}}
+
+    def answer(request: Received) -> bytes:
+        return stream(rpc_event(request, status("WORKING")), rpc_event(request, long).rstrip(b"\n"))
+
+    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        heard = events((await client.post(gateway.url, json=OLD_STREAM)).content)
+    assert [event["result"]["kind"] for event in heard] == ["status-update", "artifact-update"]
+
+
+async def test_an_error_in_a_stream_over_http_json_counts_as_one(tmp_path: Path) -> None:
+    event = b"data: " + json.dumps(status("WORKING")).encode() + b"\n\n"
+    error = b'event: error\ndata: {"error":{"code":500,"status":"INTERNAL","message":"broken","details":[]}}\n\n'
+    opening = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
+    script = plays(lambda _: opening + chunk(event) + chunk(error) + chunk(b""))
+    async with agent(script, tmp_path, "rest 1.0") as (gateway, client):
+        said = events((await client.post(gateway.url, json=OLD_STREAM)).content)
+        await gateway.stop()
+    assert said[1]["error"]["code"] == -32603
+    [line] = gateway.access
+    assert (line["rpc_code"], line["outcome"]) == (-32603, "upstream_error")
