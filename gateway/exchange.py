@@ -5,6 +5,8 @@ It collects what each step learns, and turns it once, at the end, into metrics a
 
 from typing import Any
 
+import msgspec
+
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
@@ -13,6 +15,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.principal import Principal
 from gateway.routing.route import Rule
+from gateway.telemetry.access import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
 FIELDS = (
@@ -85,6 +88,19 @@ class Exchange:
             return "client_error"
         return "task_failed" if self.progress.state in ("failed", "rejected") else "ok"
 
+    @property
+    def hears_events(self) -> bool:
+        """Whether the client takes an error before the first event only as an event.
+
+        SDKs before 1.0 look for nothing but events once they have asked for a stream over JSON-RPC, as their servers
+        answer so (protocol §5); to them any other answer is a broken one, whatever it says.
+        """
+        if self.binding is not Binding.JSONRPC or self.version is Version.V1_0:
+            return False
+        if self.operation is None or not self.operation.streams:
+            return False
+        return b"text/event-stream" in (self.head.first(b"accept") or b"")
+
     def saw(self, progress: Progress) -> None:
         """Keep what a frame told, beside what earlier ones did."""
         before = self.progress
@@ -101,7 +117,7 @@ class Exchange:
         )
 
     def close(self, now: float) -> dict[str, Any]:
-        """Count the exchange, and give its line for the access log."""
+        """Count the exchange, and give its line for the access log, its values flat."""
         duration = now - self.started
         first_byte = None if self.first_byte is None else self.first_byte - self.started
         if self.sent is not None and self.received is None:
@@ -126,10 +142,50 @@ class Exchange:
         return self._line(duration, first_byte, overhead, outcome)
 
     def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
-        principal, call, head, told = self.principal, self.call, self.head, self.progress
+        call, told, fault = self.call, self.progress, self.fault
+        standing = self._standing()
         return {
             "request_id": self.id,
             "trace_id": self.trace_id,
+            **standing.front,
+            "a2a_tenant": None if call is None else short(call.tenant),
+            "task_id": short(told.task_id or (None if call is None else call.task_id)),
+            "context_id": short(told.context_id or (None if call is None else call.context_id)),
+            "task_state": told.state,
+            "status": self.status,
+            "rpc_code": told.error if fault is None else self._rpc_code(fault),
+            "outcome": outcome,
+            "reason": None if fault is None else fault.reason,
+            "detail": None if fault is None else short(fault.detail or None),
+            "duration_s": round(duration, DIGITS),
+            "first_byte_s": None if first_byte is None else round(first_byte, DIGITS),
+            "upstream_s": None if self.sent is None else round(self.upstream, DIGITS),
+            "overhead_s": None if overhead is None else round(overhead, DIGITS),
+            "attempts": 0 if self.sent is None else 1,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "stream": self.stream,
+            "events": self.events,
+            "closed_by": self.closed_by,
+            **standing.back,
+        }
+
+    def _standing(self) -> "_Standing":
+        """What the line has in common with that of the next exchange with the same head."""
+        head, principal = self.head, self.principal
+        known = head.known.get(_Standing)
+        if (
+            isinstance(known, _Standing)
+            and known.rule is self.rule
+            and known.principal is principal
+            and known.operation is self.operation
+            and known.version is self.version
+            and known.binding is self.binding
+            and known.backend == self.backend
+            and known.client_ip == self.client_ip
+        ):
+            return known
+        front = {
             "agent": self._meant() if self.agent == NO_AGENT else self.agent,
             "backend": self.backend,
             "match_line": self._places() if self.rule is None else str(self.rule.place),
@@ -139,30 +195,28 @@ class Exchange:
             "binding": self.binding.label,
             "operation": self.operation,
             "a2a_version": self.version,
-            "a2a_tenant": None if call is None else call.tenant,
-            "task_id": told.task_id or (None if call is None else call.task_id),
-            "context_id": told.context_id or (None if call is None else call.context_id),
-            "task_state": told.state,
-            "status": self.status,
-            "rpc_code": self._rpc_code(),
-            "outcome": outcome,
-            "reason": None if self.fault is None else self.fault.reason,
-            "detail": None if self.fault is None else self.fault.detail or None,
-            "duration_s": duration,
-            "first_byte_s": first_byte,
-            "upstream_s": None if self.sent is None else self.upstream,
-            "overhead_s": overhead,
-            "attempts": 0 if self.sent is None else 1,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "stream": self.stream,
-            "events": self.events,
-            "closed_by": self.closed_by,
+        }
+        back = {
             "client_ip": self.client_ip,
             "method": head.method,
             # The query may hold a token; it is dropped.
             "path": head.path.decode("ascii", "replace"),
         }
+        made = _Standing(
+            self.rule,
+            principal,
+            self.operation,
+            self.version,
+            self.binding,
+            self.backend,
+            self.client_ip,
+            {name: flat(value) for name, value in front.items()},
+            {name: flat(value) for name, value in back.items()},
+        )
+        # A stream has let go of its head, and who was refused may have been meant for others the next time.
+        if self.rule is not None and self.backend is not None and not self.stream:
+            head.known[_Standing] = made
+        return made
 
     def _meant(self) -> str | None:
         """The agents that a refused request may have meant: the one it was denied, or those that contended for it."""
@@ -173,13 +227,32 @@ class Exchange:
     def _places(self) -> str | None:
         return ", ".join(str(rule.place) for rule in self.contenders[:_MOST_TOLD]) or None
 
-    def _rpc_code(self) -> int | None:
-        if isinstance(self.fault, ClientGone):
+    def _rpc_code(self, fault: Fault) -> int | None:
+        if isinstance(fault, ClientGone):
             # Nobody was told any.
             return None
-        if self.fault is not None and self.binding is Binding.JSONRPC:
-            return jsonrpc.code_of(self.fault, self.version, midway=self.stream)
+        if self.binding is Binding.JSONRPC:
+            return jsonrpc.code_of(fault, self.version, midway=self.stream)
         return self.progress.error
+
+
+class _Standing(msgspec.Struct, frozen=True, eq=False):
+    """What the lines of many exchanges have in common: the fields, and by what they are the same.
+
+    Attributes:
+        front: Those from `agent` to `a2a_version`.
+        back: Those from `client_ip` on.
+    """
+
+    rule: Rule | None
+    principal: Principal | None
+    operation: Operation | None
+    version: Version
+    binding: Binding
+    backend: str | None
+    client_ip: str
+    front: dict[str, object]
+    back: dict[str, object]
 
 
 def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:

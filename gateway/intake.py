@@ -65,6 +65,7 @@ class Located(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         said: What the client says of its version, as it says it.
+        hint: The version that this names, or None.
     """
 
     snapshot: Snapshot
@@ -73,6 +74,7 @@ class Located(msgspec.Struct, frozen=True, eq=False):
     operation: Operation | None
     entry: Entry
     said: str | None
+    hint: Version | None
 
 
 def _locate(snapshot: Snapshot, head: Head) -> Located:
@@ -84,17 +86,17 @@ def _locate(snapshot: Snapshot, head: Head) -> Located:
             if len(snapshot.places) >= _MOST_PLACES:
                 snapshot.places.clear()
             snapshot.places[key] = place
-    entry, version, said = place.entry, place.version, None
+    entry, said, hint = place.entry, None, None
     if entry.endpoint is not None or entry.unread is None:
         try:
             refuse_ambiguous(head.headers)
             if snapshot.cors.is_forged(head):
                 raise BadRequest("a page of this origin may not call")  # noqa: TRY301 - as any other that is unread
             said = version_text(head)
-            version = parse_version(said or "") or place.version
+            hint = parse_version(said or "")
         except BadRequest as fault:
             entry = Entry(unread=fault)
-    return Located(snapshot, place.binding, version, place.operation, entry, said)
+    return Located(snapshot, place.binding, hint or place.version, place.operation, entry, said, hint)
 
 
 def _place(snapshot: Snapshot, head: Head) -> Place:
@@ -137,7 +139,12 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
         RateLimited: too many of this address proved nothing.
     """
     head, identity = exchange.head, snapshot.identity
-    shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip)
+    known = head.known.get(Credentials)
+    if isinstance(known, Credentials) and known.address == exchange.client_ip:
+        shown = known
+    else:
+        shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip)
+        head.known[Credentials] = shown
     try:
         try:
             principal = identity.identify(shown, wall(), exchange.started)
@@ -173,8 +180,11 @@ def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds =
     """
     head = exchange.head
     located = head.known.get(Located)
-    text = located.said if isinstance(located, Located) else version_text(head)
-    hint = None if not text else parse_version(text)
+    if isinstance(located, Located):
+        text, hint = located.said, located.hint
+    else:
+        text = version_text(head)
+        hint = None if not text else parse_version(text)
     exchange.binding = Binding.JSONRPC if path.operation is None else Binding.REST
     exchange.version = hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
     envelope = None

@@ -15,7 +15,7 @@ import msgspec
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol
-from gateway.a2a.framing.sse import HEARTBEAT, Event
+from gateway.a2a.framing.sse import HEARTBEAT, Event, encode
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress
@@ -150,7 +150,10 @@ class Interpreter(Relay):
         # Over HTTP+JSON no code was read along the way, and the client may be told of it under HTTP 200.
         self._exchange.saw(Progress(event="error", error=error.code))
         status, answer = self._translation.error(error)
-        await self._answer(response, wire, status, answer, b"application/json")
+        said = b"application/json"
+        if self._exchange.hears_events:
+            answer, said = encode(answer), b"text/event-stream"
+        await self._answer(response, wire, status, answer, said)
 
     async def _answer(self, response: Response, wire: Wire, status: int, body: bytes, said: bytes) -> None:
         exchange = self._exchange

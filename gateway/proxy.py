@@ -22,7 +22,7 @@ import msgspec
 
 from gateway import showcase
 from gateway.a2a import fault as faults
-from gateway.a2a.call import Call, Head
+from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.path import PathCall
@@ -97,8 +97,7 @@ class Line:
         task = asyncio.current_task(self._loop)
         assert task is not None
         self._open[exchange] = task
-        wire.when_gone(partial(self._interrupt, exchange, task, faults.ClientGone("the client left")))
-        answer = partial(self._refuse, exchange, wire, snapshot.identity.challenge)
+        wire.when_gone(partial(self._left, exchange, task))
         preflight = None
         if snapshot.cors.allowed:
             preflight = snapshot.cors.preflight(head)
@@ -110,22 +109,23 @@ class Line:
                 else:
                     await self._permit(exchange, wire, preflight)
             except Fault as fault:
-                await answer(fault)
+                await self._refuse(exchange, wire, snapshot, fault)
             except Exception as error:
                 logger.exception("request %s failed", exchange.id)
-                await answer(faults.Internal("internal error", detail=type(error).__name__))
+                internal = faults.Internal("internal error", detail=type(error).__name__)
+                await self._refuse(exchange, wire, snapshot, internal)
         except asyncio.CancelledError:
             if exchange.interrupted is None:
                 raise
             task.uncancel()
             if exchange.fault is None:
-                await answer(exchange.interrupted)
+                await self._refuse(exchange, wire, snapshot, exchange.interrupted)
             else:
                 # It was being refused already; one answer is enough.
                 wire.cut()
         finally:
             del self._open[exchange]
-            self._access.write(exchange.close(self._clock()))
+            self._access.write(exchange.close(self._clock()), flat=True)
 
     def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
         """Count and log what was refused before it was a request."""
@@ -147,29 +147,33 @@ class Line:
             _refuse_method(path)
             await showcase.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
             return
-        self._admit(snapshot, exchange, entry)
+        decided = self._admit(snapshot, exchange, entry)
         if path is None:
             raise entry.unread or faults.NoEndpoint("there is nothing here")
-        _refuse_method(path)
+        if path.allowed:
+            _refuse_method(path)
         if exchange.head.first(b"content-encoding") not in (None, b"identity"):
             raise faults.EncodedBody("the body must not be encoded")
         body = await wire.read(snapshot.config.gateway.body_limit)
         exchange.bytes_in = len(body)
-        call = exchange.call = await self._decode(snapshot, exchange, path, body)
-        verdict = self._select(snapshot, exchange, entry, call.tenant)
+        if len(body) < snapshot.config.gateway.body.aside:
+            call = decode(exchange, path, body, snapshot.body)
+        else:
+            call = await decode_aside(exchange, path, body, bounds=snapshot.body, aside=self._aside)
+        # The call lets go of it where a stream begins, which may last for hours.
+        del body
+        exchange.call = call
+        verdict = self._select(snapshot, exchange, entry, call.tenant, decided)
         assert verdict.route is not None
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
         await self._forwarder.forward(exchange, backing, wire, call)
 
-    async def _decode(self, snapshot: Snapshot, exchange: Exchange, path: PathCall, body: bytes) -> Call:
-        if len(body) < snapshot.config.gateway.body.aside:
-            return decode(exchange, path, body, snapshot.body)
-        return await decode_aside(exchange, path, body, bounds=snapshot.body, aside=self._aside)
-
-    def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> None:
+    def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> "Decided | None":
         """Turn away who may reach nothing at the endpoint, before its body is read or anything of it is told.
+
+        Gives what was decided for the same caller with the same head, if anything was.
 
         Raises:
             AuthMissing, NotAdmitted, NoEndpoint: as `_select`.
@@ -177,29 +181,35 @@ class Line:
         """
         if entry.endpoint is None and entry.unread is not None and exchange.principal is not None:
             raise entry.unread
-        if isinstance(decided := exchange.head.known.get(Decided), Decided) and decided.holds(snapshot, exchange):
-            return
+        decided = exchange.head.known.get(Decided)
+        if isinstance(decided, Decided) and decided.holds(snapshot, exchange):
+            return decided
         kind = snapshot.table.turns_away(entry.endpoint, exchange.principal)
         if kind is not None:
             if entry.endpoint is not None:
                 exchange.contenders = entry.endpoint.rules
             raise turned_away(kind)
+        return None
 
-    def _select(self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None) -> Verdict:
+    def _select(
+        self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None, decided: "Decided | None" = None
+    ) -> Verdict:
         """Whose agent answers.
+
+        Args:
+            decided: As `_admit` gave it.
 
         Raises:
             AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams: nobody's.
         """
-        known, table = exchange.head.known, snapshot.table
-        decided = known.get(Decided)
-        if isinstance(decided, Decided) and decided.tenant == tenant and decided.holds(snapshot, exchange):
+        table = snapshot.table
+        if decided is not None and decided.tenant == tenant:
             verdict = decided.verdict
         else:
             knock = Knock((), exchange.head.host, tenant, exchange.principal)
             verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
             if verdict.route is not None and exchange.principal is not None:
-                known[Decided] = Decided(snapshot, exchange.principal, tenant, verdict)
+                exchange.head.known[Decided] = Decided(snapshot, exchange.principal, tenant, verdict)
         exchange.rule = verdict.rule
         if verdict.contenders:
             exchange.contenders = verdict.contenders
@@ -209,12 +219,15 @@ class Line:
         exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
         return verdict
 
-    async def _refuse(self, exchange: Exchange, wire: Wire, challenge: str, fault: Fault) -> None:
+    async def _refuse(self, exchange: Exchange, wire: Wire, snapshot: Snapshot, fault: Fault) -> None:
         try:
-            await refuse(exchange, wire, fault, challenge=challenge, clock=self._clock)
+            await refuse(exchange, wire, fault, challenge=snapshot.identity.challenge, clock=self._clock)
         except Exception:
             logger.exception("request %s could not be refused", exchange.id)
             wire.cut()
+
+    def _left(self, exchange: Exchange, task: "asyncio.Task[Any]") -> None:
+        self._interrupt(exchange, task, faults.ClientGone("the client left"))
 
     def _interrupt(self, exchange: Exchange, task: "asyncio.Task[Any]", why: Fault) -> None:
         if exchange in self._open and exchange.interrupted is None:

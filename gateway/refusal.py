@@ -36,14 +36,17 @@ async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str
         await _end_badly(exchange, wire, body)
         return
     exchange.status = fault.rpc_status if rpc else fault.http_status
+    # a2a-go reads the body of an error only where it is plain application/json (protocol §4.2).
+    said = b"application/json"
+    if exchange.status == 200 and exchange.hears_events:
+        body, said = encode(body), b"text/event-stream"
     exchange.first_byte = clock()
     exchange.bytes_out = len(body)
-    await wire.answer(exchange.status, _headers(exchange, fault, challenge), body)
+    await wire.answer(exchange.status, _headers(exchange, fault, challenge, said), body)
 
 
-def _headers(exchange: Exchange, fault: Fault, challenge: str) -> Pairs:
-    # a2a-go reads the body of an error only where it is plain application/json (protocol §4.2).
-    headers: Pairs = [(b"content-type", b"application/json"), (b"x-request-id", exchange.id.encode("ascii"))]
+def _headers(exchange: Exchange, fault: Fault, challenge: str, said: bytes) -> Pairs:
+    headers: Pairs = [(b"content-type", said), (b"x-request-id", exchange.id.encode("ascii"))]
     if exchange.status == 401:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
     if exchange.status in (429, 503):

@@ -40,6 +40,8 @@ _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
 
 _ECHOES_TENANT = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS})
+_REWRITTEN = _ECHOES_TENANT | {Operation.GET_EXTENDED_CARD}
+"""Operations whose answers may have to be changed on the way."""
 
 
 class Relay:
@@ -63,25 +65,27 @@ class Relay:
             UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
         """
         try:
-            await self._bring(response, wire)
+            said = _said(response)
+            if 300 <= response.status < 400 or response.status == 206:
+                # Never followed, and never shown: `Location` is an address of the agent's. Nobody asked for a part.
+                raise UpstreamProtocol(  # noqa: TRY301 - as whatever else is none of A2A's
+                    "the agent answered with a redirect or a part", detail=f"status {response.status}"
+                )
+            if said.streams:
+                await self._bring_stream(response, wire)
+            else:
+                await self._frame(response, wire, said.content_type)
         except (UpstreamLimited, UpstreamBusy):
             raise
         except UpstreamProtocol:
             response.disown()
             raise
 
-    async def _bring(self, response: Response, wire: Wire) -> None:
-        content_type = only_type(response)
-        if 300 <= response.status < 400 or response.status == 206:
-            # Never followed, and never shown: `Location` is an address of the agent's. Nobody asked for a part.
-            raise UpstreamProtocol("the agent answered with a redirect or a part", detail=f"status {response.status}")
-        if is_event_stream(content_type):
-            if not self._call.operation.streams or response.status != 200:
-                raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
-            headers = [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
-            await self._stream(wire).run(response, headers)
-        else:
-            await self._frame(response, wire, content_type)
+    async def _bring_stream(self, response: Response, wire: Wire) -> None:
+        if not self._call.operation.streams or response.status != 200:
+            raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
+        headers = [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
+        await self._stream(wire).run(response, headers)
 
     def _stream(self, wire: Wire) -> Stream:
         return Stream(self._exchange, self._backing, self._clock, wire)
@@ -99,7 +103,12 @@ class Relay:
         if response.status >= 400:
             self._read_error(response, content_type, body)
         else:
-            body = await self._read(content_type, body)
+            if body and content_type != b"application/json":
+                refuse_type(content_type)
+            told = self._told(body)
+            exchange.saw(told)
+            if told.error is None and self._call.operation in _REWRITTEN and self._rewrites():
+                body = await self._rewrite(body)
         headers = self._headers(response, b"application/json" if body else None)
         exchange.status = response.status
         exchange.first_byte = self._clock()
@@ -209,14 +218,8 @@ class Relay:
             self._refuse_stranger(told.id)
             self._exchange.saw(told)
 
-    async def _read(self, content_type: bytes | None, body: bytes) -> bytes:
-        """Learn from an answer, refuse one that is none, and change what must not go out as it came."""
-        if body:
-            refuse_type(content_type)
-        told = self._told(body)
-        self._exchange.saw(told)
-        if told.error is not None or not self._rewrites():
-            return body
+    async def _rewrite(self, body: bytes) -> bytes:
+        """Change what must not go out as it came."""
         try:
             if self._call.operation is Operation.GET_EXTENDED_CARD:
                 return await self._card(body)
@@ -226,11 +229,14 @@ class Relay:
             raise UpstreamProtocol("the agent's answer can be read in two ways", detail=error.message) from error
 
     def _told(self, body: bytes) -> progress.Progress:
+        """What an answer tells; one that is none, or one to another request, is refused."""
         if self._wrapped:
-            told = progress.read_jsonrpc(body, void=self._call.operation is Operation.DELETE_PUSH_CONFIG)
+            call = self._call
+            told = progress.read_jsonrpc(body, void=call.operation is Operation.DELETE_PUSH_CONFIG)
             if told is None:
                 raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
-            self._refuse_stranger(told.id)
+            if told.id != call.id:
+                self._refuse_stranger(told.id)
             return told
         told = progress.read_bare(body)
         if told is not None:
@@ -275,18 +281,65 @@ class Relay:
         Args:
             content_type: What the body is; None where there is none.
         """
-        headers = pass_on(response.headers, _TO_CLIENT)
-        if content_type is not None:
-            # What it was read as, so that no charset and no second type make the client read something else.
-            said = media_type(response.header(b"content-type"))
-            headers.append((b"content-type", said if is_json(said) else content_type))
-        # An answer belongs to its caller: what the agent says of caching it knows nothing of who else asks here.
-        headers.append((b"cache-control", b"no-store"))
+        said = _said(response)
+        if content_type == b"application/json":
+            headers = said.json_headers.copy()
+        else:
+            headers = said.passed.copy()
+            if content_type is not None:
+                headers.append((b"content-type", said.json or content_type))
+            headers.append(_OWN)
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
 
 
 _TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}
+_OWN = (b"cache-control", b"no-store")
+"""An answer belongs to its caller: what the agent says of caching it knows nothing of who else asks here."""
+
+
+class _Said(msgspec.Struct, frozen=True, eq=False):
+    """What an agent says in the head of its answer.
+
+    Attributes:
+        streams: Whether the body is a stream of events.
+        json: The media type of the body where it is some JSON: what it was read as, so that no charset and no second
+            type make the client read something else.
+        passed: The headers that go to the client as they are.
+        json_headers: The headers of an answer whose body is JSON, but for the request's id.
+    """
+
+    content_type: bytes | None
+    streams: bool
+    json: bytes | None
+    passed: Pairs
+    json_headers: Pairs
+
+
+def _said(response: Response) -> _Said:
+    """What its head says; worked out once as long as the agent says the same.
+
+    Raises:
+        UpstreamProtocol: it is of two types.
+    """
+    known = response.known
+    said = None if known is None else known.get(_Said)
+    if isinstance(said, _Said):
+        return said
+    content_type = only_type(response)
+    media = media_type(content_type)
+    json = media if is_json(media) else None
+    passed = pass_on(response.headers, _TO_CLIENT)
+    said = _Said(
+        content_type,
+        is_event_stream(content_type),
+        json,
+        passed,
+        [*passed, (b"content-type", json or b"application/json"), _OWN],
+    )
+    if known is not None:
+        known[_Said] = said
+    return said
 
 
 def refuse_type(content_type: bytes | None) -> None:

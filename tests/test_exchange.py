@@ -16,6 +16,7 @@ from gateway.a2a.progress import Progress
 from gateway.exchange import FIELDS, Exchange, unread_line
 from gateway.principal import Principal
 from gateway.routing.route import Place, Rule
+from gateway.telemetry.access import LONGEST
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter
 
 
@@ -74,6 +75,51 @@ def test_every_line_has_the_same_fields_also_of_what_was_no_request() -> None:
     }  # fmt: skip
     assert (unread["outcome"], unread["reason"]) == (faults.Overloaded.outcome, faults.Overloaded.reason)
     assert unread_line("203.0.113.9", "r1", 400, "no")["outcome"] == faults.BadRequest.outcome
+
+
+def test_what_the_lines_of_one_head_have_in_common_is_made_once_and_holds_for_nobody_else() -> None:
+    first, _ = served()
+    said = first.close(104.0)
+    kept = first._standing()
+    again, other = served()[0], served()[0]
+    for found in (again, other):
+        found.head, found.rule, found.principal = first.head, first.rule, first.principal
+    assert again.close(104.0) == said
+    assert again._standing() is kept
+    changes: dict[str, tuple[object, dict[str, object]]] = {
+        "principal": (Principal("globex", "bob", "api_key"),
+                      {"tenant": "globex", "principal": "bob", "auth_method": "api_key"}),
+        "rule": (Rule("billing", None, ("billing",), frozenset(), Place("gateway.yaml", 8)),
+                 {"match_line": "gateway.yaml:8"}),
+        "backend": ("billing/eu", {"backend": "billing/eu"}),
+        "operation": (Operation.GET_TASK, {"operation": "GetTask"}),
+        "version": (Version.V0_3, {"a2a_version": "0.3"}),
+        "binding": (Binding.REST, {"binding": "rest"}),
+        "client_ip": ("203.0.113.8", {"client_ip": "203.0.113.8"}),
+    }  # fmt: skip
+    for name, (value, differs) in changes.items():
+        other, _ = served()
+        other.head, other.rule, other.principal = first.head, first.rule, first.principal
+        setattr(other, name, value)
+        assert other.close(104.0) == said | differs
+        assert again.close(104.0) == said
+
+
+def test_a_stream_leaves_nothing_at_its_head() -> None:
+    found, _ = served()
+    found.stream = True
+    found.close(104.0)
+    assert found.head.known == {}
+
+
+def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:
+    found, _ = served()
+    found.head = Head("POST", b"/" + b"x" * 1000)
+    found.saw(Progress(b"1", "t" * 1000, "c" * 1000, "completed", "task"))
+    found.fault = faults.Internal("no", detail="d" * 1000)
+    line = found.close(104.0123456789)
+    assert {len(line[name]) for name in ("path", "task_id", "context_id", "detail")} == {LONGEST + 1}
+    assert line["duration_s"] == 4.012346
 
 
 def test_what_is_counted_is_what_is_logged() -> None:

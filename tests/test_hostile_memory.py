@@ -28,7 +28,7 @@ MOST = 32 << 20
 ENOUGH = 48 << 20
 """Bytes after which an agent has sent more than a gateway may hold."""
 PATIENCE = 3.0
-WAITS = 1.0
+WAITS = 3.0
 """Seconds that another caller may wait meanwhile."""
 
 

@@ -14,6 +14,7 @@ from tests.doubles.interpreted import (
     agent,
     call,
     complaint,
+    events,
     plain,
     plays,
     result,
@@ -89,6 +90,19 @@ async def test_an_error_before_the_first_event_is_a_plain_answer(method: str, tm
     async with agent(script, tmp_path, "rest 1.0") as (gateway, client):
         answer = await call(client, gateway, method, {"message": message})
     assert answer["error"]["code"] == -32004
+
+
+async def test_an_error_before_the_first_event_is_an_event_to_clients_that_hear_nothing_else(tmp_path: Path) -> None:
+    """SDKs of 0.3 take any other answer to a streaming call for a broken one."""
+    body = {"jsonrpc": "2.0", "id": "a", "method": "tasks/resubscribe", "params": {"id": "t-1"}}
+    async with agent(plays(NOT_FOUND["rest 1.0"]), tmp_path, "rest 1.0") as (gateway, client):
+        answer = await client.post(gateway.url, json=body, headers={"accept": "text/event-stream"})
+        refused = {**body, "method": "message/stream", "params": {"message": {"kind": "message"}}}
+        wrong = await client.post(gateway.url, json=refused, headers={"accept": "text/event-stream"})
+    for said, code in ((answer, -32001), (wrong, -32602)):
+        assert (said.status_code, said.headers["content-type"]) == (200, "text/event-stream")
+        [event] = events(said.content)
+        assert (event["id"], event["error"]["code"]) == ("a", code)
 
 
 async def test_a_page_of_the_agents_is_no_answer_in_any_dialect(tmp_path: Path) -> None:

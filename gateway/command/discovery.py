@@ -18,6 +18,7 @@ WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _SPOKEN = (
     {Dialect(Binding.JSONRPC, Version.V1_0), Dialect(Binding.REST, Version.V1_0)},
     {Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V0_3)},
+    {Dialect(Binding.JSONRPC, Version.V0_1)},
 )
 
 
@@ -35,7 +36,7 @@ class Found:
 
     @property
     def interface(self) -> CardInterface:
-        """The interface to call: JSON-RPC or HTTP+JSON, 1.0 before 0.3.
+        """The interface to call: JSON-RPC or HTTP+JSON, the newest version first.
 
         Raises:
             CommandFailed: the card offers none of them.
@@ -45,7 +46,7 @@ class Found:
             for interface in offered:
                 if interface.dialect in dialects and urlsplit(interface.url).scheme in {"http", "https"}:
                     return interface
-        raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.3 or 1.0")
+        raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.1 to 1.0")
 
 
 class CardDenied(CommandFailed):

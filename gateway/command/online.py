@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 
-from gateway.a2a.card import spoken
 from gateway.config.check import Examined
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
@@ -20,7 +19,7 @@ class Visit:
     Attributes:
         backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend.
         good: Whether its card could be read.
-        fact: The dialects that its card offers, or why there is no card.
+        fact: The dialects that it is asked in, by its card and the file, or why there is no card.
     """
 
     backend: str
@@ -59,10 +58,9 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
         if not source.settled.is_set():
             async with at_once:
                 await source.refresh()
-        card = source.card
-        if card is None:
+        if source.card is None:
             return Visit(key, good=False, fact=source.error or "it cannot be read")
-        dialects = ", ".join(dict.fromkeys(str(interface.dialect) for interface in spoken(card)))
+        dialects = ", ".join(map(str, backing.upstream.interfaces()))
         return Visit(key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks")
 
     try:

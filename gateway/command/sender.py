@@ -25,6 +25,8 @@ _METHODS = {
     (Version.V1_0, False): "SendMessage",
     (Version.V0_3, True): "message/stream",
     (Version.V0_3, False): "message/send",
+    (Version.V0_1, True): "tasks/sendSubscribe",
+    (Version.V0_1, False): "tasks/send",
 }
 
 _CREDENTIAL = "Show a credential: --key or --token"
@@ -105,8 +107,11 @@ def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, 
     dialect = interface.dialect
     tenant = interface.tenant if errand.tenant is None else errand.tenant
     if tenant and dialect.version is not Version.V1_0:
-        raise CommandFailed("this agent speaks A2A 0.3, which has no tenant field: leave --tenant out")
+        raise CommandFailed(f"this agent speaks A2A {dialect.version}, which has no tenant field: leave --tenant out")
     params: Tree = {"message": _message(errand, interface)}
+    if dialect.version is Version.V0_1:
+        # Clients name tasks themselves (0.1), and messages do not say which they belong to.
+        params |= {"id": errand.task or str(uuid.uuid4()), **({"sessionId": errand.context} if errand.context else {})}
     if dialect.version is Version.V0_3:
         params["configuration"] = {"blocking": True}
     # 1.0 §8.3.2: exactly the tenant of the interface, in every request.
@@ -131,6 +136,8 @@ def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, 
 
 
 def _message(errand: Errand, interface: CardInterface) -> Tree:
+    if interface.dialect.version is Version.V0_1:
+        return {"role": "user", "parts": [{"type": "text", "text": errand.text}]}
     message: Tree = {"messageId": str(uuid.uuid4())}
     if interface.dialect.version is Version.V1_0:
         message |= {"role": "ROLE_USER", "parts": [{"text": errand.text}]}

@@ -44,23 +44,31 @@ def see(result: Tree) -> Sight:
     if kind:
         event = result[kind]
     else:
-        event, kind = result, _KINDS.get(str(result.get("kind")), "task" if "status" in result else "")
-    context = _word(event.get("contextId"))
+        event, kind = result, _KINDS.get(str(result.get("kind"))) or _bare(result)
+    context = _word(event.get("contextId") or event.get("sessionId"))
+    of_task = _word(event.get("taskId") or (event.get("id") if kind in ("statusUpdate", "artifactUpdate") else ""))
     if kind in ("message", "msg"):
-        return Sight(_lines(event), "", _word(event.get("taskId")), context)
+        return Sight(_lines(event), "", of_task, context)
     if kind == "artifactUpdate":
-        return Sight(_lines(event.get("artifact")), "", _word(event.get("taskId")), context)
+        return Sight(_lines(event.get("artifact")), "", of_task, context)
     status: Tree = event["status"] if isinstance(event.get("status"), dict) else {}
     state = _state(status.get("state"))
     said = _lines(status.get("message") or status.get("update"))
     if kind == "statusUpdate":
-        return Sight(f"[{state}] {said}" if said else f"[{state}]\n", state, _word(event.get("taskId")), context)
+        return Sight(f"[{state}] {said}" if said else f"[{state}]\n", state, of_task, context)
     if kind != "task":
         return Sight("(an event of a kind that is not known)\n")
     artifacts = event.get("artifacts")
     text = f"task {_word(event.get('id'))}\n" + (f"[{state}] {said}" if said else f"[{state}]\n")
     text += "".join(_lines(artifact) for artifact in (artifacts if isinstance(artifacts, list) else ()))
     return Sight(text, state, _word(event.get("id")), context)
+
+
+def _bare(result: Tree) -> str:
+    """What 0.1 answers with: its events and tasks are told apart by their members alone."""
+    if "artifact" in result:
+        return "artifactUpdate"
+    return "statusUpdate" if "final" in result else "task" if "status" in result else ""
 
 
 def safe(text: str) -> str:

@@ -8,7 +8,10 @@ from gateway.a2a.call import Head
 from gateway.config.limit import Http
 from gateway.identity.failure import network_of
 from gateway.listener.turn import Turns
-from gateway.listener.wire import ClientWire
+from gateway.listener.wire import ClientWire, header_lines, status_line
+
+_MOST_OPENINGS = 64
+_LONGEST_OPENING = 1024
 
 
 class ServerState(Protocol):
@@ -77,6 +80,7 @@ class Edge:
     crowd: Crowd = field(init=False)
     turns: Turns = field(default_factory=Turns)
     _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
+    _openings: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
@@ -87,4 +91,22 @@ class Edge:
         if known is not headers:
             lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
             self._standing = (headers, lines)
+            self._openings.clear()
         return lines
+
+    def opening(
+        self, standing: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
+    ) -> bytes:
+        """How an answer begins: the status line, the headers that every answer has, and its own.
+
+        Raises:
+            ValueError: as `header_lines`.
+        """
+        if self._standing[0] is standing:
+            known = self._openings.get((status, headers))
+            if known is not None:
+                return known
+        opening = b"".join((status_line(status), self.standing(standing), header_lines(headers)))
+        if len(self._openings) < _MOST_OPENINGS and len(opening) <= _LONGEST_OPENING:
+            self._openings[status, headers] = opening
+        return opening

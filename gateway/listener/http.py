@@ -1,8 +1,9 @@
 """The listener for clients: health for balancers, and the line for everything else."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
+from typing import Any
 
 from gateway.a2a.call import Head
 from gateway.listener.wire import ClientWire
@@ -20,14 +21,17 @@ class PublicListener:
         self._line = line
         self._ready = ready
 
-    async def __call__(self, head: Head, wire: ClientWire) -> None:
+    def __call__(self, head: Head, wire: ClientWire) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
-            good = head.path == b"/-/live" or self._ready()
-            status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-            body = b"ok\n" if good else b"draining\n"
-            request_id = secrets.token_hex(8).encode("ascii")
-            headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-request-id", request_id)]
-            await wire.answer(status, headers, body)
-            return
-        await self._line.serve(head, wire)
+            return self._tell(head, wire)
+        # Not awaited here: each frame in between is gone through again whenever the request goes on.
+        return self._line.serve(head, wire)
+
+    async def _tell(self, head: Head, wire: ClientWire) -> None:
+        good = head.path == b"/-/live" or self._ready()
+        status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        body = b"ok\n" if good else b"draining\n"
+        request_id = secrets.token_hex(8).encode("ascii")
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-request-id", request_id)]
+        await wire.answer(status, headers, body)

@@ -224,14 +224,13 @@ class ClientConnection(asyncio.Protocol):
         self._deadline.lift()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length
-        self._wire = wire = ClientWire(self, read, length, whole=whole)
         if whole:
-            self._state = _ANSWERING
             if len(rest) > read.length:
                 rest, self.keeps = rest[: read.length], False
-            if rest:
-                wire.feed(rest)
+            self._wire = wire = ClientWire(self, read, length, whole=True, body=rest)
+            self._state = _ANSWERING
         else:
+            self._wire = wire = ClientWire(self, read, length, whole=False)
             self._state = _BODY
             self._incoming = IncomingBody(wire, read, edge.limits.headers, self._loop.time())
             if rest:
@@ -312,10 +311,9 @@ class ClientConnection(asyncio.Protocol):
             self._expect_nothing()
             self.transport.resume_reading()
 
-    @property
-    def standing(self) -> bytes:
-        """Header lines that every answer has."""
-        return self._edge.standing(self.server_state.default_headers)
+    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        """How an answer begins: the status line, the headers that every answer has, and these."""
+        return self._edge.opening(self.server_state.default_headers, status, headers)
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
@@ -381,7 +379,8 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        self.transport.write(refusal(status, words, request_id, self.standing))
+        standing = self._edge.standing(self.server_state.default_headers)
+        self.transport.write(refusal(status, words, request_id, standing))
         self._edge.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
@@ -22,6 +22,24 @@ _STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) f
 _BODILESS = (204, 304)
 
 
+def status_line(status: int) -> bytes:
+    """The first line of an answer."""
+    return _STATUS[status]
+
+
+def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The lines of headers that were decided on here, or passed on.
+
+    Raises:
+        ValueError: one holds what would end a line, or the head, in its middle; only a fault of the gateway's own can
+            bring that about.
+    """
+    head = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\0" in head:
+        raise ValueError("a header of the answer holds a line end")
+    return head
+
+
 class Connection(Protocol):
     """What an exchange asks of the connection that it came over."""
 
@@ -29,9 +47,12 @@ class Connection(Protocol):
     def keeps(self) -> bool:
         """Whether the connection may last beyond this answer; free, as is the next."""
 
-    @property
-    def standing(self) -> bytes:
-        """Header lines that every answer has."""
+    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        """How an answer begins: the status line, the header lines that every answer has, and these.
+
+        Raises:
+            ValueError: as `header_lines`.
+        """
 
     @property
     def paused(self) -> bool:
@@ -76,21 +97,23 @@ class ClientWire:
         "_lost", "_slow", "_torn", "_waiter", "_whole", "extra", "opened", "unread",
     )  # fmt: skip
 
-    def __init__(self, connection: Connection, read: RequestHead, length: int | None, *, whole: bool) -> None:
+    def __init__(
+        self, connection: Connection, read: RequestHead, length: int | None, *, whole: bool, body: bytes = b""
+    ) -> None:
         self._connection = connection
         self._dated = read.dated
         self._bodiless = read.head.method == "HEAD"
         self._expects = read.expects
         self._length = length
         self._whole = whole
-        self._body: bytes | bytearray = b""
+        self._body: bytes | bytearray = body
         self._limit: float = math.inf
         self._waiter: asyncio.Future[None] | None = None
         self._gone: Callable[[], None] | None = None
         self._lost = self._slow = False
         self._chunked = self._torn = False
         self._keep = False
-        self.unread = 0
+        self.unread = len(body)
         self.opened = False
         self.extra: Pairs = []
 
@@ -277,19 +300,20 @@ class ClientWire:
         if not self._whole:
             connection.answers_early()
         self._keep = keep = connection.keeps
-        pairs = [*headers, *self.extra] if self.extra else headers
-        lines = [b"%b: %b\r\n" % pair for pair in pairs]
-        head = b"".join(lines)
-        # What would end a line, or the head, in the middle of a value can only be a fault of the gateway's own.
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
-            raise ValueError("a header of the answer holds a line end")
         if length is not None and length >= 0:
             framing = b"content-length: %d\r\n" % length
         else:
             framing = b"transfer-encoding: chunked\r\n" if self._chunked else b""
-        self.opened = True
         end = b"\r\n" if keep else b"connection: close\r\n\r\n"
-        return b"".join((_STATUS[status], connection.standing, head, framing, end))
+        pairs = [*headers, *self.extra] if self.extra else headers
+        if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
+            # What stands in front of it many answers have.
+            opening = connection.opening(status, tuple(pairs[:-1]))
+            head = b"%bx-request-id: %b\r\n%b%b" % (opening, pairs[-1][1], framing, end)
+        else:
+            head = b"".join((connection.opening(status, ()), header_lines(pairs), framing, end))
+        self.opened = True
+        return head
 
     async def _send(self, data: bytes) -> None:
         connection = self._connection
@@ -316,8 +340,10 @@ class _Nobody:
     """The connection of an exchange that is over: what comes too late goes nowhere."""
 
     keeps = False
-    standing = b""
     paused = False
+
+    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        return status_line(status) + header_lines(headers)
 
     def reads(self) -> None:
         pass

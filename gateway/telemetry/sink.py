@@ -36,6 +36,8 @@ class Sink(Generic[Item]):
         self._queued: list[Item] = []
         self._wanted = threading.Event()
         self._closing = threading.Event()
+        # What the two say, as far as whoever writes has to know: to ask them is a call.
+        self._closed = self._woken = False
         # Two counters, each written by one thread only.
         self._refused = 0
         self._lost = 0
@@ -51,11 +53,12 @@ class Sink(Generic[Item]):
 
     def write(self, item: Item) -> None:
         """Queue one item; never blocks and never raises. The item must not change afterwards."""
-        if self._closing.is_set() or len(self._queued) >= self._capacity:
+        if self._closed or len(self._queued) >= self._capacity:
             self._refused += 1
             return
         self._queued.append(item)
-        if not self._wanted.is_set():
+        if not self._woken:
+            self._woken = True
             self._wanted.set()
 
     def miss(self) -> None:
@@ -65,6 +68,7 @@ class Sink(Generic[Item]):
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, for at most `timeout` seconds; what is left then is dropped. May be called twice."""
         atexit.unregister(self.close)
+        self._closed = True
         self._closing.set()
         self._wanted.set()
         self._thread.join(timeout)
@@ -77,6 +81,7 @@ class Sink(Generic[Item]):
             closing = self._closing.wait(_GATHER)
             # Before anything is taken: what is queued from here on wakes this thread again.
             self._wanted.clear()
+            self._woken = False
             while count := min(len(self._queued), _BATCH):
                 items = self._queued[:count]
                 del self._queued[:count]

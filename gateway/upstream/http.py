@@ -4,9 +4,9 @@ The request is built from what was decided on, never copied from the client's: m
 call, headers from allow-lists, the body as it came unless its `tenant` has to change.
 """
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -19,7 +19,6 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.naming import Alias
-from gateway.a2a.operation import Operation
 from gateway.a2a.path import rest_path
 from gateway.a2a.translation import can_ask, is_spoken
 from gateway.principal import Principal
@@ -29,6 +28,7 @@ from gateway.upstream.response import Response
 
 A2A_JSON = b"application/a2a+json"
 _LONGEST_START = 256
+_LONGEST_OPENING = 4096
 _MOST_KNOWN = 16
 """What is worked out from one head that is kept at most: a client may call many agents with it."""
 RELAYED = (Binding.JSONRPC, Binding.REST)
@@ -160,10 +160,11 @@ class HttpUpstream:
             found = spoken.get(dialect)
             if found is not None:
                 return found
-            if not spoken and not self._overruled(dialect):
+            if not spoken and not self.cards.spoken and not self._overruled(dialect):
                 # The card is unread: the client's own dialect is assumed at the backend's URL.
                 return Interface(dialect, self._path)
-        if not is_spoken(meant[0]):
+        if not is_spoken(meant[0]) or (not spoken and self.cards.spoken):
+            # The card is read, and names nothing that is spoken here.
             raise self._unspoken(call.dialect, spoken)
         if not spoken:
             # What the file leaves open is assumed to be as the client has it.
@@ -177,22 +178,25 @@ class HttpUpstream:
             raise MethodNotAllowed(f"this agent speaks A2A {generations}, which has no {call.operation}")
         raise self._unspoken(call.dialect, spoken)
 
-    async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
-        """Send the call; the answer's head has arrived when this returns, and whoever gets it closes it.
+    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, Response]:
+        """Send the call; the answer's head has arrived when this was awaited, and whoever gets it closes it.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
         """
         tenant = self._tenant(call, interface)
-        body = _body(call, tenant)
-        method = self._method(call, head)
+        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
+        known = head.known.get(self)
+        if isinstance(known, _Opening) and known.opens(call, interface, body, caller):
+            opening = known.lines
+        else:
+            opening = self._opening(call, interface, tenant, body, head=head, caller=caller)
+        sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
+        own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         timeouts = self.timeouts
-        return await self.pool.request(
-            whole_head(
-                self._start(method, self._target(call, interface, tenant)),
-                self._lines(call, body, head, caller) + b"x-request-id: %b\r\n" % caller.request_id.encode("ascii"),
-                content_length=len(body) if body or method == b"POST" else None,
-            ),
+        # Not awaited here: each frame in between is gone through again when the answer comes.
+        return self.pool.request(
+            whole_head(opening, own, content_length=len(body) if sized else None),
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
@@ -280,6 +284,16 @@ class HttpUpstream:
                 self._starts[method, target] = start
         return start
 
+    def _opening(
+        self, call: Call, interface: Interface, tenant: str | None, body: bytes, *, head: Head, caller: Caller
+    ) -> bytes:
+        """The head but for the request's id and its length; kept where the next call is likely to have the same."""
+        opening = self._start(self._method(call, head), self._target(call, interface, tenant))
+        opening += self._lines(call, body, head, caller)
+        if _is_plain(call) and body and len(opening) <= _LONGEST_OPENING:
+            head.known[self] = _Opening(interface, caller.principal, caller.forwarded_for, opening)
+        return opening
+
     def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
         """The headers but for the request id; the same for the next request with the same head of the same caller."""
         dialect = call.dialect
@@ -317,6 +331,30 @@ class HttpUpstream:
         return headers
 
 
+def _is_plain(call: Call) -> bool:
+    """Whether nothing of the request's head depends on what is called."""
+    return call.dialect.binding is Binding.JSONRPC and not call.query and not call.verb and not call.path.legacy_card
+
+
+class _Opening(msgspec.Struct, frozen=True, eq=False):
+    """The beginning of the requests that are plain, of one caller behind one client to one interface."""
+
+    interface: Interface
+    principal: Principal
+    peer: str
+    lines: bytes
+
+    def opens(self, call: Call, interface: Interface, body: bytes, caller: Caller) -> bool:
+        """Whether a request with this body begins with it."""
+        return (
+            self.interface is interface
+            and self.principal is caller.principal
+            and self.peer == caller.forwarded_for
+            and body != b""
+            and _is_plain(call)
+        )
+
+
 class _Prepared(msgspec.Struct, frozen=True, eq=False):
     """The headers for one caller behind one client."""
 
@@ -341,16 +379,16 @@ def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
             return (_JSONRPC_0_3 if alias.newer else _JSONRPC_0_1,)
         if call.method in jsonrpc.SHARED_WITH_0_1:
             return dialect, _JSONRPC_0_1
-        if "id" in call.params.members and call.operation is Operation.CREATE_PUSH_CONFIG:
-            # Agents of 0.3 that answer to this name want 0.3's `taskId`.
-            return (_JSONRPC_0_1,)
-        return _JSONRPC_0_3, dialect, _JSONRPC_1_0
+        # Later objects under a name of 0.1 are meant for agents that answer to it all the same.
+        newer = not _LATER.isdisjoint(call.params.members)
+        return (_JSONRPC_0_3 if newer else _JSONRPC_0_1,)
     return (dialect,)
 
 
 _JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 _JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
-_JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
+_LATER = frozenset({"taskId", "task_id", "pushNotificationConfigId"})
+"""What parameters of push configurations have since 0.2."""
 
 
 def _distance(ours: Dialect, theirs: Dialect) -> tuple[int, bool]:

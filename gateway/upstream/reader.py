@@ -19,7 +19,7 @@ parser reads, made when the first such thing comes: a stream that waits has none
 import httptools
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
-from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHeads
+from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHead, PlainHeads
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
@@ -94,18 +94,11 @@ class ResponseReader:
             plain = self._plain
             if plain is not None and not self._head_size and (found := plain.read(data)) is not None:
                 head, digits, end = found
-                self.headers = headers = head.headers.copy()
-                headers[head.at] = (b"content-length", digits)
-                self.known = head.known
-                self.reusable = True
-                self.status = head.status
-                self._left = left = int(digits)
-                self.ended = left == 0
-                data = data[end:]
-            else:
-                data = self._read_head(data)
-                if self.status == 0:
-                    return
+                self._take_plain(head, digits, data[end:])
+                return
+            data = self._read_head(data)
+            if self.status == 0:
+                return
         if self.ended:
             if data:
                 raise unusable(_EXCESS)
@@ -159,6 +152,23 @@ class ResponseReader:
         return data
 
     # ---- Head --------------------------------------------------------------------------------------------------
+
+    def _take_plain(self, head: PlainHead, digits: bytes, body: bytes) -> None:
+        """Begin with a head that was read without the parser, and what came behind it."""
+        self.headers = headers = head.headers.copy()
+        headers[head.at] = (b"content-length", digits)
+        self.known = head.known
+        self.reusable = True
+        self.status = head.status
+        left = int(digits)
+        if len(body) == left:
+            # All of it, in one read.
+            self.ended = True
+            if body:
+                self.keep(body)
+        else:
+            self._left = left
+            self._read_counted(body, left)
 
     def _read_head(self, data: bytes) -> bytes:
         """Read `data` up to the end of the head; what follows it is returned."""

@@ -52,8 +52,8 @@ class Response:
     """
 
     __slots__ = (
-        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "known", "patience",
-        "reader", "status",
+        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "known",
+        "patience", "reader", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
@@ -237,9 +237,10 @@ class Response:
     async def head(self, deadline: float) -> Self:
         """Wait until the head is there."""
         while self.status == 0:
+            if self._fault is not None:
+                raise self._fault
             connection = self._connection
-            if self._fault is not None or connection is None:
-                raise self._fault or UpstreamReset(CUT)
+            assert connection is not None
             # As `_more`, which would be one frame more to wake.
             self._waiter = connection.expect(deadline, late)
             try:
@@ -290,7 +291,13 @@ class Response:
         """The exchange is over; `fault` says why if the answer is not complete."""
         self._connection = None
         self._fault = fault
-        self.arrived()
+        # Nothing flows any more: whoever waits is woken for what is left.
+        if self.status == 0:
+            reader = self.reader
+            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     async def _more(self, deadline: float, expired: Callable[[], Fault]) -> None:
         connection = self._connection

@@ -28,6 +28,7 @@ agents:
   gone: {fleet}/gone
   mute: {mute.url}
   written: {{ backend: "{fleet}/gone", card: {{ file: card.json }} }}
+  older: {{ backend: {{ url: "{fleet}/gone", protocol: jsonrpc, a2a_version: "0.1" }}, card: {{ file: card.json }} }}
 """
         examined = examine(tmp_path / "gateway.yaml", {}, text=text)
         assert examined.errors == ()
@@ -37,3 +38,5 @@ agents:
     assert "404" in visits["gone"].fact
     assert visits["mute"].as_text() == "mute: no card: its card offers no interface that the gateway speaks"
     assert visits["written"].as_json() == {"backend": "written", "ok": True, "message": "JSONRPC 1.0"}
+    # What the file says overrules the card, as it does when calls are served.
+    assert visits["older"].fact == "JSONRPC 0.1"

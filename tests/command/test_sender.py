@@ -1,5 +1,6 @@
 """`send` finds the agent, speaks its dialect, shows what comes, and tells failures in words."""
 
+import asyncio
 from collections.abc import Iterator
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from gateway.command.failure import CommandFailed
 from gateway.command.sender import Errand, send
 from gateway.demo.fleet import serving
+from tests.doubles.ancient_agent import ancient_agent
 from tests.doubles.answering import Answer, Answering, answering
 
 CARD_PATH = "/agent/.well-known/agent-card.json"
@@ -48,6 +50,18 @@ def test_a_stream_is_shown_as_it_comes(fleet: str) -> None:
     assert lines[1:3] == ["[submitted]", "[working] Watching the clock."]
     assert lines[-1] == "[completed] That was 10 times."
     assert len(lines) == 14
+
+
+@pytest.mark.anyio
+async def test_an_agent_of_0_1_is_spoken_to_in_its_words() -> None:
+    async with ancient_agent() as agent:
+        asked = await asyncio.to_thread(said, Errand(agent.url, "ask"))
+        task = str(agent.received[-1]["params"]["id"])
+        assert asked.endswith(f"(answer with --task {task})\n")
+        assert "[completed]" in await asyncio.to_thread(said, Errand(agent.url, "blue", task=task, context="s"))
+        assert agent.received[-1]["params"]["sessionId"] == "s"
+        counted = await asyncio.to_thread(said, Errand(agent.url, "count"))
+    assert counted.splitlines()[-1].startswith("[completed]")
 
 
 def test_a_question_is_answered_with_the_same_task(fleet: str) -> None:

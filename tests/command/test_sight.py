@@ -12,6 +12,10 @@ PARTS = [{"text": "hello"}]
 STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "message": {"role": "ROLE_AGENT", "parts": PARTS}}
 OLD_PARTS = [{"kind": "text", "text": "hello"}]
 OLD_STATUS = {"state": "input-required", "message": {"kind": "message", "role": "agent", "parts": OLD_PARTS}}
+ANCIENT_STATUS = {
+    "state": "input-required",
+    "message": {"role": "agent", "parts": [{"type": "text", "text": "hello"}]},
+}
 REST_STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "update": {"role": "ROLE_AGENT", "content": PARTS}}
 
 
@@ -21,6 +25,7 @@ REST_STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "update": {"role": "ROLE_AG
         {"statusUpdate": {"taskId": "t", "contextId": "c", "status": STATUS}},
         {"kind": "status-update", "taskId": "t", "contextId": "c", "status": OLD_STATUS, "final": True},
         {"statusUpdate": {"taskId": "t", "contextId": "c", "status": REST_STATUS, "final": True}},
+        {"id": "t", "sessionId": "c", "status": ANCIENT_STATUS, "final": True},
     ],
 )
 def test_a_status_is_its_state_and_what_was_said(event: dict[str, Any]) -> None:

@@ -91,3 +91,10 @@ def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) ->
 def test_an_agent_that_cannot_be_called_gets_none() -> None:
     with pytest.raises(CommandFailed, match="no interface"):
         compose(Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json"))
+
+
+def test_an_agent_of_0_1_gets_one_too() -> None:
+    card = {"name": "A", "url": "http://127.0.0.1:1/", "authentication": {"schemes": ["Bearer"]}}
+    text = compose(Found(card, "http://127.0.0.1:1/.well-known/agent.json"))
+    assert "in front of A (JSONRPC 0.1)." in text
+    assert "backend: http://127.0.0.1:1\n" in text

@@ -5,7 +5,7 @@ to clients of its own generation, and what this client got from agents of its ow
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from tests.conformance.normal import ERRORS, ERRORS_0_1, STATUSES_0_3, Tree, reduced, same_error, without_quirks
@@ -53,7 +53,9 @@ NO_STREAM = "the agent's card offers no streaming"
 NO_PUSH = "the agent's card offers no push notifications"
 NO_CONFIGS = "0.1 has one push configuration for each task, without an id, and cannot list or delete it"
 NO_CARD = "0.1 has no extended card"
-QUIRKS = "the SDKs of 0.3 disagree on files over HTTP+JSON: Python writes base64 of base64, JavaScript base64, and no name"
+QUIRKS = (
+    "the SDKs of 0.3 disagree on files over HTTP+JSON: Python writes base64 of base64, JavaScript base64, and no name"
+)
 
 UNSUPPORTED = frozenset(
     {
@@ -109,9 +111,27 @@ def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list
             if (each.environment, each.version) == (client.environment, client.version)
             and (name := name_of(agent, each)) in direct
         ],
-        of_client=[direct[name] for each in AGENTS if each.measures and (name := name_of(each, client)) in direct],
+        elsewhere=list(direct.values()),
+        of_client=[direct[name] for each in AGENTS if each.fault is None and (name := name_of(each, client)) in direct],
     )
-    return [pair.verdict(operation, got) for operation, got in told.items()]
+    return [_known_fault(pair, pair.verdict(operation, got), told) for operation, got in told.items()]
+
+
+def _known_fault(pair: "_Pair", verdict: Verdict, told: Told) -> Verdict:
+    """A verdict, or why it could not be another one."""
+    if verdict.outcome is not Outcome.DIFFERS:
+        return verdict
+    for software in (pair.agent, pair.client):
+        if software.fault is not None and verdict.got.get("error") in software.fault.errors:
+            return replace(verdict, outcome=Outcome.IMPOSSIBLE, why=software.fault.why)
+    if (
+        verdict.operation == "extended_card"
+        and pair.agent.version == "0.1"
+        and verdict.got.get("events") == told["card"].get("events")
+    ):
+        got = {"error": "the public card, by its own SDK"}
+        return replace(verdict, outcome=Outcome.IMPOSSIBLE, got=got, why=NO_CARD)
+    return verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +143,7 @@ class _Pair:
         of_agent: What the agent's other direct runs came to.
         of_kin: Those of them with the same SDK, over whichever binding.
         of_client: What the client's came to.
+        elsewhere: All direct runs, for what neither of the two ever comes to by itself.
     """
 
     agent: Software
@@ -131,6 +152,7 @@ class _Pair:
     of_agent: list[Told]
     of_kin: list[Told]
     of_client: list[Told]
+    elsewhere: list[Told]
 
     def verdict(self, operation: str, got: Tree) -> Verdict:
         """What is to be said of an operation."""
@@ -143,12 +165,12 @@ class _Pair:
         if itself is not None and "error" not in itself and not _refuses(operation):
             return Verdict(operation, Outcome.DIFFERS, got, itself)
         oldest = min(self.agent.version, self.client.version)
-        of_agent, of_client = (
+        of_agent, of_client, elsewhere = (
             [reduced(operation, each, oldest) for each in _measures(operation, runs)]
-            for runs in (self.of_agent, self.of_client)
+            for runs in (self.of_agent, self.of_client, self.elsewhere)
         )
         told = reduced(operation, got, oldest)
-        measures = [*of_agent, *of_client]
+        measures = [*of_agent, *of_client] or elsewhere
         if any(_same(told, each) for each in measures):
             return Verdict(operation, Outcome.OK, got)
         if any(without_quirks(told) == without_quirks(each) for each in measures):

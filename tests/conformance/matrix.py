@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.comparing import Direct, Outcome, Verdict, judge, name_of
+from tests.conformance.normal import Tree
 from tests.conformance.report import report
 from tests.conformance.running import Told, agent_running, ask, in_normal_form
 from tests.conformance.software import AGENTS, CLIENTS, HERE, ROOT, Software, speak_alike
@@ -43,11 +44,6 @@ class Wanted:
     operations: tuple[str, ...]
     raw: Path | None
     alike: bool = False
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is all of it."""
-        return not self.operations and not self.alike and (self.agents, self.clients) == (AGENTS, CLIENTS)
 
     def ask(self, agent: Software, client: Software, url: str, **more: Any) -> Told:
         """What a pair came to, in normal form."""
@@ -137,6 +133,20 @@ def slug(software: Software) -> str:
     return software.key.replace(" ", "-").replace(".", "-")
 
 
+def in_lines(direct: Direct) -> str:
+    """What came of the direct runs as JSON, an operation on each line."""
+    pairs = []
+    for name, told in sorted(direct.items()):
+        lines = [f"{json.dumps(operation)}: {in_line(result)}" for operation, result in told.items()]
+        pairs.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(pairs) + "\n}\n"
+
+
+def in_line(result: Tree) -> str:
+    """One result as JSON, always the same for the same."""
+    return json.dumps(result, sort_keys=True, ensure_ascii=False)
+
+
 def worked(told: Told) -> str:
     """How many operations gave something."""
     return f"{sum('events' in each for each in told.values())} of {len(told)}"
@@ -172,22 +182,25 @@ def main() -> int:
     parser.add_argument("--raw", type=Path)
     parser.add_argument("--alike", action="store_true")
     asked = parser.parse_args()
+    whole = not (asked.agents or asked.clients or asked.operations or asked.alike)
     operations = tuple(asked.operations.split(",")) if asked.operations else ()
     if asked.raw is not None:
         asked.raw.mkdir(parents=True, exist_ok=True)
     wanted = Wanted(chosen(asked.agents, AGENTS), chosen(asked.clients, CLIENTS), operations, asked.raw, asked.alike)
     if asked.what == "direct":
         told = run_directly(wanted)
-        if wanted.whole:
-            DIRECT.write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        if whole:
+            # What cannot be run here stays as it was.
+            kept = json.loads(DIRECT.read_text()) if DIRECT.exists() else {}
+            DIRECT.write_text(in_lines(kept | told))
         return 0
     direct: Direct = json.loads(DIRECT.read_text())
     verdicts = (judge_again if asked.what == "again" else run_through_gateway)(wanted, direct)
-    if wanted.whole:
+    if whole:
         REPORT.write_text(report(verdicts))
     for (agent, client), each in verdicts.items():
         for verdict in each:
-            if verdict.outcome is Outcome.DIFFERS and not wanted.whole:
+            if verdict.outcome is Outcome.DIFFERS and not whole:
                 say(f"{agent} < {client}: {verdict.operation}\n  got    {verdict.got}\n  wanted {verdict.wanted}")
     return int(any(verdict.outcome is Outcome.DIFFERS for each in verdicts.values() for verdict in each))
 

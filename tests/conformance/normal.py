@@ -166,7 +166,8 @@ class _Reader:
     def _made(self, artifact: Tree) -> Tree:
         name = artifact.get("artifactId") or str(artifact.get("index", 0))
         found: Tree = {"number": self._artifacts.setdefault(name, len(self._artifacts)), "parts": _parts(artifact)}
-        return {**found, **{name: artifact[name] for name in ("name", "description", "metadata") if artifact.get(name)}}
+        told = {name: artifact[name] for name in ("name", "description") if artifact.get(name)}
+        return {**found, **told, **_metadata(artifact)}
 
 
 def _role(message: Tree) -> str:
@@ -180,7 +181,13 @@ def _parts(value: Tree) -> list[Tree]:
 
 def _part(part: Tree) -> Tree:
     found = _content(part, part.get("file") or part)
-    return {**found, **({"metadata": part["metadata"]} if part.get("metadata") else {})}
+    return {**found, **_metadata(part)}
+
+
+def _metadata(value: Tree) -> Tree:
+    """The metadata, without what translations keep there for the way back."""
+    kept = {name: each for name, each in (value.get("metadata") or {}).items() if not name.endswith("_compat")}
+    return {"metadata": kept} if kept else {}
 
 
 def _content(part: Tree, file: Tree) -> Tree:
@@ -229,9 +236,15 @@ def reduced(operation: str, result: Tree, version: str) -> Tree:
     }
 
 
+_TWINS = ({"InvalidTaskState", "UnsupportedOperation"}, {"InvalidTaskState", "HTTP 501"})
+"""What 0.1 has another error for: a message to a task that is over."""
+
+
 def same_error(got: str, wanted: str) -> bool:
     """Whether an error is another one, or the status that stands for it."""
-    return got == wanted or wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ())
+    if wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ()):
+        return True
+    return got == wanted or {got, wanted} in _TWINS
 
 
 def without_quirks(value: Any) -> Any:
@@ -261,8 +274,14 @@ def _told(event: Tree) -> Tree:
         task = event["task"]
         return {"task": {**_older(task), "artifacts": [_unnumbered(each) for each in task.get("artifacts") or ()]}}
     if "push" in event:
-        return {"push": {name: each for name, each in event["push"].items() if name != "id"}}
+        return {"push": _unnamed(event["push"])}
+    if "pushes" in event:
+        return {"pushes": [_unnamed(each) for each in event["pushes"]]}
     return event
+
+
+def _unnamed(push: Tree) -> Tree:
+    return {name: each for name, each in push.items() if name != "id"}
 
 
 def _streamed(event: Tree) -> Iterator[Tree]:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.conformance.comparing import Outcome, Verdict
-from tests.conformance.normal import Tree
 from tests.conformance.software import AGENTS, CLIENTS, TITLES, Software, speak_alike
+
+NOT_AT_ALL = (Outcome.FAILS_DIRECTLY, Outcome.IMPOSSIBLE)
 
 Verdicts = Mapping[tuple[str, str], list[Verdict]]
 
@@ -26,8 +27,9 @@ agents of its own; a pair of one dialect must get what it gets without the gatew
 MATRIX = """
 ## Who reaches whom
 
-`=` the pair speaks one dialect, its bytes are passed on · `ok` translated · a number: so many operations differ, see
-below. Both mean that every operation comes to what it comes to directly.
+`=` the pair speaks one dialect, and its bytes are passed on · `ok` translated. With both every operation comes to what
+it comes to directly, or is refused for the reasons below. A number: so many operations differ. `no`: not even a task
+comes of it directly, because of a fault of the agent or of the client; see below.
 """
 
 
@@ -43,29 +45,29 @@ def report(verdicts: Verdicts) -> str:
             "What differs",
             verdicts,
             Outcome.DIFFERS,
-            ("Operation", "Through the gateway", "Directly"),
-            lambda verdict: (verdict.operation, *(_cell(each) for each in difference(verdict.got, verdict.wanted))),
+            ("Through the gateway", "Directly"),
+            lambda verdict: difference(verdict.got, verdict.wanted),
         ),
         _section(
             "What is not possible",
             verdicts,
             Outcome.IMPOSSIBLE,
-            ("Operation", "Why", "The client is told"),
-            lambda verdict: (verdict.operation, verdict.why, _cell(verdict.got["error"])),
+            ("Why", "The client is told"),
+            lambda verdict: (verdict.why, verdict.got["error"]),
         ),
         _section(
             "What comes to nothing directly either",
             verdicts,
             Outcome.FAILS_DIRECTLY,
-            ("Operation", "Through the gateway"),
-            lambda verdict: (verdict.operation, _cell(verdict.got.get("error", "an answer"))),
+            ("Through the gateway",),
+            lambda verdict: (verdict.got.get("error", "an answer"),),
         ),
         _section(
             "What a client cannot ask for",
             verdicts,
             Outcome.ABSENT,
-            ("Operation", "Why"),
-            lambda verdict: (verdict.operation, verdict.why),
+            ("Why",),
+            lambda verdict: (verdict.why,),
         ),
     ]
     return "\n".join(section.strip("\n") + "\n" for section in sections if section)
@@ -121,6 +123,8 @@ def _matrix(verdicts: Verdicts) -> str:
 def _of_pair(agent: Software, client: Software, verdicts: list[Verdict] | None) -> str:
     if verdicts is None:
         return "not run"
+    if any(verdict.operation == "send_task" and verdict.outcome in NOT_AT_ALL for verdict in verdicts):
+        return "no"
     differ = sum(verdict.outcome is Outcome.DIFFERS for verdict in verdicts)
     if differ:
         return str(differ)
@@ -134,16 +138,21 @@ def _section(
     head: tuple[str, ...],
     row: Callable[[Verdict], tuple[str, ...]],
 ) -> str:
-    rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    found: dict[tuple[tuple[str, ...], str], dict[str, list[str]]] = {}
     for (agent, client), each in verdicts.items():
         for verdict in each:
             if verdict.outcome is outcome:
-                rows.setdefault(row(verdict), {}).setdefault(agent, []).append(client)
-    if not rows:
+                found.setdefault((row(verdict), verdict.operation), {}).setdefault(agent, []).append(client)
+    if not found:
         return f"\n## {title}\n\nNothing.\n"
-    lines = [f"## {title}", "", f"| {' | '.join((*head, 'Agent < clients'))} |", "|---" * (len(head) + 1) + "|"]
-    for cells, agents in sorted(rows.items()):
-        lines.append(f"| {' | '.join(cells)} | {'; '.join(_pairs(agents))} |")
+    # Operations for which the same is so of the same pairs stand together.
+    rows: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (cells, operation), agents in found.items():
+        rows.setdefault((cells, "; ".join(_pairs(agents))), []).append(operation)
+    lines = [f"## {title}", "", f"| Operations | {' | '.join((*head, 'Agents < clients'))} |"]
+    lines.append("|---" * (len(head) + 2) + "|")
+    for (cells, pairs), operations in sorted(rows.items()):
+        lines.append(f"| {' | '.join(map(_cell, (', '.join(operations), *cells, pairs)))} |")
     return "\n".join(lines)
 
 
@@ -157,5 +166,5 @@ def _pairs(agents: Mapping[str, Iterable[str]]) -> Iterator[str]:
         yield f"{'every agent' if len(names) == len(AGENTS) else ', '.join(names)} < {told}"
 
 
-def _cell(text: str | Tree) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

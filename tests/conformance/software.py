@@ -74,6 +74,19 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a piece of software, so that it does not do even with its own generation.
+
+    Attributes:
+        why: What it does.
+        errors: What comes of that.
+    """
+
+    why: str
+    errors: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Software:
     """An agent or a client.
 
@@ -81,7 +94,7 @@ class Software:
         key: Its name in the results.
         version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
         script: Which of the folder `agents` or `clients`, or of `javascript`.
-        measures: Whether what a client gets of this agent directly is what others are held to.
+        fault: What is wrong with it; what comes of an agent with one is no measure for others.
     """
 
     key: str
@@ -89,7 +102,7 @@ class Software:
     version: str
     binding: str
     script: str
-    measures: bool = True
+    fault: Fault | None = None
 
     @property
     def dialect(self) -> tuple[str, str]:
@@ -119,6 +132,12 @@ TITLES = {
     DOUBLES: "doubles of this project, strict by the schema of 0.1",
 }
 
+OWN_IDS = Fault(
+    "fasta2a 0.2 answers sends under ids of its own, so nobody can know what they answer",
+    frozenset({"InvalidAgentResponse", "HTTP 502", "the SDK's own JSONRPCError", "the SDK's own NotAncient"}),
+)
+MUTE = Fault("a2a-cli refuses every status that has a message", frozenset({"the SDK's own ValidationError"}))
+
 AGENTS = (
     Software("py-1.3 rpc", SDK_1_3, "1.0", JSONRPC, "a2a_sdk_1_3.py"),
     Software("py-1.3 rest", SDK_1_3, "1.0", REST, "a2a_sdk_1_3.py"),
@@ -130,8 +149,7 @@ AGENTS = (
     Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "agent-0.3.mjs"),
     Software("js-0.3 rest", JS_0_3, "0.3", REST, "agent-0.3.mjs"),
     Software("py-0.2 rpc", SDK_0_2, "0.2", JSONRPC, "a2a_sdk_0_3.py"),
-    # It answers sends under ids of its own, and spells files its own way.
-    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", measures=False),
+    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", OWN_IDS),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
 
@@ -148,7 +166,7 @@ CLIENTS = (
     Software("py-0.3 rest", SDK_0_3, "0.3", REST, "a2a_sdk_0_3.py"),
     Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "client-0.3.mjs"),
     Software("js-0.3 rest", JS_0_3, "0.3", REST, "client-0.3.mjs"),
-    Software("a2a-cli", A2A_CLI, "0.1", JSONRPC, "a2a_cli_0_2.py"),
+    Software("a2a-cli", A2A_CLI, "0.1", JSONRPC, "a2a_cli_0_2.py", MUTE),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
 

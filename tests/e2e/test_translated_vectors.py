@@ -88,7 +88,7 @@ async def test_a_client_and_an_agent_of_two_dialects_understand_each_other(case:
     http = content["request"][case.ours]["http"]
     call = call_of(content["request"][case.ours], ours)
     speaks = (theirs.binding.label, theirs.version.value)
-    settings = {"match": {"path": "/agent", "tenant": "acme"}}
+    settings: dict[str, Any] = {"match": {"path": "/agent", "tenant": "acme"}}
     at = "" if ours.version is Version.V1_0 and ours.binding is Binding.JSONRPC else "/acme"
     suffix = http["path"].removeprefix("/acme").removeprefix("/rest" if ours.binding is Binding.REST else "/rpc")
     query = "?" + urlencode(http["query"]) if http.get("query") else ""

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.listener.edge import Crowd
+from gateway.a2a.call import Head
+from gateway.listener.edge import Crowd, Edge
+from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
 from tests.listener.front import LOOPS, Front, backend, fronting, limited, patient
@@ -58,6 +60,43 @@ def test_nobody_is_remembered() -> None:
     for peer in peers:
         crowd.leave(peer)
     assert (crowd.size, crowd._networks) == (0, {})
+
+
+# ---- How answers begin ---------------------------------------------------------------------------------------------
+
+JSON = ((b"content-type", b"application/json"),)
+
+
+async def nobody(_head: Head, _wire: ClientWire) -> None:
+    """Serves nothing."""
+
+
+def test_an_answer_begins_with_what_every_answer_has_and_its_own() -> None:
+    edge, dated = Edge(nobody), [(b"date", b"now")]
+    expected = b"HTTP/1.1 200 OK\r\ndate: now\r\ncontent-type: application/json\r\n"
+    assert edge.opening(dated, 200, JSON) == expected
+    assert edge.opening(dated, 200, JSON) is edge.opening(dated, 200, JSON)
+    assert edge.opening(dated, 404, JSON) == expected.replace(b"200 OK", b"404 Not Found")
+    assert edge.opening(dated, 200, ()) == b"HTTP/1.1 200 OK\r\ndate: now\r\n"
+    assert edge.opening([(b"date", b"later")], 200, JSON) == expected.replace(b"now", b"later")
+
+
+def test_few_openings_are_kept() -> None:
+    edge, dated = Edge(nobody), [(b"date", b"now")]
+    for number in range(1000):
+        edge.opening(dated, 200, ((b"retry-after", b"%d" % number),))
+    edge.opening(dated, 201, ((b"a", b"x" * 10_000),))
+    assert len(edge._openings) <= 64
+    edge.opening([], 200, ((b"a", b"x" * 10_000),))
+    assert edge._openings == {}
+
+
+@pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"a\rb", b"a\0b"])
+def test_no_header_of_an_answer_ends_a_line(value: bytes) -> None:
+    edge = Edge(nobody)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="line end"):
+            edge.opening([], 200, ((b"a", value),))
 
 
 # ---- On real connections -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone
 from gateway.listener.request import read_head
-from gateway.listener.wire import ClientWire
+from gateway.listener.wire import ClientWire, header_lines, status_line
 from tests.listener.front import limited
 
 pytestmark = pytest.mark.anyio
@@ -21,12 +21,14 @@ class Recorded:
 
     def __init__(self) -> None:
         self.keeps = True
-        self.standing = b"date: now\r\n"
         self.paused = self.fills = False
         self.sent = b""
         self.most = 0
         self.told: list[str] = []
         self.go = asyncio.Event()
+
+    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        return status_line(status) + b"date: now\r\n" + header_lines(headers)
 
     def reads(self) -> None:
         self.told.append("reads")

@@ -44,6 +44,18 @@ def test_long_values_are_cut() -> None:
     assert read["path"].endswith("…")
 
 
+def test_a_line_that_is_flat_is_written_as_it_is() -> None:
+    given_ = {"path": "/a\x1b[31m", "task_id": "x" * 300, "status": 200, "agent": None, "duration_s": 0.5}
+    forms: tuple[Literal["json", "text"], ...] = ("json", "text")
+    for form in forms:
+        stream = io.BytesIO()
+        log = AccessLog(stream, form=form)
+        log.write(given_, flat=True)
+        log.close(timeout=10)
+        assert re.fullmatch(rb"[\x20-\x7e]+\n", stream.getvalue())
+    assert json.loads(written({}))["time"]
+
+
 def test_numbers_that_json_lacks_are_words() -> None:
     assert json.loads(written({"a": math.nan, "b": math.inf}))["a"] == "nan"
 

@@ -119,7 +119,7 @@ def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
     assert where(old, rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
     assert where(old, rpc("GetTask", {"id": "t"})).dialect == RPC_0_3
     assert where(old, restful("GET", "/tasks/t")[0]).dialect == REST_0_3
-    with pytest.raises(MethodNotAllowed, match="this agent speaks A2A 0.3, which has no ListTasks"):
+    with pytest.raises(MethodNotAllowed, match=r"this agent speaks A2A 0\.3, which has no ListTasks"):
         where(old, rpc("ListTasks", {}))
 
 
@@ -176,18 +176,24 @@ def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
 
 
 def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
-    with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC") as caught:
-        where(upstream(offers((GRPC, "secret:8000")), binding=Binding.GRPC), rpc("GetTask", {"id": "t"}))
-    assert "secret" not in caught.value.message
+    for more in ({}, {"binding": Binding.GRPC}):
+        with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC") as caught:
+            where(upstream(offers((GRPC, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
+        assert "secret" not in caught.value.message
 
 
 def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
     call = rpc("tasks/get", {"id": "t"})
     assert spellings(call) == (RPC_0_3, RPC_0_1)
     assert where(upstream(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
-    later = rpc("tasks/pushNotification/get", {"id": "t"})
-    assert spellings(later) == (RPC_0_3, RPC_0_1, RPC)
-    assert where(upstream(offers((RPC, "http://agent:8000/"))), later).dialect == RPC
+    config = {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}
+    for method, params, meant in (
+        ("tasks/pushNotification/get", {"id": "t"}, RPC_0_1),
+        ("tasks/pushNotification/set", {"id": "t", **config}, RPC_0_1),
+        ("tasks/pushNotification/get", {"id": "t", "pushNotificationConfigId": "c"}, RPC_0_3),
+        ("tasks/pushNotification/set", {"taskId": "t", **config}, RPC_0_3),
+    ):
+        assert spellings(rpc(method, params)) == (meant,)
     assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
 
 
@@ -316,6 +322,37 @@ async def test_two_subjects_never_look_alike_to_an_agent(one: str, two: str) -> 
     [first, second] = [dict((await sent(call, caller=shown(subject))).headers) for subject in (one, two)]
     # As an agent reads them: space around a value is no part of it.
     assert (first["x-a2a-subject"].strip() == second["x-a2a-subject"].strip()) == (one == two)
+
+
+async def test_what_was_worked_out_for_one_head_holds_for_no_other_call_or_caller() -> None:
+    cards = offers(
+        (RPC, "http://agent:8000/base/rpc"), (RPC_0_3, "http://agent:8000/old"), (REST, "http://agent:8000/r")
+    )
+    pool = Pool()
+    agent = upstream(cards, pool=pool)
+    head = Head("POST", b"/", headers=((b"accept", b"a/b"), (b"content-type", b"application/a2a+json")))
+    calls = [
+        rpc("SendMessage", {"message": {}}),
+        rpc("GetTask", {"id": "t"}),
+        rpc("GetTask", {"id": "t"}, query=b"a=b"),
+        rpc("message/send", {"message": {}}),
+        restful("POST", "/message:send", {"message": {}})[0],
+        restful("GET", "/tasks/t")[0],
+        replace(rpc("GetTask", {"id": "t"}), verb="POST"),
+        replace(rpc("GetExtendedAgentCard", {}), path=PathCall(legacy_card=True)),
+    ]
+    callers = [
+        CALLER,
+        replace(CALLER, principal=Principal("acme", "bob")),
+        replace(CALLER, forwarded_for="203.0.113.8"),
+    ]
+    for call in (*calls, *reversed(calls), *calls):
+        for caller in (*callers, *callers):
+            await agent.send(call, where(agent, call), head, caller)
+            fresh = Head("POST", b"/", headers=head.headers, known={})
+            again = await sent(call, fresh, caller=caller, cards=cards)
+            assert pool.head == again.head
+            assert len(head.known) <= 32
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
+from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.reader import ResponseReader
 from tests.doubles.scripted import chunk, chunked, head, whole
 
@@ -14,7 +15,7 @@ CHUNKS = head(b"transfer-encoding: chunked")
 
 
 def reader() -> ResponseReader:
-    return ResponseReader(32 * 1024, 100)
+    return ResponseReader(32 * 1024, 100, PlainHeads(32 * 1024, 100))
 
 
 def read(*pieces: bytes) -> ResponseReader:
@@ -199,6 +200,8 @@ def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: b
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
 def test_garbage_is_refused_or_awaited_but_never_an_answer(pieces: list[bytes]) -> None:
+    # What begins like an answer may be one.
+    assume(not b"".join(pieces).startswith(b"HTTP/1."))
     made = reader()
     try:
         for piece in pieces:

@@ -37,7 +37,7 @@ METHODS: dict[str, tuple[Operation, Version]] = {
     "agent/authenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
     "tasks/send": (Operation.SEND_MESSAGE, Version.V0_1),
     "tasks/sendSubscribe": (Operation.SEND_STREAMING_MESSAGE, Version.V0_1),
-    # Names of 0.1 that servers of 0.2 and 0.3 answer too (fasta2a): see `relayed_as`.
+    # Names of 0.1 that servers of 0.2 and 0.3 answer too (fasta2a): see `spellings`.
     "tasks/pushNotification/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_1),
     "tasks/pushNotification/get": (Operation.GET_PUSH_CONFIG, Version.V0_1),
 }

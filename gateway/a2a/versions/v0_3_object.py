@@ -143,8 +143,8 @@ def _lift_file(part: Tree) -> Tree:
         raise Misfit("file", "must have either bytes or uri")
     content = "raw" if "bytes" in file else "url"
     part[content] = file.get("bytes", file.get("uri"))
-    if name := file.get("name"):
-        part["filename"] = name
+    if filename := file.get("name"):
+        part["filename"] = filename
     if media_type := file.get("mimeType"):
         part["mediaType"] = media_type
     return _lift_beside(part, content)

@@ -165,8 +165,7 @@ def application(url: str) -> Starlette:
         push_config_store=InMemoryPushNotificationConfigStore(),
     )
     if sys.argv[1] == "HTTP+JSON":
-        # Here, for a2a-sdk 0.2 has none of it.
-        from a2a.server.apps.rest.rest_adapter import RESTAdapter
+        from a2a.server.apps.rest.rest_adapter import RESTAdapter  # noqa: PLC0415 - a2a-sdk 0.2 has none of it
 
         adapter = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=extended)
         routes = [Route(path, endpoint, methods=[method]) for (path, method), endpoint in adapter.routes().items()]

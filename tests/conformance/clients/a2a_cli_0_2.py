@@ -17,7 +17,7 @@ from a2a_json_rpc.spec import (
     TaskSendParams,
     TextPart,
 )
-from driving import HOOK, Absent, Driver, Item, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
 from pydantic import BaseModel
 
 
@@ -40,21 +40,13 @@ class Sdk(Driver):
             answer = await http.get(url.rstrip("/") + "/" + (card_path or ".well-known/agent.json"))
         return self.item("card", answer.raise_for_status().json())
 
-    async def send(
-        self,
-        parts: list[Any],
-        how: str,
-        task: str = "",
-        context: str = "",
-        hook: bool = False,
-        history: int | None = None,
-    ) -> AsyncIterator[Item]:
+    async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:
         params = TaskSendParams(
-            id=task or f"t-{uuid.uuid4()}",
-            session_id=context or f"s-{uuid.uuid4()}",
+            id=said.task or f"t-{uuid.uuid4()}",
+            session_id=said.context or f"s-{uuid.uuid4()}",
             message=Message(role="user", parts=parts, metadata={"sent": "by the client"}),
-            history_length=history,
-            push_notification=PushNotificationConfig(url=HOOK["url"], token=HOOK["token"]) if hook else None,
+            history_length=said.history,
+            push_notification=PushNotificationConfig(url=HOOK["url"], token=HOOK["token"]) if said.hook else None,
         )
         if how == "streaming":
             async for event in self._events(A2AClient.over_sse(self._url).send_subscribe(params)):

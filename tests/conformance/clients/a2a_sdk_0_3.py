@@ -7,11 +7,9 @@ import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
     DataPart,
-    DeleteTaskPushNotificationConfigParams,
     FilePart,
     FileWithBytes,
     GetTaskPushNotificationConfigParams,
-    ListTaskPushNotificationConfigParams,
     Message,
     MessageSendConfiguration,
     Part,
@@ -22,7 +20,7 @@ from a2a.types import (
     TaskQueryParams,
     TextPart,
 )
-from driving import HOOK, Absent, Driver, Item, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
 from pydantic import BaseModel
 
 KINDS = {"task": "task", "message": "message", "status-update": "status", "artifact-update": "artifact"}
@@ -45,30 +43,22 @@ class Sdk(Driver):
         }
         return self._told("card", card)
 
-    async def send(
-        self,
-        parts: list[Any],
-        how: str,
-        task: str = "",
-        context: str = "",
-        hook: bool = False,
-        history: int | None = None,
-    ) -> AsyncIterator[Item]:
+    async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:
         message = Message(
             role=Role.user,
             message_id=f"m-{uuid.uuid4()}",
             parts=parts,
-            task_id=task or None,
-            context_id=context or None,
+            task_id=said.task or None,
+            context_id=said.context or None,
             metadata={"sent": "by the client"},
         )
         more = {}
-        if hook or history is not None:
+        if said.hook or said.history is not None:
             more["configuration"] = MessageSendConfiguration(
                 accepted_output_modes=[],
                 blocking=True,
-                history_length=history,
-                push_notification_config=PushNotificationConfig(**HOOK) if hook else None,
+                history_length=said.history,
+                push_notification_config=PushNotificationConfig(**HOOK) if said.hook else None,
             )
         async for event in self._clients[how].send_message(message, **more):
             yield self._event(event)

@@ -23,7 +23,7 @@ from a2a.types import (
     TaskPushNotificationConfig,
 )
 from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP
-from driving import HOOK, Driver, Item, drive, uuid
+from driving import HOOK, NOTHING, Driver, Item, Said, drive, uuid
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.struct_pb2 import Value
@@ -50,21 +50,13 @@ class Sdk(Driver):
         }
         return told
 
-    async def send(
-        self,
-        parts: list[Any],
-        how: str,
-        task: str = "",
-        context: str = "",
-        hook: bool = False,
-        history: int | None = None,
-    ) -> AsyncIterator[Item]:
+    async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:
         message = Message(
-            role=Role.ROLE_USER, message_id=f"m-{uuid.uuid4()}", parts=parts, task_id=task, context_id=context
+            role=Role.ROLE_USER, message_id=f"m-{uuid.uuid4()}", parts=parts, task_id=said.task, context_id=said.context
         )
         message.metadata.update({"sent": "by the client"})
-        configuration = SendMessageConfiguration(history_length=history)
-        if hook:
+        configuration = SendMessageConfiguration(history_length=said.history)
+        if said.hook:
             configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(**HOOK))
         request = SendMessageRequest(message=message, configuration=configuration)
         async for event in self._clients[how].send_message(request):

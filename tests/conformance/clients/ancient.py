@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-from driving import HOOK, Absent, Driver, Item, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
 
 from tests.doubles.ancient_client import AncientClient, Failed
 
@@ -17,26 +17,22 @@ class Double(Driver):
     spelling = "0.1"
 
     async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
-        self._http = httpx.AsyncClient(trust_env=False, timeout=20)
+        # No connection is kept: an agent hangs up after some of its answers.
+        self._http = httpx.AsyncClient(trust_env=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
         self._client = AncientClient(self._http, url)
         # Not the client's own way: it takes no card that has a word more than 0.1, and 0.2 is served the same.
         answer = await self._http.get(url + ".well-known/agent.json")
         return self.item("card", answer.raise_for_status().json())
 
-    async def send(
-        self,
-        parts: list[Any],
-        how: str,
-        task: str = "",
-        context: str = "",
-        hook: bool = False,
-        history: int | None = None,
-    ) -> AsyncIterator[Item]:
-        more: dict[str, Any] = {"id": task or f"t-{uuid.uuid4()}", "sessionId": context or f"s-{uuid.uuid4()}"}
+    async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:
+        more: dict[str, Any] = {
+            "id": said.task or f"t-{uuid.uuid4()}",
+            "sessionId": said.context or f"s-{uuid.uuid4()}",
+        }
         message = {"role": "user", "parts": parts, "metadata": {"sent": "by the client"}}
         more |= {"message": message}
-        more |= {"pushNotification": CONFIG} if hook else {}
-        more |= {} if history is None else {"historyLength": history}
+        more |= {"pushNotification": CONFIG} if said.hook else {}
+        more |= {} if said.history is None else {"historyLength": said.history}
         if how == "streaming":
             async for event in self._client.stream(parts, **more):
                 yield self._event(event)

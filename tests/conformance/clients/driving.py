@@ -1,8 +1,8 @@
 """What the drivers of Python clients have in common: the operations, in one order, and how they are told.
 
 Imported by scripts that different interpreters run, so it knows no version of any SDK. A driver is started with one
-argument of JSON, `{"url": …, "binding": …, "version": …, "card_path": …}`, and prints one document:
-`{OPERATION: {"items": [...]}}`, or `{"failed": {...}}`, or `{"absent": WHY}` where the SDK has no such call. Each item is
+argument of JSON, `{"url": …, "binding": …, "version": …, "card_path": …}`, and prints one document, by operation:
+`{"items": [...]}`, or `{"failed": {...}}`, or `{"absent": WHY}` where the SDK has no such call. Each item is
 `{"spelling": "1.0" | "0.3" | "0.1", "kind": KIND, "value": …}`, as the SDK gave it; `normal.py` makes sense of them.
 
 The same operations, word for word, are in `../javascript/driving.mjs`.
@@ -14,6 +14,7 @@ import json
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 LIMIT = 10.0
@@ -37,6 +38,25 @@ class Absent(Exception):  # noqa: N818 - what is so
     """The SDK has no such call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What goes with the parts of a message.
+
+    Attributes:
+        task, context: The ids that it is sent to; empty for none.
+        hook: Whether a push configuration goes along.
+        history: How many messages are asked for.
+    """
+
+    task: str = ""
+    context: str = ""
+    hook: bool = False
+    history: int | None = None
+
+
+NOTHING = Said()
+
+
 class Driver:
     """One client; the methods are what SDKs can do, in the words of 1.0. Each gives items."""
 
@@ -46,15 +66,7 @@ class Driver:
         """Find the card by the SDK's own resolver, and make clients of it."""
         raise NotImplementedError
 
-    def send(
-        self,
-        parts: list[Any],
-        how: str,
-        task: str = "",
-        context: str = "",
-        hook: bool = False,
-        history: int | None = None,
-    ) -> AsyncIterator[Item]:
+    def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:
         """Send a message: `unary`, `streaming`, or `polling`, which does not wait."""
         raise NotImplementedError
 
@@ -281,10 +293,10 @@ class Operations:
 
     async def _said(self, text: str, **more: Any) -> list[Item]:
         parts = [self._driver.text(text)]
-        return await self._settled([item async for item in self._driver.send(parts, "unary", **more)])
+        return await self._settled([item async for item in self._driver.send(parts, "unary", Said(**more))])
 
     async def _streamed(self, text: str, **more: Any) -> list[Item]:
-        return [item async for item in self._driver.send([self._driver.text(text)], "streaming", **more)]
+        return [item async for item in self._driver.send([self._driver.text(text)], "streaming", Said(**more))]
 
     async def _started(self, word: str) -> Item:
         """A task that works until it is freed, seen at work."""
@@ -364,7 +376,8 @@ def drive(driver: Driver) -> None:
         try:
             card = await driver.open(asked["url"], asked["binding"], asked["version"], asked.get("card_path"))
         except Exception as error:  # noqa: BLE001 - as above
-            return dict.fromkeys(wanted, {"failed": _failed(driver, error)})
+            failed = _failed(driver, error)
+            return {name: {"failed": failed} for name in wanted}
         operations = Operations(driver, card)
         found = {name: await _tried(driver, getattr(operations, name)) for name in wanted}
         await driver.close()

@@ -121,9 +121,11 @@ class Sdk {
   }
 
   failure(error) {
-    // What is no error of A2A is some other failure of the SDK's, and has no code.
+    // What is no error of A2A is some other failure of the SDK's, and has no code; over HTTP+JSON one that the SDK does
+    // not know by its reason is internal to it, whatever its status.
     const code = isJsonRpcError(error) ? error.envelopeCode : error.reason ? toJsonRpcError(error).code : null;
-    return { code, status: isRestError(error) ? error.statusCode : null };
+    const rest = isRestError(error);
+    return { code: rest && code === -32603 ? null : code, status: rest ? error.statusCode : null };
   }
 }
 

@@ -38,8 +38,10 @@ class Session:
         self._unary: Client
         self._polling: Client
 
-    async def connect(self, url: str, binding: str, headers: dict[str, str], *, blind: bool = False) -> Any:
-        """Find the card and make clients of it; `blind` makes them of the URL alone."""
+    async def connect(
+        self, url: str, binding: str, headers: dict[str, str], *, blind: bool = False, path: str | None = None
+    ) -> Any:
+        """Find the card, at a path of its own if one is named, and make clients of it; `blind` is of the URL alone."""
         await self.close()
         self._http = httpx.AsyncClient(trust_env=False, headers=headers, timeout=20)
         config = {"httpx_client": self._http, "supported_transports": [binding], "use_client_preference": True}
@@ -47,7 +49,7 @@ class Session:
             card = minimal_agent_card(url, [binding])
             card.capabilities.streaming = True
         else:
-            card = await A2ACardResolver(self._http, url).get_agent_card()
+            card = await A2ACardResolver(self._http, url).get_agent_card(path)
         self._streaming = ClientFactory(ClientConfig(**config)).create(card)
         self._unary = ClientFactory(ClientConfig(**config, streaming=False)).create(card)
         self._polling = ClientFactory(ClientConfig(**config, streaming=False, polling=True)).create(card)
