@@ -99,7 +99,8 @@ class Exchange:
             return False
         if self.operation is None or not self.operation.streams:
             return False
-        return b"text/event-stream" in (self.head.first(b"accept") or b"")
+        # a2a-sdk 0.3 sends the header twice.
+        return any(b"text/event-stream" in accepted for accepted in self.head.all(b"accept"))
 
     def saw(self, progress: Progress) -> None:
         """Keep what a frame told, beside what earlier ones did."""

@@ -112,14 +112,32 @@ async def test_an_answer_without_a_task_is_the_clients_own_task_in_every_turn(tm
     assert [answer["result"]["id"] for answer in answers] == ["mine"] * 2
 
 
-async def test_what_is_sent_to_a_task_that_is_over_is_a_new_one_in_the_same_context(tmp_path: Path) -> None:
-    script = plays(told("t-1", "COMPLETED"), told("t-2", "WORKING"), told("t-2", "COMPLETED"))
-    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
-        params = {"id": "mine", "sessionId": "s", "message": MESSAGE_0_1}
-        answers = [await call(client, gateway, "tasks/send", params) for _ in range(3)]
-        sent = [json.loads(request.body)["params"]["message"] for request in gateway.backend.requests]
-    assert [answer["result"]["id"] for answer in answers] == ["mine"] * 3
-    assert [(each.get("taskId"), each["contextId"]) for each in sent] == [(None, "s"), (None, "c-1"), ("t-2", "c-1")]
+@pytest.mark.parametrize(
+    ("method", "first", "code"),
+    [
+        ("tasks/send", told("t-1", "COMPLETED"), -32009),
+        ("tasks/sendSubscribe", complaint(-32004), -32006),
+        ("tasks/send", complaint(-32004), -32004),
+    ],
+    ids=["InvalidTaskState", "StreamingNotSupported", "OperationNotSupported"],
+)
+async def test_what_a_send_is_not_supported_for_is_said_in_the_words_of_0_1(
+    method: str, first: Any, code: int, tmp_path: Path
+) -> None:
+    async with agent(plays(first, complaint(-32004)), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        params = {"id": "mine", "message": MESSAGE_0_1}
+        if code == -32009:
+            await call(client, gateway, "tasks/send", params)
+        answer = await call(client, gateway, method, params)
+    assert answer["error"]["code"] == code
+
+
+async def test_a_client_of_0_1_gets_no_history_that_it_did_not_ask_for(tmp_path: Path) -> None:
+    task = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_CANCELED"}, "history": [MESSAGE_1_0]}
+    async with agent(plays(told("t-1", "WORKING"), result(task)), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        await call(client, gateway, "tasks/send", {"id": "mine", "message": MESSAGE_0_1})
+        cancelled = await call(client, gateway, "tasks/cancel", {"id": "mine"})
+    assert not cancelled["result"].get("history")
 
 
 async def test_a_name_is_its_owners(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.a2a.tree import Tree
-from gateway.a2a.versions.version import TERMINAL, Misfit
+from gateway.a2a.versions.version import Misfit
 
 LONGEST = 512
 """Characters of an id that is remembered."""
@@ -23,7 +23,6 @@ class Alias(msgspec.Struct, frozen=True):
         task_id: The agent's id.
         context_id: The agent's context of it, if it said one.
         session_id: What the client calls that context, if it said so.
-        ended: Whether the agent's task is over; what its client sends next is a new one, in the same context.
         newer: The other way round: a client of 0.2 or 0.3 has got this task from an agent of 0.1, and is not taken for
             a client of 0.1 where the method names are the same.
     """
@@ -31,7 +30,6 @@ class Alias(msgspec.Struct, frozen=True):
     task_id: str
     context_id: str | None = None
     session_id: str | None = None
-    ended: bool = False
     newer: bool = False
 
 
@@ -57,6 +55,11 @@ class Naming:
         self.name: str | None = None
 
     @property
+    def known(self) -> bool:
+        """Whether the agent's name of the task is known."""
+        return self._alias is not None
+
+    @property
     def context_id(self) -> str | None:
         """The agent's context of the task, if it is known."""
         return None if self._alias is None else self._alias.context_id
@@ -76,8 +79,7 @@ class Naming:
         alias = self._alias
         if alias is None:
             return
-        if not alias.ended:
-            message["taskId"] = alias.task_id
+        message["taskId"] = alias.task_id
         if alias.context_id is not None:
             message["contextId"] = alias.context_id
 
@@ -103,25 +105,19 @@ class Naming:
             context = context if isinstance(context, str) and context else None
             if isinstance(task, str) and task:
                 if task != self.name and kind != "message":
-                    self._meet(task, context, ended=_is_over(body))
+                    self._meet(task, context)
                 if self.name is not None:
                     body[member] = self.name
             if context is not None and self._session is not None:
                 body["contextId"] = self._session
 
-    def _meet(self, task: str, context: str | None, *, ended: bool) -> None:
+    def _meet(self, task: str, context: str | None) -> None:
         known = self._alias
         if known is not None and known.task_id == task:
             context = context or known.context_id
-            ended = ended or known.ended
-        found = Alias(task, context, self._session, ended=ended, newer=self._newer)
+        found = Alias(task, context, self._session, newer=self._newer)
         if found == known:
             return
         self._alias = found
         if self._met is not None and len(task) <= LONGEST and len(context or "") <= LONGEST:
             self._met(self.name or task, found)
-
-
-def _is_over(body: Tree) -> bool:
-    status = body.get("status")
-    return isinstance(status, dict) and status.get("state") in TERMINAL

@@ -15,7 +15,7 @@ import msgspec
 from gateway.a2a import agent_error
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import jsonrpc, rest
-from gateway.a2a.bindings.body import read
+from gateway.a2a.bindings.body import object_of, on_one_line, read
 from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -183,12 +183,18 @@ class Translation:
             if naming is not None:
                 memo.context_id = naming.context_id
                 naming.for_task(params, member)
-        if isinstance(history, int) and history >= 0 and self._theirs.version is not Version.V1_0:
+        if self._ours.version is Version.V0_1:
+            # Who does not ask for history gets none of it, in any answer.
+            history = history or 0
+        if isinstance(history, int) and history >= 0 and self._ours is not self._theirs:
             memo.history = history
         if operation in _ONE_CONFIG:
             self._config_id = params.get("id")
         unnamed = operation is Operation.GET_PUSH_CONFIG and self._config_id is None
-        if unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
+        if unnamed and self._theirs is v0_3_proto.FORM:
+            # Its servers call a configuration that nobody named as its task; those of Python cannot list any.
+            params["id"] = params.get("taskId")
+        elif unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
             # 0.3 may name the task alone, and means its one configuration (protocol §8.2).
             return Operation.LIST_PUSH_CONFIGS
         return asked
@@ -235,7 +241,7 @@ class Translation:
         return rest.write_answer(self._operation, result)
 
     def _plainly(self, raw: msgspec.Raw | None) -> bytes:
-        return self.wrapped(_object(raw))
+        return self.wrapped(object_of(raw))
 
     def _answer(self, raw: msgspec.Raw | None) -> bytes:
         asked, operation, memo = self.call.operation, self._operation, self._memo
@@ -315,6 +321,13 @@ class Translation:
     def error(self, error: AgentError) -> tuple[int, bytes]:
         """The status and the body that tell the client of an agent's error."""
         if self.client.binding is Binding.JSONRPC:
+            oldest = self.client.version is Version.V0_1
+            if oldest and error.code == _UNSUPPORTED and self._operation.sends and not error.challenges:
+                # 0.1 has words of its own for what a send may not be supported for (protocol §4.1).
+                known = self._naming is not None and self._naming.known
+                code = _INVALID_TASK_STATE if known else _STREAMING_NOT_SUPPORTED
+                if known or self._operation.streams:
+                    return 200, jsonrpc.write_error(self._id, code, error.message)
             return 200, agent_error.write_jsonrpc(error, id=self._id, version=self.client.version)
         return agent_error.write_rest(error, version=self.client.version)
 
@@ -337,7 +350,7 @@ class Translation:
             return self.held(last=False) + word
         raw = self._result(data)
         if self._plain:
-            return encode(self.wrapped(_on_one_line(_object(raw))))
+            return encode(self.wrapped(on_one_line(object_of(raw))))
         event = _translated(self._lift_event, raw)
         before = self.held(last=False)
         return before if self._ending.hold(event) else before + self._lowered(event, last=False)
@@ -400,20 +413,13 @@ def _translated(work: Callable[[msgspec.Raw | None], _T], raw: msgspec.Raw | Non
         raise UpstreamProtocol("the agent's answer is no JSON that can be translated") from error
 
 
-def _object(raw: msgspec.Raw | None) -> msgspec.Raw:
-    """A result that must be an object, as all of 1.0 are.
-
-    Raises:
-        UpstreamProtocol: it is none.
-    """
-    if raw is None or bytes(raw).lstrip()[:1] != b"{":
-        raise UpstreamProtocol("the agent's answer is not what its version of A2A says", detail="no object")
-    return raw
-
-
 _EVENTS = ("task", "message", "statusUpdate", "artifactUpdate")
 
 
+_UNSUPPORTED = -32004
+# Of 0.1, where later generations mean something else by them.
+_STREAMING_NOT_SUPPORTED = -32006
+_INVALID_TASK_STATE = -32009
 _TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 """Where the SDKs of 1.0 repeat the tenant of the path (protocol §2.4)."""
 _ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
@@ -433,18 +439,3 @@ def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
 
 def _refused(misfit: Misfit) -> BadParams:
     return BadParams(str(misfit), field=misfit.field)
-
-
-def _on_one_line(raw: msgspec.Raw) -> msgspec.Raw:
-    """A result as an event can hold it: a line end in it would end the line of the event.
-
-    Raises:
-        UpstreamProtocol: it is nested too deeply.
-    """
-    written = bytes(raw)
-    if b"\n" in written or b"\r" in written:
-        try:
-            return msgspec.Raw(msgspec.json.format(written, indent=-1))
-        except RecursionError as error:
-            raise UpstreamProtocol("the agent's event is nested too deeply") from error
-    return raw

@@ -7,7 +7,7 @@ machinery acts on 429 and 503 that say when to come again, and only those keep i
 
 import email.utils
 
-from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol
+from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, WrongHttpMethod
 from gateway.upstream.response import Response
 
 _LONGEST_WAIT = 86_400.0
@@ -17,14 +17,23 @@ def refuse_page(response: Response) -> None:
     """Refuse an error that is no answer of A2A.
 
     Raises:
-        UpstreamProtocol: always; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
+        WrongHttpMethod: the agent's path is for another method.
+        UpstreamProtocol: else; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
     """
     status = response.status
     after = retry_after(response)
     kind = UpstreamProtocol
     if after is not None:
         kind = {429: UpstreamLimited, 503: UpstreamBusy}.get(status, UpstreamProtocol)
+    if status == 405 and (allowed := _allowed(response)):
+        # Clients try the other method then: for a subscription the texts name two (protocol trap 1).
+        raise WrongHttpMethod(f"the agent's path is for {', '.join(allowed)}", allowed=allowed)
     raise kind(f"the agent answered with HTTP status {status}", detail=f"status {status}", retry_after=after)
+
+
+def _allowed(response: Response) -> tuple[str, ...]:
+    said = (response.header(b"allow") or b"").decode("latin-1").upper()
+    return tuple(method for method in ("GET", "POST", "DELETE") if method in {each.strip() for each in said.split(",")})
 
 
 def refuse_challenge(response: Response) -> None:

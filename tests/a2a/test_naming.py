@@ -39,20 +39,6 @@ def test_a_known_task_goes_by_the_agents_names() -> None:
     assert met == []
 
 
-def test_a_task_that_is_over_is_followed_by_a_new_one_in_its_context() -> None:
-    names, _ = naming(Alias("t-1", "c", "s", ended=True))
-    message = {"taskId": "mine"}
-    names.for_send(message)
-    assert message == {"contextId": "c"}
-
-
-def test_that_a_task_is_over_is_remembered() -> None:
-    names, met = naming(Alias("t-1", "c", "s"))
-    names.for_task({"id": "mine"}, "id")
-    names.localise(task("t-1", "COMPLETED"))
-    assert met == [("mine", Alias("t-1", "c", "s", ended=True))]
-
-
 def test_operations_on_a_task_go_by_the_agents_name() -> None:
     names, _ = naming(Alias("t-1"))
     params = {"taskId": "mine", "id": "config"}

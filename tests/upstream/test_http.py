@@ -13,7 +13,7 @@ from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import MethodNotAllowed
+from gateway.a2a.fault import Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.principal import Principal
@@ -177,7 +177,7 @@ def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
 
 def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
     for more in ({}, {"binding": Binding.GRPC}):
-        with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC") as caught:
+        with pytest.raises(Fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
             where(upstream(offers((GRPC, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
         assert "secret" not in caught.value.message
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a.fault import ParseFailed
+from gateway.a2a.fault import ParseFailed, UpstreamProtocol
 from gateway.a2a.parameter import Parameters
 
 
@@ -51,3 +51,29 @@ write = msgspec.json.Encoder(decimal_format="number").encode
 """A tree as bytes, every number with the digits that it came with."""
 
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
+
+
+def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:
+    """A result that must be an object, as all of 1.0 are.
+
+    Raises:
+        UpstreamProtocol: it is none.
+    """
+    if raw is None or bytes(raw).lstrip()[:1] != b"{":
+        raise UpstreamProtocol("the agent's answer is not what its version of A2A says", detail="no object")
+    return raw
+
+
+def on_one_line(raw: msgspec.Raw) -> msgspec.Raw:
+    """A result as an event can hold it: a line end in it would end the line of the event.
+
+    Raises:
+        UpstreamProtocol: it is nested too deeply.
+    """
+    written = bytes(raw)
+    if b"\n" in written or b"\r" in written:
+        try:
+            return msgspec.Raw(msgspec.json.format(written, indent=-1))
+        except RecursionError as error:
+            raise UpstreamProtocol("the agent's event is nested too deeply") from error
+    return raw

@@ -223,6 +223,12 @@ def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, bodies.write(result))
 
 
+def write_error(id: bytes, code: int, message: str) -> bytes:  # noqa: A002 - JSON-RPC's word
+    """The answer that is an error of this code, without data."""
+    error = msgspec.json.encode({"code": code, "message": message})
+    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + error + b"}"
+
+
 def render(
     fault: Fault,
     *,
