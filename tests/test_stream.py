@@ -1,14 +1,13 @@
 """A stream reaches the client event by event, says so when it breaks, and is read no faster than it is taken."""
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
 
 from gateway.config.model import Gateway
 from gateway.listener.protocol import ClientConnection
-from tests.doubles.gateway import RESULT, STREAM, Client, Running, fronted
+from tests.doubles.gateway import RESULT, STREAM, fronted
 from tests.doubles.scripted import (
     Wire,
     answers,
@@ -17,56 +16,13 @@ from tests.doubles.scripted import (
     answers_and_resets,
     chunk,
     events,
-    head,
     whole,
 )
+from tests.doubles.streaming import SSE, V03, V1, Held, frame, opened, reasons, said
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
-
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
-V1 = (b"A2A-Version", b"1.0")
-V03 = (b"A2A-Version", b"0.3")
-
-
-# ---- Streams -------------------------------------------------------------------------------------------------------
-
-
-def frame(number: int, **more: Any) -> bytes:
-    result = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}, **more}}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "n": number, "result": result}).encode()
-
-
-class Held:
-    """A stream whose pieces are sent when the test says so."""
-
-    def __init__(self, opening: bytes = SSE) -> None:
-        self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
-        self._opening = opening
-
-    async def __call__(self, wire: Wire) -> None:
-        await wire.request()
-        await wire.send(self._opening)
-        while True:
-            piece = asyncio.ensure_future(self.pieces.get())
-            gone = asyncio.ensure_future(wire.hang())
-            done, left = await asyncio.wait({piece, gone}, return_when=asyncio.FIRST_COMPLETED)
-            for each in left:
-                each.cancel()
-            if gone in done or not piece.result():
-                return
-            await wire.send(piece.result())
-
-    def say(self, *pieces: bytes) -> None:
-        for piece in pieces:
-            self.pieces.put_nowait(piece)
-
-
-async def opened(gateway: Running, target: str = "/echo", body: bytes | None = STREAM, *headers: Any) -> Client:
-    client = await gateway.client()
-    await client.ask("POST" if body is not None else "GET", target, body, headers)
-    return client
 
 
 async def test_each_event_arrives_before_the_next_is_sent() -> None:
@@ -319,92 +275,6 @@ async def test_states_and_events_are_counted_by_closed_words() -> None:
         assert {labels["state"] for labels, _ in gateway.series("tasks_total")} == {"unknown"}
 
 
-# ---- Events that are none ------------------------------------------------------------------------------------------
-
-NO_EVENTS = {
-    "text": b"data: no json\n\n",
-    "a string": b'data: "text"\n\n',
-    "a list": b"data: []\n\n",
-    "half an object": b'data: {"jsonrpc":"2.0","id":1,"result":\n\n',
-    "two objects": b"data: " + frame(7) * 2 + b"\n\n",
-    "no name that is known": b"event: ping\ndata: 2026-01-01\n\n",
-    "html": b"data: <script>alert(1)</script>\n\n",
-    "NaN": b'data: {"jsonrpc":"2.0","id":1,"result":NaN}\n\n',
-    "bytes that are no text": b'data: {"jsonrpc":"2.0","id":1,"result":"\xff"}\n\n',
-    "many lines": b"data:x\n" * 20_000 + b"\n",
-    "at the end, without one": b"data: half",
-}
-
-
-@pytest.mark.parametrize("raw", NO_EVENTS.values(), ids=NO_EVENTS)
-@pytest.mark.parametrize("target", ["/echo", "/echo/message:stream"])
-async def test_an_event_that_is_no_answer_ends_the_stream(raw: bytes, target: str) -> None:
-    good = b"data: " + frame(1) + b"\n\n"
-    async with fronted(answers(SSE + chunk(good) + chunk(raw) + chunk(b""))) as (gateway, _):
-        client = await opened(gateway, target, STREAM if target == "/echo" else b'{"message":{}}')
-        await client.head()
-        body = await client.rest()
-        assert body.startswith(good + b"event: error\ndata: ")
-        assert body.count(b"\n\n") == 2
-        error = said(body)["error"]
-        assert reasons(error.get("data") or error["details"])[-1] == "UPSTREAM_PROTOCOL"
-        line = await gateway.line()
-        assert (line["reason"], line["outcome"], line["closed_by"]) == (
-            "upstream_protocol",
-            "upstream_error",
-            "gateway",
-        )
-        await gateway.rested()
-
-
-@pytest.mark.parametrize(
-    "data", [b"{}", b'{"task":{"id":"t"}}', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":1,"error":"x"}']
-)
-async def test_an_event_of_a_json_rpc_stream_is_an_envelope(data: bytes) -> None:
-    async with fronted(answers(SSE + chunk(b"data: " + data + b"\n\n") + chunk(b""))) as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        assert reasons(said(await client.rest())["error"]["data"])[-1] == "UPSTREAM_PROTOCOL"
-
-
-async def test_what_says_nothing_passes() -> None:
-    raw = b": ping\n\n\n\nevent: ping\n\nid: 7\n\nretry: 1\n\ndata:\n\nevent: x\ndata\n\nunknown: {\n\n:\n\n"
-    async with fronted(answers(SSE + chunk(raw) + chunk(b""))) as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        assert await client.rest() == raw
-        assert (await gateway.line())["outcome"] == "ok"
-
-
-async def test_an_agents_own_error_event_passes() -> None:
-    raw = b'event: error\ndata: {"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"x"}}\n\n'
-    async with fronted(answers(SSE + chunk(raw) + chunk(b""))) as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        assert await client.rest() == raw
-        assert (await gateway.line())["rpc_code"] == -32001
-
-
-async def test_a_flood_of_events_leaves_other_requests_their_turn() -> None:
-    flood = (b"data: " + frame(1) + b"\n\n") * 3000
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with fronted(answers(SSE + chunk(flood) + chunk(b""))) as (gateway, _):
-        counting = asyncio.ensure_future(count())
-        client = await opened(gateway)
-        await client.head()
-        assert await client.rest() == flood
-        counting.cancel()
-        # At least one for every 16 KiB, however much arrives at once.
-        assert turns > len(flood) // (16 * 1024)
-
-
 # ---- Slow clients --------------------------------------------------------------------------------------------------
 
 
@@ -435,16 +305,6 @@ async def test_an_agent_is_not_read_faster_than_the_client_reads() -> None:
             got += len(await client.piece())
         client.leave()
         await gateway.rested()
-
-
-def said(body: bytes) -> Any:
-    """The data of the last event."""
-    last = body.rstrip(b"\n").rpartition(b"\n\n")[2]
-    return json.loads(b"\n".join(line[6:] for line in last.split(b"\n") if line.startswith(b"data: ")))
-
-
-def reasons(details: list[dict[str, Any]]) -> list[str]:
-    return [each["reason"] for each in details]
 
 
 async def test_a_long_good_event_goes_out_although_a_bad_one_follows_it_at_once() -> None:
