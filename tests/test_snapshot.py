@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
 from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
+from tests.doubles.yardstick import cpu_seconds
 
 pytestmark = pytest.mark.anyio
 
@@ -346,12 +346,11 @@ async def test_a_thousand_agents_are_compiled_in_a_second() -> None:
     }
     examined = examine(Path("gateway.yaml"), {}, text=json.dumps({"version": 1, "agents": agents}))
     assert examined.errors == ()
-    metrics = Metrics("test")
-    began = time.process_time()
-    snapshot = Snapshot.build(examined, metrics, "https://gw.test")
-    took = time.process_time() - began
-    assert len(snapshot.backings) == 1000
-    await snapshot.aclose()
+    built = []
+    took = cpu_seconds(lambda: built.append(Snapshot.build(examined, Metrics("test"), "https://gw.test")))
+    for snapshot in built:
+        assert len(snapshot.backings) == 1000
+        await snapshot.aclose()
     assert took < 1.0
 
 

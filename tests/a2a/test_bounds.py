@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a import bounds
 from gateway.a2a.bounds import BOUNDS, BodyBounds, refuse_numbers, skeleton
 from gateway.a2a.fault import BadRequest
+from tests.doubles.yardstick import cpu_seconds
 
 NARROW = BodyBounds(depth=4, members=20, elements=30)
 
@@ -136,11 +136,9 @@ def test_every_number_that_python_or_javascript_writes_is_taken(number: float) -
     ],
     ids=lambda body: f"{body[:12]!r}x{len(body)}",
 )  # fmt: skip
-def test_a_hostile_document_costs_less_than_50_ms(body: bytes) -> None:
-    def spent() -> float:
-        started = time.process_time()
+def test_a_hostile_document_costs_less_than_100_ms(body: bytes) -> None:
+    def read() -> None:
         with contextlib.suppress(BadRequest):
             refuse_numbers(skeleton(body, BOUNDS))
-        return time.process_time() - started
 
-    assert min(spent() for _ in range(3)) < 0.05
+    assert cpu_seconds(read) < 0.1

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import time
 import tracemalloc
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder, encode
 from tests.a2a.sample import vector
+from tests.doubles.yardstick import growth
 
 CAP = 4096
 Read = tuple[str, bytes]
@@ -233,15 +233,13 @@ def test_a_short_way_to_the_data_says_the_same(raw: bytes, read: tuple[str, str]
 
 
 def test_reading_byte_by_byte_takes_time_in_proportion() -> None:
-    def seconds(size: int) -> float:
-        decoder, start = SseDecoder(10**7), time.perf_counter()
+    def read(size: int) -> None:
+        decoder = SseDecoder(10**7)
         for _ in range(size):
             decoder.feed(b"\r\nx")
-        return time.perf_counter() - start
 
-    seconds(1000)
-    # Quadratic reading would take a hundred times as long; twenty leaves room for a busy machine.
-    assert seconds(40_000) < 20 * max(seconds(4_000), 0.002)
+    # Ten times the length; quadratic reading would take a hundred times as long.
+    assert growth(lambda: read(10_000), lambda: read(100_000)) < 30
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------
