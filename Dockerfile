@@ -20,7 +20,8 @@ COPY --from=build /opt/a2a-gateway /opt/a2a-gateway
 ENV PATH=/opt/a2a-gateway/bin:$PATH A2A_GATEWAY_PROGRAM=a2a-gateway PYTHONUNBUFFERED=1
 WORKDIR /etc/a2a-gateway
 USER 65532:65532
-EXPOSE 8080
+# HTTP, and gRPC where `gateway.listen_grpc` says 0.0.0.0:8081.
+EXPOSE 8080 8081
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["a2a-gateway", "health"]
 ENTRYPOINT ["a2a-gateway"]
 CMD ["serve"]

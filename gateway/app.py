@@ -8,6 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
@@ -67,9 +68,13 @@ class Gateway:
         self.draining = False
         self.public_url = ""
         self.admin_url = ""
+        self.grpc_address = ""
         self._snapshot: Snapshot | None = None
         self._line = Line(lambda: self.snapshot, self.access, self._count_auth)
         self._servers: list[HttpServer] = []
+        # Those for clients.
+        self._public: list[HttpServer] = []
+        self._tell_health: Callable[[], None] = lambda: None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -93,25 +98,34 @@ class Gateway:
     async def _start(self) -> None:
         written = self._config.gateway
         tls = None if written.tls is None else self._tls(written.tls)
-        listener = PublicListener(self._line, lambda: self.started and not self.draining)
+        listener = PublicListener(self._line, self._takes_calls)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
         self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         pages = AsgiListener(admin_app(self, token), LONGEST_QUESTION)
         self._servers.append(HttpServer(bind(written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))))
         public, admin = self._servers
+        self._public = [public]
+        if written.listen_grpc is not None:
+            grpc = self._serve_grpc(written.listen_grpc)
+            self._servers.append(grpc)
+            self._public.append(grpc)
+            self.grpc_address = grpc.address
         scheme = "http" if tls is None else "https"
         self.public_url = written.public_url or f"{scheme}://{public.address}"
         self.admin_url = f"http://{admin.address}"
-        self._snapshot = Snapshot.build(self._examined, self.metrics, self.public_url)
+        public_grpc = written.public_grpc or self.grpc_address
+        self._snapshot = Snapshot.build(self._examined, self.metrics, self.public_url, public_grpc)
         self._snapshot.open(self._background)
-        for server, name in zip(self._servers, ("public", "admin"), strict=True):
+        for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
             await server.start(self._background, name)
         self._background.start("loop lag", self._watch_lag)
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
-        logger.info("serving %s, admin on %s", self.public_url, self.admin_url)
+        self._tell_health()
+        over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
+        logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url, over_grpc)
 
     async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
         """Drain and close: not ready at once, accept for `delay` more, let calls end, end streams with a last event.
@@ -121,15 +135,17 @@ class Gateway:
             delay: Seconds; None for what the configuration says.
         """
         self.draining = True
+        self._tell_health()
         self.metrics.draining.set((), 1)
         drain = self._config.gateway.drain
         if delay is None:
             delay = effective.drain_delay(self._config)
-        public = self._servers[0]
-        public.wind_down()
+        for server in self._public:
+            server.wind_down()
         if delay > 0:
             await _within(hurry, delay)
-        public.stop_accepting()
+        for server in self._public:
+            server.stop_accepting()
         if self._line.open:
             logger.info("waiting up to %.0f s for %d open calls", drain.timeout, self._line.open)
         await _until(lambda: not self._line.open, hurry, drain.timeout)
@@ -148,9 +164,36 @@ class Gateway:
             await self._snapshot.aclose()
         await asyncio.to_thread(self.access.close)
 
-    def _tls(self, written: Tls) -> ssl.SSLContext:
+    def _serve_grpc(self, listen: str) -> HttpServer:
+        # HTTP/2 and its headers cost 10 MiB, which nobody pays who does without.
+        from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - see above
+        from gateway.listener.grpc_request import GrpcBounds  # noqa: PLC0415 - see above
+        from gateway.listener.http2 import Http2Connection  # noqa: PLC0415 - see above
+
+        gateway = self._config.gateway
+        written = gateway.grpc
+        bounds = GrpcBounds(
+            connections=written.connections,
+            streams=written.streams,
+            metadata=written.metadata,
+            resets=written.resets,
+            keepalive=written.keepalive,
+            idle=written.idle,
+            deadline=written.deadline,
+        )
+        listener = GrpcListener(self._line, self._takes_calls, scope_field=written.scope_field)
+        self._tell_health = listener.changed
+        limits = client_limits(gateway.http.model_copy(update={"connections": written.connections}))
+        edge = Edge(listener, limits, self._line.unreadable, self._is_proxy)
+        tls = None if gateway.tls is None else self._tls(gateway.tls, "h2")
+        return HttpServer(bind(listen), edge, tls=tls, protocol=partial(Http2Connection, bounds=bounds))
+
+    def _takes_calls(self) -> bool:
+        return self.started and not self.draining
+
+    def _tls(self, written: Tls, protocol: str = "http/1.1") -> ssl.SSLContext:
         folder = Path(self._examined.marks.place(("gateway", "tls")).file).parent
-        return server_tls(folder / written.cert, folder / written.key)
+        return server_tls(folder / written.cert, folder / written.key, protocol=protocol)
 
     def _is_proxy(self, address: str) -> bool:
         return is_trusted(address, self.snapshot.trusted)

@@ -101,7 +101,7 @@ def serve(
 def check(
     file: Annotated[Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out.")] = None,
     *,
-    online: Annotated[bool, typer.Option("--online", help="Also read the card of every agent.")] = False,
+    online: Annotated[bool, typer.Option("--online", help="Also go to every agent and read its card.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
 ) -> None:
@@ -121,13 +121,13 @@ def check(
 @app.command()
 def route(
     method: Annotated[str, typer.Argument(help="HTTP method: POST, GET.")],
-    path: Annotated[str, typer.Argument(help="Path of the request.")],
+    path: Annotated[str, typer.Argument(help="Path of the request; over gRPC /SERVICE/METHOD.")],
     *,
     config: ConfigOption = None,
-    tenant: Annotated[str | None, typer.Option(help="The A2A tenant field.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The A2A tenant field, or the scope.")] = None,
     caller: Annotated[str | None, typer.Option("--as", help="The caller's tenant.", metavar="TENANT")] = None,
     key: Annotated[str | None, typer.Option(help="Name of the API key that the caller shows.")] = None,
-    host: Annotated[str | None, typer.Option(help="Host of the request.")] = None,
+    host: Annotated[str | None, typer.Option(help="Host of the request, or its authority.")] = None,
     claim: Annotated[
         list[str] | None, typer.Option(help="A claim of the caller's token.", metavar="NAME=VALUE")
     ] = None,
@@ -155,8 +155,9 @@ def route(
 @app.command()
 def demo() -> None:
     """Run the gateway with four sample agents, all in one process."""
-    with serving() as agents:
-        stage = set_up(agents)
+    over_grpc = free_port(0)
+    with serving(grpc=over_grpc) as agents:
+        stage = set_up(agents, over_grpc)
         examined = _examined(stage.configuration())
         code = composition.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
     raise typer.Exit(code)

@@ -40,8 +40,9 @@ class Exchange:
 
     __slots__ = (
         "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by", "contenders",
-        "events", "fault", "first_byte", "head", "id", "interrupted", "meter", "operation", "principal", "progress",
-        "received", "rpc_id", "rule", "sent", "started", "status", "stream", "trace_id", "upstream", "version",
+        "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter", "operation",
+        "principal", "progress", "received", "rpc_id", "rule", "sent", "started", "status", "stream", "trace_id",
+        "upstream", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -65,6 +66,7 @@ class Exchange:
         self.interrupted: Fault | None = None
         self.status = 0
         self.progress: Progress = NOTHING
+        self.grpc_status = 0
         self.sent: float | None = None
         self.received: float | None = None
         self.upstream = 0.0
@@ -154,7 +156,7 @@ class Exchange:
             "context_id": short(told.context_id or (None if call is None else call.context_id)),
             "task_state": told.state,
             "status": self.status,
-            "rpc_code": told.error if fault is None else self._rpc_code(fault),
+            "rpc_code": self._told_code() if fault is None else self._rpc_code(fault),
             "outcome": outcome,
             "reason": None if fault is None else fault.reason,
             "detail": None if fault is None else short(fault.detail or None),
@@ -228,10 +230,16 @@ class Exchange:
     def _places(self) -> str | None:
         return ", ".join(str(rule.place) for rule in self.contenders[:_MOST_TOLD]) or None
 
+    def _told_code(self) -> int | None:
+        """The code that an agent's own error has for the client: that of gRPC over gRPC."""
+        return self.progress.error if self.binding is not Binding.GRPC else (self.grpc_status or None)
+
     def _rpc_code(self, fault: Fault) -> int | None:
         if isinstance(fault, ClientGone):
             # Nobody was told any.
             return None
+        if self.binding is Binding.GRPC:
+            return self.grpc_status
         if self.binding is Binding.JSONRPC:
             return jsonrpc.code_of(fault, self.version, midway=self.stream)
         return self.progress.error

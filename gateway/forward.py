@@ -10,23 +10,31 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
+from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.interpreter import Interpreter
 from gateway.principal import Principal
 from gateway.relay import Relay
-from gateway.snapshot import Backing
 from gateway.tasks.aliases import Aliases, Key
-from gateway.upstream.http import Caller, HttpUpstream, Interface, spellings
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
+from gateway.upstream.upstream import Caller, Upstream
 from gateway.wire import Wire
+
+if TYPE_CHECKING:
+    from gateway.grpc_relay import GrpcRelay
+    from gateway.upstream.grpc_answer import GrpcAnswer
 
 _LONG = 128 * 1024
 """Bytes of a body from which on it is translated in a thread."""
@@ -61,45 +69,55 @@ class Forwarder:
         alias = None if key is None else self._aliases.find(key)
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
-        relay: Relay
-        interpreter: Interpreter | None = None
-        if interface.dialect in meant and not _is_mixed(call):
-            relay = Relay(exchange, backing, interface, self._clock)
-        else:
+        translation: Translation | None = None
+        if interface.dialect not in meant or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = exchange.call = replace(call, dialect=meant[0])
                 exchange.version = meant[0].version
             translation = await self._translate(exchange, upstream, interface, call, alias)
-            relay = interpreter = Interpreter(exchange, backing, interface, self._clock, translation)
             call = translation.call
         caller = Caller(principal, exchange.client_ip, exchange.id)
         status: int | None = None
         meter.forwarding(1)
         exchange.sent = self._clock()
         try:
-            response = await upstream.send(call, interface, exchange.head, caller)
-            if interpreter is not None and call.operation is Operation.SUBSCRIBE_TO_TASK:
-                response = await _by_the_other_verb(interpreter, upstream, response, exchange, caller)
-            status = response.status
-            exchange.received = self._clock()
-            try:
-                await relay.run(response, wire)
-            finally:
-                response.close()
+            if isinstance(upstream, HttpUpstream):
+                response = await upstream.send(call, interface, exchange.head, caller)
+                relay: Relay
+                if translation is None:
+                    relay = Relay(exchange, backing, interface, self._clock)
+                else:
+                    relay = interpreter = Interpreter(exchange, backing, interface, self._clock, translation)
+                    if call.operation is Operation.SUBSCRIBE_TO_TASK:
+                        response = await _by_the_other_verb(interpreter, upstream, response, exchange, caller)
+                status = response.status
+                exchange.received = self._clock()
+                try:
+                    await relay.run(response, wire)
+                finally:
+                    response.close()
+            else:
+                answer = cast("GrpcAnswer", await upstream.send(call, interface, exchange.head, caller))
+                status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
+                exchange.received = self._clock()
+                try:
+                    await _grpc_relay(exchange, backing, interface, self._clock, translation).run(answer, wire)
+                finally:
+                    answer.close()
         finally:
             meter.forwarding(-1)
             meter.answered(upstream.backend, status)
 
     @staticmethod
-    def _key(principal: Principal, upstream: HttpUpstream, call: Call) -> Key | None:
+    def _key(principal: Principal, upstream: Upstream, call: Call) -> Key | None:
         """Whose name for a task of which backend a call may hold; None where there are no such names."""
-        if call.dialect.version is Version.V1_0 or call.dialect.binding is Binding.REST:
+        if call.dialect.version is Version.V1_0 or call.dialect.binding is not Binding.JSONRPC:
             return None
         owner = (principal.tenant, principal.issuer, principal.subject, call.tenant or "")
         return Key(owner, upstream.backend, call.task_id or "")
 
     async def _translate(
-        self, exchange: Exchange, upstream: HttpUpstream, interface: Interface, call: Call, alias: Alias | None
+        self, exchange: Exchange, upstream: Upstream, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
         assert exchange.principal is not None
         key = self._key(exchange.principal, upstream, call)
@@ -138,6 +156,18 @@ async def _by_the_other_verb(
     call = interpreter.translation.call
     call = replace(call, verb="GET" if call.verb == "POST" else "POST")
     return await upstream.send(call, interpreter.interface, exchange.head, caller)
+
+
+def _grpc_relay(
+    exchange: Exchange,
+    backing: Backing,
+    interface: Interface,
+    clock: Callable[[], float],
+    translation: Translation | None,
+) -> "GrpcRelay":
+    from gateway.grpc_relay import GrpcRelay  # noqa: PLC0415 - only those who have such agents pay for its schemas
+
+    return GrpcRelay(exchange, backing, interface, clock, translation)
 
 
 def _message_id(key: Key, call: Call) -> str:

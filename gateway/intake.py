@@ -11,15 +11,18 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
 
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.envelope import read_grpc
 from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.headers import refuse_ambiguous
 from gateway.a2a.operation import Operation
@@ -78,7 +81,8 @@ class Located(msgspec.Struct, frozen=True, eq=False):
 
 
 def _locate(snapshot: Snapshot, head: Head) -> Located:
-    key = (head.method, head.path, head.host)
+    # Who posts to the path of a method of gRPC over HTTP knocks somewhere else than who calls it.
+    key = (head.method if head.grpc is None else "", head.path, head.host)
     place = snapshot.places.get(key)
     if place is None:
         place = _place(snapshot, head)
@@ -96,10 +100,14 @@ def _locate(snapshot: Snapshot, head: Head) -> Located:
             hint = parse_version(said or "")
         except BadRequest as fault:
             entry = Entry(unread=fault)
-    return Located(snapshot, place.binding, hint or place.version, place.operation, entry, said, hint)
+    # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
+    version = place.version if head.grpc is not None else hint or place.version
+    return Located(snapshot, place.binding, version, place.operation, entry, said, hint)
 
 
 def _place(snapshot: Snapshot, head: Head) -> Place:
+    if head.grpc is not None:
+        return _grpc_place(snapshot, head, head.grpc)
     # By the raw path: one that cannot be read is answered in the caller's dialect, too. Escapes are HTTP+JSON's.
     verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
     binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
@@ -123,6 +131,14 @@ def _place(snapshot: Snapshot, head: Head) -> Place:
     operation = None if found is None else found.operation
     lasting = found is not None and found.task_id is None and len(head.path) <= _LONGEST_KEPT
     return Place(binding, Entry(endpoint, found), version, operation, lasting)
+
+
+def _grpc_place(snapshot: Snapshot, head: Head, method: GrpcMethod) -> Place:
+    """Where a call over gRPC knocks: it has no path, so the authority alone picks the endpoint."""
+    if _HOST.fullmatch(head.host) is None:
+        return Place(Binding.GRPC, Entry(unread=BadRequest("the authority names no host")), method.version)
+    entry = Entry(snapshot.table.locate_grpc(head.host), PathCall(method.operation))
+    return Place(Binding.GRPC, entry, method.version, method.operation, lasting=len(head.host) <= _LONGEST_KEPT)
 
 
 async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:
@@ -171,8 +187,13 @@ def _method(shown: Credentials) -> str:
     return "jwt" if credential.count(b".") == 2 else "api_key"
 
 
-def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds = BOUNDS) -> Call:
+def decode(
+    exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds = BOUNDS, *, scope_field: int = SCOPE_FIELD
+) -> Call:
     """The call that a request makes; the exchange learns its id before anything else can go wrong.
+
+    Args:
+        scope_field: The number of `scope` in requests of the scoped service of gRPC.
 
     Raises:
         BadRequest, ParseFailed, MethodNotFound, BadParams, DuplicateKey: as the binding.
@@ -185,6 +206,10 @@ def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds =
     else:
         text = version_text(head)
         hint = None if not text else parse_version(text)
+    if head.grpc is not None:
+        if text and hint is None:
+            raise _unknown_version()
+        return _learned(exchange, read_grpc(head.grpc, body, scope_field=scope_field, bounds=bounds))
     exchange.binding = Binding.JSONRPC if path.operation is None else Binding.REST
     exchange.version = hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
     envelope = None
@@ -192,11 +217,19 @@ def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds =
         envelope = jsonrpc.open_envelope(body, bounds)
         exchange.rpc_id = envelope.id
     if text and hint is None:
-        raise faults.VersionUnsupported("this gateway speaks A2A 0.1, 0.2, 0.3 and 1.0")
+        raise _unknown_version()
     if envelope is None:
         call = rest.read_call(path, body, head.query, exchange.version, bounds=bounds)
     else:
         call = jsonrpc.read_call(envelope, path, head.query, hint)
+    return _learned(exchange, call)
+
+
+def _unknown_version() -> Fault:
+    return faults.VersionUnsupported("this gateway speaks A2A 0.1, 0.2, 0.3 and 1.0")
+
+
+def _learned(exchange: Exchange, call: Call) -> Call:
     exchange.operation = call.operation
     exchange.version = call.dialect.version
     if call.tenant is not None and NAME.fullmatch(call.tenant) is None:
@@ -204,13 +237,22 @@ def decode(exchange: Exchange, path: PathCall, body: bytes, bounds: BodyBounds =
     return call
 
 
-async def decode_aside(exchange: Exchange, path: PathCall, body: bytes, *, bounds: BodyBounds, aside: Executor) -> Call:
+async def decode_aside(
+    exchange: Exchange,
+    path: PathCall,
+    body: bytes,
+    *,
+    bounds: BodyBounds,
+    aside: Executor,
+    scope_field: int = SCOPE_FIELD,
+) -> Call:
     """As `decode`, in a thread, so that other requests do not wait for a long body.
 
     The exchange learns what there is to learn when the thread is done; who is cancelled meanwhile learns nothing.
     """
     learned = Exchange(exchange.head, exchange.id, exchange.started, exchange.meter)
-    reading = asyncio.get_running_loop().run_in_executor(aside, decode, learned, path, body, bounds)
+    work = partial(decode, learned, path, body, bounds, scope_field=scope_field)
+    reading = asyncio.get_running_loop().run_in_executor(aside, work)
     try:
         return await reading
     finally:

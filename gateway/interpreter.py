@@ -7,29 +7,32 @@ unread. Long ones are worked on in a thread.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
+from gateway.a2a.bindings.grpc_status import of_error, trailers
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol
-from gateway.a2a.framing.sse import HEARTBEAT, Event, encode
+from gateway.a2a.framing.sse import HEARTBEAT, Event
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
+from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.relay import Relay, refuse_type
-from gateway.snapshot import Backing
-from gateway.stream import Stream
-from gateway.upstream.http import A2A_JSON, EXTENSIONS, Interface, extensions
+from gateway.reply import Reply
+from gateway.stream import Flowing, Stream
+from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_page
 from gateway.upstream.response import Response
 from gateway.wire import Wire
 
-_ASIDE = 128 * 1024
+ASIDE = 128 * 1024
 """Bytes of an answer or of an event from which on it is translated in a thread."""
 _PATIENCE = 0.5
 """Seconds for which an event that may be the last is held back."""
@@ -86,15 +89,18 @@ class Interpreter(Relay):
                 refuse_type(content_type)
             told = self._told(body)
             exchange.saw(told)
+        reply = self._reply(response)
         if told is None or told.error is not None:
-            await self._complain(response, wire, body)
-            return
-        if translation.call.operation.streams:
+            error = translation.read_error(response.status, body)
+            if error is None:
+                refuse_page(response)
+                return
+            await reply.complain(wire, error, translation)
+        elif translation.call.operation.streams:
             # An agent may answer with the one event that there is; its client waits for a stream.
-            answer, said = await _aside(len(body), self._only_event, body), b"text/event-stream"
+            await reply.tell(wire, await _aside(len(body), self._only_event, body), streamed=True)
         else:
-            answer, said = await self._say(body), self._type()
-        await self._answer(response, wire, 200, answer, said)
+            await reply.tell(wire, await self._say(body))
 
     async def _all(self, response: Response) -> bytes:
         """The whole body.
@@ -139,42 +145,12 @@ class Interpreter(Relay):
         )
         return self._translation.wrapped(msgspec.Raw(card))
 
-    async def _complain(self, response: Response, wire: Wire, body: bytes) -> None:
-        """Tell of an agent's own error, as the client's dialect does."""
-        error = self._translation.read_error(response.status, body)
-        if error is None:
-            refuse_page(response)
-            return
-        if error.challenges:
-            raise UpstreamProtocol("the agent does not accept the gateway", detail=error.message[:200])
-        # Over HTTP+JSON no code was read along the way, and the client may be told of it under HTTP 200.
-        self._exchange.saw(Progress(event="error", error=error.code))
-        status, answer = self._translation.error(error)
-        said = b"application/json"
-        if self._exchange.hears_events:
-            answer, said = encode(answer), b"text/event-stream"
-        await self._answer(response, wire, status, answer, said)
+    def _reply(self, response: Response) -> Reply:
+        passed = super()._headers(response, None)
+        return Reply(self._exchange, self._clock, self._translation.client, passed, response.headers)
 
-    async def _answer(self, response: Response, wire: Wire, status: int, body: bytes, said: bytes) -> None:
-        exchange = self._exchange
-        exchange.status = status
-        exchange.first_byte = self._clock()
-        await wire.answer(status, self._headers(response, said), body)
-        exchange.bytes_out += len(body)
-
-    def _type(self) -> bytes:
-        """What a good answer is: clients of HTTP+JSON 1.0 differ on which type they know, and say so."""
-        client = self._translation.client
-        if client.binding is Binding.REST and client.version is Version.V1_0:
-            accepted = self._exchange.head.first(b"accept") or b""
-            return A2A_JSON if A2A_JSON in accepted else b"application/json"
-        return b"application/json"
-
-    def _headers(self, response: Response, content_type: bytes | None) -> Pairs:
-        theirs = [pair for pair in super()._headers(response, None) if pair[0] not in _SPOKEN_BACK]
-        if content_type is not None:
-            theirs.insert(0, (b"content-type", content_type))
-        return theirs + extensions(response.headers, self._translation.client.version)
+    def _stream_headers(self, response: Response) -> Pairs:
+        return [*self._reply(response).headers(b"text/event-stream"), *UNBUFFERED[self._exchange.binding]]
 
 
 class InterpretedStream(Stream):
@@ -191,7 +167,7 @@ class InterpretedStream(Stream):
         self._waiting: deque[Event] = deque()
         self._release: asyncio.TimerHandle | None = None
 
-    async def run(self, response: Response, headers: Pairs) -> None:
+    async def run(self, response: Flowing, headers: Pairs) -> None:
         """As any stream; what was held back goes out also where the agent's stream breaks off or is ended."""
         try:
             await super().run(response, headers)
@@ -208,7 +184,7 @@ class InterpretedStream(Stream):
 
     def _take(self, chunk: bytes) -> bool:
         goes_on = super()._take(chunk)
-        return goes_on and not self._waiting
+        return goes_on and not self._waiting and not self._gave_up
 
     async def _settle(self) -> None:
         failure: Fault | None = None
@@ -217,38 +193,74 @@ class InterpretedStream(Stream):
         except Fault as fault:
             failure = fault
         while self._waiting:
-            event = self._waiting.popleft()
-            self._write(await _aside(len(event.raw), self._say, event))
+            # It waits until it is done: nothing is let go in the meantime.
+            event = self._waiting[0]
+            said = await _aside(len(event.raw), self._say, event)
+            self._waiting.popleft()
+            self._write(said)
+            self._see_to_held()
             await self._send()
         if failure is not None:
             raise failure
+        if self._gave_up:
+            raise _GaveUp
+
+    async def _flow(self, response: Flowing) -> None:
+        with suppress(_GaveUp):
+            await super()._flow(response)
+
+    @property
+    def _gave_up(self) -> bool:
+        """Whether an error came for a client of gRPC: it is told by a status, behind which nothing can come."""
+        return self._translation.complaint is not None and not self._beats
 
     def _bring(self, event: Event) -> bytes:
-        if self._waiting or len(event.raw) >= _ASIDE:
+        if self._waiting or len(event.raw) >= ASIDE:
             self._waiting.append(event)
             return b""
-        return self._say(event)
+        said = self._say(event)
+        self._see_to_held()
+        return said
 
     def _say(self, event: Event) -> bytes:
+        if self._gave_up:
+            return b""
         self._learn(event)
         read = event.read()
         if read is None:
             # A comment; the client hears that the stream is alive.
+            if not self._beats:
+                return b""
             return event.raw if event.silent else HEARTBEAT
         if not read[1].strip():
             return b""
         said = self._translation.event(read[1])
         if self._translation.complaint is not None:
             self._exchange.saw(Progress(event="error", error=self._translation.complaint.code))
-        if self._translation.holds and self._release is None:
-            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._let_go)
         return said
 
     # ---- The last event ------------------------------------------------------------------------------------------
 
+    def _trailers(self) -> Pairs | None:
+        complaint = self._translation.complaint
+        if complaint is None or self._translation.client.binding is not Binding.GRPC:
+            return None
+        status = of_error(complaint, self._translation.client.version)
+        self._exchange.grpc_status = status.code
+        return trailers(status)
+
     def _held(self) -> bytes:
+        return self._unread() + self._translation.held(last=True)
+
+    def _unread(self) -> bytes:
+        """What is said of events that had to wait and still do."""
         waiting, self._waiting = self._waiting, deque()
-        return b"".join(map(self._say, waiting)) + self._translation.held(last=True)
+        return b"".join(map(self._say, waiting))
+
+    def _see_to_held(self) -> None:
+        """See to it that what is held back is not held for ever."""
+        if self._translation.holds and self._release is None:
+            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._let_go)
 
     def _let_go(self) -> None:
         """Tell the client what was held back: the agent keeps its stream open, and both may wait for the client."""
@@ -261,9 +273,18 @@ class InterpretedStream(Stream):
             self._wire.write_nowait(held)
 
 
+class _GaveUp(Exception):  # noqa: N818 - nothing went wrong here
+    """The agent ended its stream with an error, whether it closes it or not."""
+
+
 async def _aside(size: int, work: Callable[[_T], bytes], given: _T) -> bytes:
     """What `work` makes of something, in a thread if it is long."""
-    return work(given) if size < _ASIDE else await asyncio.to_thread(work, given)
+    return work(given) if size < ASIDE else await asyncio.to_thread(work, given)
 
 
-_SPOKEN_BACK = EXTENSIONS | {b"a2a-version", b"content-type"}
+UNBUFFERED: Mapping[Binding, Pairs] = {
+    Binding.JSONRPC: [(b"x-accel-buffering", b"no")],
+    Binding.REST: [(b"x-accel-buffering", b"no")],
+    Binding.GRPC: [],
+}
+"""What a stream's headers have beside the others: proxies in front would gather its events."""

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway import showcase
 from gateway.a2a import fault as faults
@@ -156,18 +157,26 @@ class Line:
             raise faults.EncodedBody("the body must not be encoded")
         body = await wire.read(snapshot.config.gateway.body_limit)
         exchange.bytes_in = len(body)
+        scope_field = snapshot.config.gateway.grpc.scope_field
         if len(body) < snapshot.config.gateway.body.aside:
-            call = decode(exchange, path, body, snapshot.body)
+            call = decode(exchange, path, body, snapshot.body, scope_field=scope_field)
         else:
-            call = await decode_aside(exchange, path, body, bounds=snapshot.body, aside=self._aside)
+            call = await decode_aside(
+                exchange, path, body, bounds=snapshot.body, aside=self._aside, scope_field=scope_field
+            )
         # The call lets go of it where a stream begins, which may last for hours.
         del body
         exchange.call = call
         verdict = self._select(snapshot, exchange, entry, call.tenant, decided)
         assert verdict.route is not None
+        if verdict.rule is not None and verdict.rule.addressed:
+            call = exchange.call = replace(call, addressed=True)
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
+        if showcase.answers(backing, call):
+            await showcase.tell(exchange, backing, call, wire, self._clock)
+            return
         await self._forwarder.forward(exchange, backing, wire, call)
 
     def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> "Decided | None":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.grpc_status import Status, of_fault, trailers
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
@@ -24,6 +25,9 @@ async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str
         exchange.status = exchange.status or fault.http_status
         wire.cut()
         return
+    if exchange.binding is Binding.GRPC:
+        await _end(exchange, wire, of_fault(fault, id=exchange.id, version=exchange.version), clock=clock)
+        return
     details = faults.details(fault, exchange.id)
     rpc = exchange.binding is Binding.JSONRPC
     if rpc:
@@ -43,6 +47,17 @@ async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str
     exchange.first_byte = clock()
     exchange.bytes_out = len(body)
     await wire.answer(exchange.status, _headers(exchange, fault, challenge, said), body)
+
+
+async def _end(exchange: Exchange, wire: Wire, status: Status, *, clock: Callable[[], float]) -> None:
+    """The status of a call over gRPC: as the whole answer, or behind the messages that went out."""
+    exchange.grpc_status = status.code
+    exchange.status = 200
+    if wire.opened:
+        await wire.close(trailers(status))
+        return
+    exchange.first_byte = clock()
+    await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii")), *trailers(status)], b"")
 
 
 def _headers(exchange: Exchange, fault: Fault, challenge: str, said: bytes) -> Pairs:

@@ -28,8 +28,8 @@ from gateway.a2a.fault import (
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_event_stream, is_json, media_type, pass_on
 from gateway.a2a.operation import Operation
 from gateway.a2a.outline import Outline
+from gateway.backing import Backing
 from gateway.exchange import Exchange
-from gateway.snapshot import Backing
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
@@ -84,8 +84,10 @@ class Relay:
     async def _bring_stream(self, response: Response, wire: Wire) -> None:
         if not self._call.operation.streams or response.status != 200:
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
-        headers = [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
-        await self._stream(wire).run(response, headers)
+        await self._stream(wire).run(response, self._stream_headers(response))
+
+    def _stream_headers(self, response: Response) -> Pairs:
+        return [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
 
     def _stream(self, wire: Wire) -> Stream:
         return Stream(self._exchange, self._backing, self._clock, wire)

@@ -4,17 +4,25 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
+
+from gateway.a2a import envelope
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.headers import Pairs
+from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
+from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.routing.route import Verdict
-from gateway.snapshot import Backing, Snapshot
+from gateway.snapshot import Snapshot
 from gateway.wire import Wire
 
 FIRST_CARD = 5.0
 """Seconds to wait for an agent's first card, while the gateway is asking for it; later ones are never waited for."""
 MAX_AGE = 60
 """Seconds for which a client may keep a card."""
+_GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 _OLD = "agent.json"
 """Where clients before 0.3 look, and no others."""
 
@@ -70,6 +78,32 @@ async def show(
     exchange.bytes_out = len(card.body)
     headers.append((b"content-type", b"application/json"))
     await wire.answer(200, headers, card.body)
+
+
+def answers(backing: Backing, call: Call) -> bool:
+    """Whether a call is for the card that anybody may see, and not for an extended one.
+
+    0.3 has one method over gRPC for both (protocol trap 27), and its SDKs call it for either.
+    """
+    if call.operation is not Operation.GET_EXTENDED_CARD or call.dialect != _GRPC_0_3:
+        return False
+    portrait = backing.source.portrait
+    return portrait is not None and not portrait.extended and _GRPC_0_3 not in backing.upstream.interfaces()
+
+
+async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clock: Callable[[], float]) -> None:
+    """Answer such a call.
+
+    Raises:
+        UpstreamConnect, UpstreamProtocol: as `show`.
+    """
+    assert exchange.rule is not None
+    card = backing.cards.inside(exchange.rule, call.tenant, exchange.head.host, call.dialect)
+    body = envelope.answer(call, msgspec.Raw(card))
+    exchange.status = 200
+    exchange.first_byte = clock()
+    exchange.bytes_out = len(body)
+    await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii"))], body)
 
 
 def _is_own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenants: tuple[str, str | None]) -> bool:

@@ -3,26 +3,16 @@
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 
 from gateway.a2a.bounds import BodyBounds
-from gateway.a2a.card import parse_card
-from gateway.a2a.dialect import Binding
-from gateway.a2a.operation import Operation
-from gateway.a2a.portrait import Discretion
-from gateway.a2a.tree import Tree
 from gateway.background import Background
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
-from gateway.catalog.served import PublicUrl, ServedCards, upstream_hosts
+from gateway.backing import Backing, Backings
+from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
-from gateway.config import effective
-from gateway.config.agent import Agent, Backend, Card, UpstreamAuth
-from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
-from gateway.config.limit import Connections, Verification
+from gateway.config.limit import Verification
 from gateway.config.model import Config
 from gateway.config.routes import table
 from gateway.cors import Policy
@@ -32,47 +22,8 @@ from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
-from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
-from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
-
-_BINDINGS = {"jsonrpc": Binding.JSONRPC, "rest": Binding.REST}
-_CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerBounds:
-    """What an answer may hold on its way to the client; see `config.limit.Connections`.
-
-    Attributes:
-        event: Longest event of a stream, in bytes.
-        kept: Bytes of an answer of one frame that are read before it goes out.
-        heartbeat: Seconds of silence after which a client is told that its stream is alive.
-    """
-
-    event: int
-    kept: int
-    heartbeat: float
-
-
-@dataclass(frozen=True, slots=True)
-class Backing:
-    """One backend of one agent, with all that belongs to it.
-
-    Attributes:
-        product: Whether its card is the agent's own, written in the file, and not that of this one backend.
-    """
-
-    agent: str
-    url: str
-    upstream: HttpUpstream
-    source: CardSource
-    cards: ServedCards
-    methods: frozenset[Operation] | None
-    meter: AgentMeter
-    bounds: AnswerBounds
-    product: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +55,12 @@ class Snapshot:
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
-    def build(cls, examined: Examined, metrics: Metrics, public_url: str) -> "Snapshot":
+    def build(cls, examined: Examined, metrics: Metrics, public_url: str, public_grpc: str = "") -> "Snapshot":
         """Compile a configuration that was checked; nothing is started or dialled yet.
 
         Args:
             public_url: What cards advertise: the file's, or the address of a loopback listener.
+            public_grpc: Likewise for gRPC, `host:port`; empty for none.
         """
         config = examined.config
         if config is None:
@@ -131,16 +83,18 @@ class Snapshot:
         identity = Identity(config.auth, anonymous=config.gateway.anonymous or config.auth is None, key_sets=key_sets)
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
-        builder = _Builder(examined, metrics, identity.schemes, public, trust=trust)
+        routes = table(config, examined.marks)
+        grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
+        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust)
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
-            for backing in builder.backings(name, agent, meter):
+            for backing in builder.of(name, agent, meter):
                 backings[backing.upstream.backend] = backing
         return cls(
             config=config,
             examined=examined,
-            table=table(config, examined.marks),
+            table=routes,
             identity=identity,
             key_sets=key_sets,
             backings=backings,
@@ -164,7 +118,7 @@ class Snapshot:
     async def aclose(self) -> None:
         """Close every connection; requests have ended before."""
         for backing in self.backings.values():
-            await backing.upstream.pool.aclose()
+            await backing.upstream.aclose()
         for client in self._clients:
             await client.aclose()
 
@@ -179,8 +133,8 @@ class Snapshot:
                 ((backing.agent, key, state), float(count))
                 for key, backing in backings
                 for state, count in (
-                    ("active", backing.upstream.pool.active),
-                    ("idle", backing.upstream.pool.idle),
+                    ("active", backing.upstream.active),
+                    ("idle", backing.upstream.idle),
                 )
             ),
         )
@@ -200,154 +154,6 @@ class Snapshot:
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
-
-
-class _Builder:
-    """Makes the backings of agents."""
-
-    def __init__(
-        self,
-        examined: Examined,
-        metrics: Metrics,
-        schemes: tuple[str, ...],
-        public: PublicUrl,
-        *,
-        trust: Trust,
-    ) -> None:
-        assert examined.config is not None
-        self._examined = examined
-        self._config = examined.config
-        self._metrics = metrics
-        self._schemes = schemes
-        self._public = public
-        self._trust = trust
-
-    def backings(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
-        if agent.backend is not None:
-            treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant)
-            yield self._backing(name, agent, meter, key=name, backend=agent.backend, treatment=treatment)
-        for tenant, own in agent.by_tenant.items():
-            treatment = _treatment(
-                agent,
-                agent.upstream_auth if own.upstream_auth is None else own.upstream_auth,
-                agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
-            )
-            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", backend=own.backend, treatment=treatment)
-
-    def _backing(
-        self, name: str, agent: Agent, meter: AgentMeter, *, key: str, backend: Backend, treatment: Treatment
-    ) -> Backing:
-        url = backend.url
-        card = Card() if agent.card is None else agent.card
-        limits = self._config.defaults.cards
-        pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
-        trusted = self._trust.of(effective.authorities(self._config, name, self._examined.marks))
-        static = None if card.file is None else self._static(name, card.file)
-        source = CardSource(
-            CardPlace(
-                url,
-                card_url=card.url,
-                static=static,
-                credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
-                ttl=limits.refresh,
-                keep=limits.keep,
-                longest=limits.size,
-            ),
-            trusted.client,
-            CardWatch(on_report=self._count_card(name)),
-            discretion=Discretion(
-                overrides=card.set, secrets=self._secrets(url, card.url), own=self._public.places(_hosts(agent))
-            ),
-        )
-        upstream = HttpUpstream(
-            backend=key,
-            url=url,
-            pool=ConnectionPool(_origin(url), pool_limits, tls=trusted.tls),
-            cards=source,
-            timeouts=_timeouts(effective.timeouts(self._config, agent)),
-            treatment=treatment,
-            binding=None if backend.protocol is None else _BINDINGS[backend.protocol],
-            version=backend.a2a_version,
-            public_url=self._public.origin + self._public.prefix,
-        )
-        methods = None if agent.methods is None else frozenset(agent.methods)
-        cards = ServedCards(
-            source,
-            upstream,
-            self._public,
-            schemes=self._schemes,
-            exposed=tuple(_BINDINGS[binding] for binding in agent.expose),
-            methods=methods,
-        )
-        product = card.file is not None or card.url is not None
-        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product)
-
-    def _secrets(self, *urls: str | None) -> tuple[str, ...]:
-        # The gateway's own host is on every card; an agent on the same machine is told apart by its port.
-        own = urlsplit(self._public.origin)
-        return tuple(host for host in upstream_hosts(*urls) if host not in (own.netloc, own.hostname))
-
-    def _static(self, name: str, file: str) -> Tree:
-        written = self._examined.marks.place(("agents", name, "card")).file
-        return parse_card((Path(written).parent / file).read_bytes(), longest=self._config.defaults.cards.size)
-
-    def _count_card(self, agent: str) -> "_CardCounter":
-        return _CardCounter(self._metrics, agent)
-
-
-@dataclass(frozen=True, slots=True)
-class _CardCounter:
-    metrics: Metrics
-    agent: str
-
-    def __call__(self, report: CardReport) -> None:
-        self.metrics.card_fetches.add((self.agent, _CARD_RESULTS.get(report, "error")))
-
-
-def _hosts(agent: Agent) -> tuple[str, ...]:
-    """Hosts, or patterns of them, at which the agent is found."""
-    return tuple(match.host for match in agent.match if match.host is not None)
-
-
-def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None) -> Treatment:
-    credentials: list[tuple[bytes, bytes]] = []
-    if auth is not None and auth.bearer is not None:
-        credentials.append((b"authorization", b"Bearer " + auth.bearer.get_secret_value().encode("latin-1")))
-    if auth is not None:
-        credentials += [
-            (name.lower().encode("ascii"), value.get_secret_value().encode("latin-1"))
-            for name, value in auth.header.items()
-        ]
-    return Treatment(
-        tenant=tenant,
-        credentials=tuple(credentials),
-        forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
-        forward_caller=agent.forward_caller,
-    )
-
-
-def _timeouts(written: WrittenTimeouts) -> Timeouts:
-    return Timeouts(**{name: getattr(written, name) for name in type(written).model_fields})
-
-
-def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, AnswerBounds]:
-    def number(name: str) -> float:
-        return float(getattr(written, name))
-
-    limits = PoolLimits(
-        connections=int(number("max")),
-        queue=int(number("queue")),
-        queue_timeout=number("queue_timeout"),
-        idle=number("idle"),
-        header_bytes=int(number("headers")),
-        header_count=int(number("header_count")),
-    )
-    return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
-
-
-def _origin(url: str) -> Origin:
-    parts = urlsplit(url)
-    return Origin(parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
 
 
 def _labelled(config: Config) -> frozenset[str]:

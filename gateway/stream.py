@@ -6,20 +6,50 @@ there is something to wait for: a client that reads slowly, a long event, much a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from gateway.a2a import progress
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
+from gateway.backing import Backing
 from gateway.exchange import Exchange
-from gateway.snapshot import Backing
-from gateway.upstream.response import Response
 from gateway.wire import Wire
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
+
+
+class Flowing(Protocol):
+    """An agent's answer, as it comes."""
+
+    async def flow(
+        self,
+        take: Callable[[bytes], bool],
+        settle: Callable[[], Awaitable[None]],
+        timeout: float,  # noqa: ASYNC109 - of silence
+    ) -> None:
+        """As `upstream.response.Response.flow`."""
+
+
+class Decoder(Protocol):
+    """Takes the events out of what comes; `SseDecoder` says what its methods do."""
+
+    @property
+    def last(self) -> Event | None:
+        """What was not ended when the stream was."""
+
+    @property
+    def refused(self) -> Fault | None:
+        """Why nothing more is read."""
+
+    def only(self, chunk: bytes) -> Event | None:
+        """The one event that a chunk is."""
+
+    def feed(self, chunk: bytes) -> Iterable[Event]:
+        """The events that end in a chunk."""
 
 
 class Stream:
@@ -40,7 +70,9 @@ class Stream:
         self._idle = backing.upstream.timeouts.stream_idle
         self._clock = clock
         self._wire = wire
-        self._decoder = SseDecoder(backing.bounds.event)
+        self._decoder: Decoder = SseDecoder(backing.bounds.event)
+        # HTTP/2 has pings of its own.
+        self._beats = exchange.binding is not Binding.GRPC
         # What came and has to wait for its turn, or for the client.
         self._rest = b""
         self._unsent = b""
@@ -48,7 +80,7 @@ class Stream:
         self._heard = 0.0
         self._beat: asyncio.TimerHandle | None = None
 
-    async def run(self, response: Response, headers: Pairs) -> None:
+    async def run(self, response: Flowing, headers: Pairs) -> None:
         """Pass the events on, to the last one.
 
         Args:
@@ -60,20 +92,21 @@ class Stream:
         """
         exchange, wire, meter = self._exchange, self._wire, self._meter
         exchange.stream = True
-        exchange.status = response.status
+        exchange.status = 200
         meter.streaming(1)
         # Who ends it, unless it is told below.
         closed_by = "gateway"
         try:
-            await wire.open(response.status, headers)
+            await wire.open(200, headers)
             # A stream may last for hours, and from here on its request tells nothing more.
             exchange.head.forget()
             for call in (self._call, exchange.call):
                 if call is not None:
                     call.forget()
             self._heard = self._clock()
-            self._beat_after(self._heartbeat)
-            await response.flow(self._take, self._settle, self._idle)
+            if self._beats:
+                self._beat_after(self._heartbeat)
+            await self._flow(response)
             self._stop_beating()
             if (last := self._decoder.last) is not None:
                 # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it
@@ -85,7 +118,7 @@ class Stream:
                 self._count(len(held))
                 await wire.write(held)
             closed_by = "agent"
-            await wire.close()
+            await wire.close(self._trailers())
         except UpstreamReset:
             closed_by = "agent"
             raise
@@ -159,6 +192,10 @@ class Stream:
 
     # ---- What another sort of stream does otherwise ----------------------------------------------------------------
 
+    async def _flow(self, response: Flowing) -> None:
+        """Take what comes, to its end."""
+        await response.flow(self._take, self._settle, self._idle)
+
     def _bring(self, event: Event) -> bytes:
         """What goes out for an event.
 
@@ -172,6 +209,10 @@ class Stream:
         """What goes out once nothing more comes."""
         return b""
 
+    def _trailers(self) -> Pairs | None:
+        """What stands behind the last event, for a client whose binding has a place for it."""
+        return None
+
     def _learn(self, event: Event) -> None:
         """Learn from an event; comments and events without data tell nothing.
 
@@ -184,7 +225,7 @@ class Stream:
             if read is None:
                 return
             data = read[1]
-        told = progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)
+        told = self._told(data)
         exchange = self._exchange
         if told is not None:
             if self._wrapped and not progress.answers(told.id, self._call.id):
@@ -194,6 +235,9 @@ class Stream:
             raise UpstreamProtocol("the agent sent an event that is no answer")
         exchange.events += 1
         self._meter.event("other" if told is None else told.event)
+
+    def _told(self, data: bytes) -> progress.Progress | None:
+        return progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)
 
     def _write(self, data: bytes) -> bool:
         self._count(len(data))

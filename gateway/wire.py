@@ -40,8 +40,12 @@ class Wire(Protocol):
     async def drained(self) -> None:
         """Wait until the client has read most of what was written."""
 
-    async def close(self) -> None:
-        """The clean end of the body."""
+    async def close(self, trailers: Pairs | None = None) -> None:
+        """The clean end of the body.
+
+        Args:
+            trailers: What stands behind it; only gRPC has any.
+        """
 
     def cut(self) -> None:
         """The end of the connection, without the clean end of the body."""

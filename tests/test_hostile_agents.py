@@ -8,6 +8,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, Client, Running, agent, card_of, running
 from tests.doubles.hostile import BEHAVIOURS, Behaviour
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers_and_closes, answers_and_resets, whole
 
 pytestmark = pytest.mark.anyio
@@ -147,7 +148,7 @@ async def test_after_the_answer_of_another_call_the_connection_serves_nobody_who
             backend.script = turning
             first = asyncio.ensure_future(gateway.post("/echo"))
             await backend.until(lambda: turning.played is not None and len(backend.requests) == 1)
-            pool = gateway.gateway.snapshot.backings["echo"].upstream.pool
+            pool = pool_of(gateway.gateway.snapshot.backings["echo"])
             second = asyncio.ensure_future(gateway.post("/echo", NEXT))
             await gateway.until(lambda: pool.waiting == 1)
             go_on.set()

@@ -275,7 +275,7 @@ async def test_an_operation_that_is_not_offered_is_refused() -> None:
 
 
 async def test_what_breaks_inside_shows_nothing_of_it(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("upstream at 10.0.0.1 is odd")
 
     async with fronted(answers(whole(RESULT))) as (gateway, _):

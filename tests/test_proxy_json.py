@@ -151,11 +151,11 @@ class SlowReading:
         """Wait until one is about to be read."""
         assert await asyncio.to_thread(self._begun.wait, 10)
 
-    def _read(self, *asked: Any) -> Any:
+    def _read(self, *asked: Any, **more: Any) -> Any:
         if len(asked[2]) > 256 * 1024:
             self._begun.set()
             assert self.let_go.wait(10)
-        return self._decode(*asked)
+        return self._decode(*asked, **more)
 
 
 async def test_a_long_body_is_read_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, fronted, request, running
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
 from tests.doubles.tenancy import guarded
 from tests.loops import both_loops
@@ -65,7 +66,7 @@ async def test_a_client_that_leaves_a_unary_call_ends_the_upstream_call(sent: by
 
 async def test_a_client_that_leaves_while_its_call_is_queued_is_never_sent() -> None:
     async with fronted(answers_and_hangs()) as (gateway, backend):
-        pool = gateway.gateway.snapshot.backings["echo"].upstream.pool
+        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
         busy = [await gateway.client() for _ in range(pool._limits.connections)]
         for client in busy:
             await client.ask("POST", "/echo", CALL, [JSON])
@@ -152,7 +153,7 @@ async def test_two_hundred_clients_that_leave_leave_no_connection_and_no_task() 
             await gateway.until(lambda: gateway.serving == 0)
         await gateway.rested()
         await backend.all_gone()
-        pool = gateway.gateway.snapshot.backings["echo"].upstream.pool
+        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
         assert (pool.active, pool.idle, len(pool._open)) == (0, 0, 0)
         await gateway.until(lambda: len(gateway.lines) == 200)
         assert {line["outcome"] for line in gateway.lines} == {"client_gone", "upstream_error"}

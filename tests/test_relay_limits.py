@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, fronted
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +37,7 @@ async def test_no_more_connections_than_the_file_says() -> None:
     async with fronted(turnstile, more) as (gateway, backend):
         for_cards = len(backend.wires)
         await calling(gateway, backend, 2)
-        pool = gateway.gateway.snapshot.backings["echo"].upstream.pool
+        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
         waiting = [asyncio.ensure_future(gateway.post("/echo")) for _ in range(3)]
         await gateway.until(lambda: pool.waiting == 3)
         assert (pool.active, len(backend.requests)) == (2, 2)

@@ -9,12 +9,14 @@ import pytest
 
 from gateway.a2a.dialect import Binding
 from gateway.background import Background
+from gateway.backing import AnswerBounds, Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
-from gateway.snapshot import AnswerBounds, Backing, Snapshot
+from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
 from tests.doubles.yardstick import cpu_seconds
 
@@ -48,7 +50,7 @@ async def test_every_backend_has_a_key_of_its_own() -> None:
             "crm/acme": ("crm", "http://127.0.0.1:7003", "crm/acme"),
             "crm/globex": ("crm", "http://127.0.0.1:7004", "crm/globex"),
         }
-        pools = {id(each.upstream.pool) for each in snapshot.backings.values()}
+        pools = {id(pool_of(each)) for each in snapshot.backings.values()}
         assert len(pools) == 3
         meters = {key: each.meter for key, each in snapshot.backings.items()}
         assert meters["crm/acme"] is meters["crm/globex"]
@@ -72,7 +74,7 @@ async def test_a_pool_dials_the_origin_that_the_file_writes() -> None:
       other: https://agent.example.com:8443
     """
     async with compiled(text) as snapshot:
-        pools = {name: each.upstream.pool for name, each in snapshot.backings.items()}
+        pools = {name: pool_of(each) for name, each in snapshot.backings.items()}
         assert {name: (pool.origin.scheme, pool.origin.host, pool.origin.port) for name, pool in pools.items()} == {
             "plain": ("http", "localhost", 80),
             "port": ("http", "127.0.0.1", 7001),
@@ -138,7 +140,7 @@ async def test_an_agents_own_bounds_come_before_the_defaults_of_the_file() -> No
       crm: { by_tenant: { acme: "http://127.0.0.1:7003" }, connections: { headers: 8KiB, event: 64KiB } }
     """
     async with compiled(text) as snapshot:
-        pools = {key: each.upstream.pool._limits for key, each in snapshot.backings.items()}
+        pools = {key: pool_of(each)._limits for key, each in snapshot.backings.items()}
         bounds = {key: each.bounds for key, each in snapshot.backings.items()}
     assert pools["own"] == PoolLimits(9, 0, 3.0, 2.0, 32 * 1024, 50)
     assert pools["none"] == PoolLimits(5, 100, 1.0, 2.0, 32 * 1024, 50)
@@ -150,7 +152,7 @@ async def test_an_agents_own_bounds_come_before_the_defaults_of_the_file() -> No
 async def test_built_in_bounds_hold_where_the_file_is_silent() -> None:
     async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
         backing = snapshot.backings["echo"]
-        assert backing.upstream.pool._limits == PoolLimits() == PoolLimits(100, 100, 1.0, 4.0, 32 * 1024, 100)
+        assert pool_of(backing)._limits == PoolLimits() == PoolLimits(100, 100, 1.0, 4.0, 32 * 1024, 100)
         assert backing.bounds == AnswerBounds(event=4 << 20, kept=1 << 20, heartbeat=15.0)
 
 

@@ -8,6 +8,7 @@ import pytest
 from gateway.config.model import Gateway
 from gateway.listener.protocol import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, fronted
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
     Wire,
     answers,
@@ -56,7 +57,7 @@ async def test_a_stream_that_waits_keeps_nothing_of_its_request_and_of_its_answe
         [exchange] = gateway.gateway._line._open
         assert exchange.call is not None
         assert (exchange.head.headers, exchange.head.known, exchange.call.body) == ((), {}, b"")
-        [connection] = gateway.gateway.snapshot.backings["echo"].upstream.pool._open
+        [connection] = pool_of(gateway.gateway.snapshot.backings["echo"])._open
         assert connection._response is not None
         assert connection._response.headers == []
         client.leave()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, Running, fronted, running
+from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
     Script,
     Wire,
@@ -135,7 +136,7 @@ async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time_and_frees_
         assert {line["reason"] for line in gateway.lines} == {"upstream_timeout"}
         await gateway.rested()
         await backend.all_gone()
-        assert gateway.gateway.snapshot.backings["echo"].upstream.pool.idle == 0
+        assert pool_of(gateway.gateway.snapshot.backings["echo"]).idle == 0
 
 
 async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_while_nothing_went_out() -> None:
@@ -244,7 +245,7 @@ async def test_r11_two_hundred_clients_that_leave_leave_no_connection() -> None:
     more = "connections: { max: 200 }"
     async with fronted(answers_and_hangs(SSE + chunk(EVENT)), more) as (gateway, backend):
         clients = [await opened(gateway) for _ in range(200)]
-        pool = gateway.gateway.snapshot.backings["echo"].upstream.pool
+        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
         assert (pool.active, backend.open) == (200, 200)
         left = now()
         for client in clients:

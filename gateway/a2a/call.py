@@ -6,6 +6,7 @@ Structs of msgspec, as every value that is made for each request: a frozen datac
 import msgspec
 from msgspec.structs import force_setattr
 
+from gateway.a2a.bindings.grpc_method import GrpcMethod
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters
@@ -25,6 +26,7 @@ class Head(msgspec.Struct, frozen=True):
         values: The headers by name; made from `headers` where it is left out.
         known: What was worked out from this head alone, under keys of whoever did; a client that sends the same head
             again has the same `Head`.
+        grpc: The method that is called over gRPC, or None for any other binding.
     """
 
     method: str
@@ -38,6 +40,7 @@ class Head(msgspec.Struct, frozen=True):
     # twice. Whoever has made it already gives it.
     values: dict[bytes, bytes] = {}
     known: dict[object, object] = {}
+    grpc: GrpcMethod | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -79,6 +82,7 @@ class Call(msgspec.Struct, frozen=True):
         told: Whether the frame as it came tells its reader `tenant`, in every place where the reader looks.
         params: What was read of the body, by which the tenant is changed where it stands.
         verb: The HTTP method that the agent gets over HTTP+JSON; empty for the client's own.
+        addressed: Whether the tenant is only the agent's name, by which clients of gRPC find it; no agent is told.
     """
 
     operation: Operation
@@ -95,6 +99,7 @@ class Call(msgspec.Struct, frozen=True):
     path: PathCall = msgspec.field(default_factory=PathCall)
     params: Parameters = NOTHING
     verb: str = ""
+    addressed: bool = False
 
     def forget(self) -> None:
         """Let go of the body and of what was read of it: the agent has it."""

@@ -8,6 +8,8 @@ Shapes, by generation:
 - 1.0: `supportedInterfaces[{url, protocolBinding, tenant?, protocolVersion}]`, first is preferred.
 - dual: the 0.3 and the 1.0 members in one document, legal for the parsers of both.
 
+The URL of a gRPC interface is what its clients dial, most often a bare `host:port`.
+
 A card is another party's text. Nothing in it is dialled or fetched: of an interface's URL only the path counts.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.tree import Tree, TreeInvalid, parse_tree
 
@@ -44,6 +47,7 @@ _LEGACY_ONLY = (
     "url",
     "preferredTransport",
     "additionalInterfaces",
+    "transportOptions",
     "protocolVersion",
     "supportsAuthenticatedExtendedCard",
     "authentication",
@@ -54,8 +58,12 @@ _HTTP_URL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _AUTHORITY_OF_ANY = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*:)?//(?P<url>[^/?#\\\s]+)|(?P<bare>[^/?#\\\s]+:[0-9]{1,5})", re.IGNORECASE
+    r"(?:[a-z][a-z0-9+.-]*:)?//+(?P<url>[^/?#\\\s]+)|(?P<bare>[^/?#\\\s]+:[0-9]{1,5}(?![^/?#\\\s,]))",
+    re.IGNORECASE,
 )
+# How targets of gRPC may begin: who resolves the name, and by which server.
+_RESOLVER = re.compile(r"(?:dns|ipv4|ipv6|xds|passthrough):(?://[^/?#\\\s]*/(?=[^/?#\\\s]))?", re.IGNORECASE)
+_TARGET = re.compile(r"[^/?#\\\s,:@\[\]]+|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _PATH_OF_ANY = re.compile(r"[a-z]+://[^/?#]*(?P<path>[^?#]*)", re.IGNORECASE)
 # safety.md T10: what a path may hold, and escapes but of `%`, `.`, `/`, `;` and the backslash.
 _CLEAN_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?!2[5EeFf]|3[Bb]|5[Cc])[0-9A-Fa-f]{2})+)*/?")
@@ -159,7 +167,8 @@ def spoken(card: Tree) -> tuple[CardInterface, ...]:
     Versions are normalised: 0.2.x is 0.3, patch numbers go, and a missing or empty one means 1.0 in
     `supportedInterfaces` and 0.3 beside `url`. A card is 0.1 only if it has `authentication` and none of the members
     that 0.2 and later brought: an agent of 0.1 without it must be declared in the configuration. Bindings and versions
-    that are not known are left out, as are entries without a URL. Never raises, whatever the tree.
+    that are not known are left out, as are entries without a URL, gRPC of 0.1, which had none, and gRPC of 0.3 where
+    `transportOptions` says that only the scoped service answers there. Never raises, whatever the tree.
     """
     found: dict[CardInterface, None] = {}
     for entry in _entries(card, "supportedInterfaces"):
@@ -167,7 +176,10 @@ def spoken(card: Tree) -> tuple[CardInterface, ...]:
         binding = entry.get("protocolBinding") or entry.get("transport")
         version = entry.get("protocolVersion")
         _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0))
+    scoped = _is_scoped(card)
     for entry, binding in _legacy(card):
+        if scoped and _is_grpc(binding):
+            continue
         _add(found, entry, _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card)))
     return tuple(found)
 
@@ -185,15 +197,30 @@ def merge(modern: Tree, legacy: Tree) -> Tree:
 
 def authorities(card: Tree) -> tuple[str, ...]:
     """Where a card says that its agent is: host and port of every interface, of whatever binding, in lower case."""
-    places = ({"url": card.get("url")}, *_entries(card, "additionalInterfaces"), *_entries(card, "supportedInterfaces"))
+    places = (
+        {"url": card.get("url"), "transport": card.get("preferredTransport")},
+        *_entries(card, "additionalInterfaces"),
+        *_entries(card, "supportedInterfaces"),
+    )
     found: dict[str, None] = {}
     for place in places:
         url = place.get("url")
-        # A gRPC interface may be a bare `host:port`.
-        written = _AUTHORITY_OF_ANY.match(url[:_MAX_URL]) if isinstance(url, str) else None
-        if written is not None:
-            found[(written["url"] or written["bare"]).rpartition("@")[2].lower()] = None
+        grpc = _is_grpc(place.get("protocolBinding") or place.get("transport"))
+        authority = _authority(url[:_MAX_URL], grpc=grpc) if isinstance(url, str) else None
+        if authority is not None:
+            found[authority.rpartition("@")[2].lower()] = None
     return tuple(found)
+
+
+def _authority(url: str, *, grpc: bool) -> str | None:
+    """The authority in a URL, or in what else clients of gRPC dial: `host`, `host:port`, `dns:///host:port`."""
+    if grpc and (resolver := _RESOLVER.match(url)) is not None:
+        url = url[resolver.end() :]
+    written = _AUTHORITY_OF_ANY.match(url)
+    if written is not None:
+        return written["url"] or written["bare"]
+    target = _TARGET.match(url) if grpc else None
+    return None if target is None else target[0]
 
 
 def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> str:
@@ -251,6 +278,17 @@ def _legacy(card: Tree) -> list[tuple[Tree, object]]:
     return [first, *(({"url": entry.get("url")}, entry.get("transport")) for entry in others)]
 
 
+def _is_grpc(binding: object) -> bool:
+    return isinstance(binding, str) and _BINDINGS.get(binding.strip().upper()) is Binding.GRPC
+
+
+def _is_scoped(card: Tree) -> bool:
+    """Whether the card says that its gRPC of 0.3 is the scoped service, which was only proposed (A2A issue 1148)."""
+    options = card.get("transportOptions")
+    ours = options.get(Binding.GRPC.value) if isinstance(options, dict) else None
+    return isinstance(ours, dict) and ours.get("service") == SCOPED_0_3
+
+
 def _legacy_generation(card: Tree) -> Version:
     # pydantic writes absent members as null, so a null is no sign of a later generation.
     later = any(card.get(member) is not None for member in _LATER_THAN_0_1)
@@ -264,7 +302,9 @@ def _dialect(binding: object, version: object, *, otherwise: Version) -> Dialect
     generation: Version | None = otherwise
     if version is not None and version != "":
         generation = parse_version(version) if isinstance(version, str) else None
-    return None if known is None or generation is None else Dialect(known, generation)
+    if known is None or generation is None or (known is Binding.GRPC and generation is Version.V0_1):
+        return None
+    return Dialect(known, generation)
 
 
 _BINDINGS = {binding.value: binding for binding in Binding}

@@ -389,6 +389,7 @@ class ClientGone(Fault):
     # nginx's number for it; only the log sees it.
     rpc_status = 499
     http_status = 499
+    grpc_status = "CANCELLED"
 
 
 REASONS = (

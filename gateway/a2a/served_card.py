@@ -6,6 +6,15 @@ signatures go (they covered the agent's URLs). Rebuilding a rebuilt card changes
 Whose members are written is the *edition* of the card. At `agent-card.json` it is `DUAL`: the members of 1.0 and those
 of 0.3 in one document, legal for the parsers of both. At `agent.json` it is `OLD`, for those who look only there: the
 members of 0.2 and 0.3, with what 0.1 asks of callers beside them. In an answer it is what the caller speaks.
+
+A client of gRPC has no path to write, so most agents are picked by a tenant. 1.0 says it in the interface. Requests of
+0.3 have no place for one but in the scoped service that was proposed (A2A issue 1148), and clients that do not know it
+would call the plain one in vain. So that way is no interface of 0.3, but an entry of the member that was proposed with
+it, whole in itself, which whoever does not know it passes over:
+
+    "transportOptions": {"GRPC": {"service": "a2a.v1.ScopedA2AService", "scope": "acme", "url": "gw.example:443"}}
+
+The proposal fixed no more than that it tells, by transport, which service and which scope; `url` is the gateway's.
 """
 
 import hashlib
@@ -15,6 +24,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.card import MAX_CARD, CardInvalid
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Portrait
@@ -31,13 +41,23 @@ class ServedInterface:
     """One way to call the agent through the gateway, under the gateway's own URL.
 
     Attributes:
+        url: Over gRPC the `host:port`.
         dialect: Of 1.0 or 0.3: a client of 0.1 or 0.2 is served where those of 0.3 are, over JSON-RPC.
-        tenant: What the client must put into the A2A `tenant` field, or None; 1.0 only, 0.3 cannot say it.
+        tenant: What the client must put into the A2A `tenant` field, or None; 1.0 only, 0.3 cannot say it but over
+            gRPC, where it is the `scope` of the scoped service.
     """
 
     url: str
     dialect: Dialect
     tenant: str | None = None
+
+    @property
+    def scoped(self) -> bool:
+        """Whether only the scoped service of 0.3 answers here."""
+        return self.tenant is not None and self.dialect == _GRPC_0_3
+
+
+_GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +89,16 @@ class Edition:
 
     Attributes:
         modern, legacy, ancient: Those of 1.0, of 0.3 and 0.2, of 0.1.
-        proto: Whether security schemes are spelled as ProtoJSON does, with a member named after their kind; they are
-            spelled as the JSON schema of 0.3 does, with a `type`, where `legacy` is. Both may stand side by side.
+        typed: Whether security schemes are spelled as the JSON schema of 0.3 does, with a `type`. What only that schema
+            has, and the messages of 0.3 have not, stands where they are.
+        proto: Whether they are spelled as ProtoJSON does, with a member named after their kind. Both may stand side by
+            side.
     """
 
     modern: bool = False
     legacy: bool = False
     ancient: bool = False
+    typed: bool = False
     proto: bool = False
 
     @classmethod
@@ -85,11 +108,16 @@ class Edition:
             return cls(modern=True, proto=True)
         # Over HTTP+JSON 0.3 SDKs disagree on the extended card: that of Python reads it by the JSON schema, those of
         # JavaScript and the compatibility layers of 1.x as ProtoJSON (protocol.md §12.15). One document serves both.
-        return cls(legacy=True, proto=dialect.binding is Binding.REST)
+        # Over gRPC it becomes a message, so it has the members of that and no others.
+        return cls(
+            legacy=True,
+            typed=dialect.binding is not Binding.GRPC,
+            proto=dialect.binding is not Binding.JSONRPC,
+        )
 
 
-DUAL = Edition(modern=True, legacy=True, proto=True)
-OLD = Edition(legacy=True, ancient=True)
+DUAL = Edition(modern=True, legacy=True, typed=True, proto=True)
+OLD = Edition(legacy=True, ancient=True, typed=True)
 _MODERN = Edition(modern=True, proto=True)
 
 
@@ -101,7 +129,7 @@ def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree
     extended = portrait.extended if served.extended else None
     tree: Tree = {"name": portrait.name, "description": portrait.description}
     if edition.modern:
-        tree["supportedInterfaces"] = [_modern_interface(each) for each in (*modern, *legacy)]
+        tree["supportedInterfaces"] = [_modern_interface(each) for each in (*modern, *legacy) if not each.scoped]
     if portrait.provider is not None:
         tree["provider"] = portrait.provider
     tree["version"] = portrait.version
@@ -119,6 +147,8 @@ def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree
     if edition.legacy:
         # Clients of 0.1, and those of 0.2 that know no transports, post JSON-RPC to `url` whatever stands beside it.
         tree |= _legacy_interfaces(_jsonrpc_first(legacy) if edition.ancient else legacy)
+        if edition.typed:
+            tree |= _transport_options(legacy)
         if extended is not None:
             tree["supportsAuthenticatedExtendedCard"] = extended
     return tree
@@ -158,8 +188,9 @@ def _modern_interface(interface: ServedInterface) -> Tree:
     return entry
 
 
-def _legacy_interfaces(interfaces: Iterable[ServedInterface]) -> Tree:
-    first, *others = interfaces
+def _legacy_interfaces(interfaces: list[ServedInterface]) -> Tree:
+    # A card of 0.3 must have a `url`, so where there is nothing else it is where the scoped service answers.
+    first, *others = [each for each in interfaces if not each.scoped] or interfaces[:1]
     tree: Tree = {
         "url": first.url,
         "preferredTransport": first.dialect.binding.value,
@@ -168,6 +199,15 @@ def _legacy_interfaces(interfaces: Iterable[ServedInterface]) -> Tree:
     if others:
         tree["additionalInterfaces"] = [{"transport": each.dialect.binding.value, "url": each.url} for each in others]
     return tree
+
+
+def _transport_options(interfaces: Iterable[ServedInterface]) -> Tree:
+    options: Tree = {
+        each.dialect.binding.value: {"service": SCOPED_0_3, "scope": each.tenant, "url": each.url}
+        for each in interfaces
+        if each.scoped
+    }
+    return {"transportOptions": options} if options else {}
 
 
 def _jsonrpc_first(interfaces: Iterable[ServedInterface]) -> list[ServedInterface]:
@@ -180,8 +220,8 @@ def _capabilities(portrait: Portrait, served: Served, edition: Edition) -> Tree:
         tree["streaming"] = portrait.streaming and served.streaming
     if portrait.push is not None:
         tree["pushNotifications"] = portrait.push and served.push
-    # 1.0 has no such member, and its strict parsers refuse it.
-    if portrait.history is not None and edition.legacy:
+    # Neither 1.0 nor the messages of 0.3 have such a member, and strict parsers refuse it.
+    if portrait.history is not None and edition.typed:
         tree["stateTransitionHistory"] = portrait.history
     if portrait.extensions:
         tree["extensions"] = list(portrait.extensions)
@@ -198,9 +238,11 @@ def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
     # A list of alternatives, in all generations: any one of the credentials is enough.
     if edition.modern:
         tree["securityRequirements"] = [{"schemes": {scheme: {}}} for scheme in schemes]
-    if edition.legacy:
+    if edition.typed:
         # No spelling of these suits all readers: ProtoJSON's `schemes` is no list, and Python's SDK refuses the card.
         tree["security"] = [{scheme: []} for scheme in schemes]
+    elif edition.legacy:
+        tree["security"] = [{"schemes": {scheme: {}}} for scheme in schemes]
     if edition.ancient:
         tree["authentication"] = {"schemes": [_ANCIENT_NAMES[scheme] for scheme in schemes]}
     return tree
@@ -212,12 +254,12 @@ def _scheme(scheme: Scheme, edition: Edition) -> Tree:
     if scheme == "bearer":
         if edition.proto:
             tree["httpAuthSecurityScheme"] = {"scheme": "Bearer"}
-        if edition.legacy:
+        if edition.typed:
             tree |= {"type": "http", "scheme": "Bearer"}
     else:
         if edition.proto:
             tree["apiKeySecurityScheme"] = {"location": "header", "name": API_KEY_HEADER}
-        if edition.legacy:
+        if edition.typed:
             tree |= {"type": "apiKey", "in": "header", "name": API_KEY_HEADER}
     return tree
 

@@ -10,12 +10,12 @@ The agent gets an id of the gateway's own in its JSON-RPC request, and the clien
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
-from gateway.a2a import agent_error
+from gateway.a2a import agent_error, envelope
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings import jsonrpc, rest
-from gateway.a2a.bindings.body import object_of, on_one_line, read
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.body import object_of
 from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -24,6 +24,7 @@ from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProto
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.parameter import NOTHING
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.v1_0_send import is_right
@@ -37,6 +38,9 @@ FORMS: dict[Dialect, Form] = {
     Dialect(Binding.REST, Version.V0_3): v0_3_proto.FORM,
     Dialect(Binding.JSONRPC, Version.V1_0): v1_0.FORM,
     Dialect(Binding.REST, Version.V1_0): v1_0.FORM,
+    # Protobuf has the objects that ProtoJSON writes.
+    Dialect(Binding.GRPC, Version.V0_3): v0_3_proto.FORM,
+    Dialect(Binding.GRPC, Version.V1_0): v1_0.FORM,
 }
 """How each dialect that is translated writes its objects."""
 
@@ -76,7 +80,7 @@ class Translation:
     """
 
     __slots__ = (
-        "_config_id", "_ending", "_id", "_memo", "_naming", "_operation", "_ours", "_plain", "_tenant", "_theirs",
+        "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_tenant", "_theirs",
         "call", "client", "complaint",
     )  # fmt: skip
 
@@ -93,10 +97,11 @@ class Translation:
         met: Callable[[str, Alias], None] | None = None,
     ) -> None:
         self.client = call.dialect
+        # Not with its body: a stream may last for hours.
+        self._client = replace(call, body=b"", params=NOTHING)
         self._ours = FORMS[call.dialect]
         self._theirs = FORMS[theirs]
         self._operation = call.operation
-        self._id = call.id
         self._tenant = call.tenant
         self._memo = Memo(message_id=message_id, new_id=new_id)
         newer = theirs.version is Version.V0_1
@@ -108,7 +113,8 @@ class Translation:
         self._ending = Ending(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
         read_all = call.operation.kind is Kind.PUSH or call.operation is Operation.LIST_TASKS or call.params.inner
-        self._plain = self._ours is self._theirs and not read_all
+        same = self._ours is self._theirs and Binding.GRPC not in (call.dialect.binding, theirs.binding)
+        self._plain = same and not read_all
         # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
         self._config_id: str | None = None
         self.call = self._request(call, theirs, tenant, id)
@@ -120,11 +126,10 @@ class Translation:
         asked = _asked(operation, theirs)
         if asked is None:
             raise ValueError(f"{operation} cannot be asked over {theirs}")
-        params: dict[str, Any] = {}
+        params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
-            binding = jsonrpc if call.dialect.binding is Binding.JSONRPC else rest
             plain = self._plain and operation.sends and is_right(call.params.members, call.params.message)
-            params = binding.read_params(call, typed=not plain)
+            params = envelope.read_params(call, typed=not plain)
             if not plain:
                 try:
                     params = self._ours.lift_params(operation, params, self._memo)
@@ -132,38 +137,7 @@ class Translation:
                 except Misfit as misfit:
                     raise _refused(misfit) from misfit
                 params = self._theirs.lower_params(asked, params, self._memo)
-        # 0.3 has no such field, and its strict parsers refuse it over HTTP+JSON; there the path says it.
-        repeats = asked in _TENANT_IN_BODY and theirs.version is Version.V1_0
-        if tenant is not None and (theirs.binding is Binding.JSONRPC or repeats):
-            params["tenant"] = tenant
-        if theirs.binding is Binding.JSONRPC:
-            identity = b'"%b"' % id.encode("ascii")
-            method, body = jsonrpc.write_call(asked, theirs.version, params, identity)
-            return Call(
-                operation=asked,
-                dialect=theirs,
-                method=method,
-                id=identity,
-                tenant=tenant,
-                task_id=call.task_id,
-                context_id=call.context_id,
-                body=body,
-                in_body=tenant is not None,
-                verb="POST",
-            )
-        written = rest.write_call(asked, theirs.version, params)
-        return Call(
-            operation=asked,
-            dialect=theirs,
-            method=asked.value,
-            tenant=tenant,
-            task_id=call.task_id,
-            context_id=call.context_id,
-            body=written.body,
-            query=written.query,
-            path=written.path,
-            verb=written.method,
-        )
+        return envelope.write_call(call, asked, theirs, params, tenant=tenant, id=id)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
         """Remember what the answer needs, put the agent's ids in place of the client's, and see what is asked for."""
@@ -211,43 +185,31 @@ class Translation:
             UpstreamProtocol: its result is not what the agent's generation says.
             TaskNotFound: a client asked for the push configuration of a task that has none.
         """
-        result = self._result(frame)
-        return _translated(self._plainly if self._plain else self._answer, result)
+        return _translated(self._plainly if self._plain else self._answer, frame)
 
     def inside(self, frame: bytes) -> bytes:
-        """The result in the agent's envelope, as its bytes came.
+        """The result in the agent's envelope, as JSON.
 
         Raises:
             UpstreamProtocol: there is no envelope, or nothing in it.
         """
-        result = self._result(frame)
+        result = envelope.raw_result(self.call, frame)
         if result is None:
             raise UpstreamProtocol("the agent's answer is empty")
         return bytes(result)
 
-    def _result(self, frame: bytes) -> msgspec.Raw | None:
-        """What is inside the agent's envelope; None for nothing."""
-        if self.call.dialect.binding is not Binding.JSONRPC:
-            return msgspec.Raw(frame) if frame.strip() else None
-        try:
-            return jsonrpc.open_answer(frame).result
-        except BadRequest as error:
-            raise UpstreamProtocol("the agent's answer is no JSON-RPC answer", detail=error.message) from error
-
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
         """A result in the client's envelope."""
-        if self.client.binding is Binding.JSONRPC:
-            return jsonrpc.write_answer(self._id, result)
-        return rest.write_answer(self._operation, result)
+        return envelope.answer(self._client, result)
 
-    def _plainly(self, raw: msgspec.Raw | None) -> bytes:
-        return self.wrapped(object_of(raw))
+    def _plainly(self, frame: bytes) -> bytes:
+        return self.wrapped(object_of(envelope.raw_result(self.call, frame)))
 
-    def _answer(self, raw: msgspec.Raw | None) -> bytes:
+    def _answer(self, frame: bytes) -> bytes:
         asked, operation, memo = self.call.operation, self._operation, self._memo
         if operation is Operation.DELETE_PUSH_CONFIG:
             return self.wrapped(self._ours.lower_result(operation, {}, memo))
-        result = self._theirs.lift_result(asked, None if raw is None else read(raw), memo)
+        result = self._theirs.lift_result(asked, envelope.result(self.call, frame), memo)
         if asked is not operation:
             result = self._instead(result)
         if operation.kind is Kind.PUSH:
@@ -327,8 +289,8 @@ class Translation:
                 known = self._naming is not None and self._naming.known
                 code = _INVALID_TASK_STATE if known else _STREAMING_NOT_SUPPORTED
                 if known or self._operation.streams:
-                    return 200, jsonrpc.write_error(self._id, code, error.message)
-            return 200, agent_error.write_jsonrpc(error, id=self._id, version=self.client.version)
+                    return 200, jsonrpc.write_error(self._client.id, code, error.message)
+            return 200, agent_error.write_jsonrpc(error, id=self._client.id, version=self.client.version)
         return agent_error.write_rest(error, version=self.client.version)
 
     # ---- Streams ---------------------------------------------------------------------------------------------------
@@ -343,17 +305,27 @@ class Translation:
             UpstreamProtocol: the event is not what the agent's generation says.
             UpstreamReset: it is an error, and the client's dialect has no event for that.
         """
-        error = agent_error.read_event(data, self.call.dialect.binding, self.call.dialect.version)
+        theirs = self.call.dialect
+        error = None
+        if theirs.binding is not Binding.GRPC:
+            error = agent_error.read_event(data, theirs.binding, theirs.version)
         if error is not None:
-            self.complaint = error
-            word = self._last_word(error)
-            return self.held(last=False) + word
-        raw = self._result(data)
+            return self.fail(error)
         if self._plain:
-            return encode(self.wrapped(on_one_line(object_of(raw))))
-        event = _translated(self._lift_event, raw)
+            return envelope.event(self._client, object_of(envelope.raw_result(self.call, data)))
+        event = _translated(self._lift_event, data)
         before = self.held(last=False)
         return before if self._ending.hold(event) else before + self._lowered(event, last=False)
+
+    def fail(self, error: AgentError) -> bytes:
+        """What goes out where the agent ends its stream with an error; gRPC says it behind the last event.
+
+        Raises:
+            UpstreamReset: the client's dialect has no word for it.
+        """
+        self.complaint = error
+        word = self._last_word(error)
+        return self.held(last=False) + word
 
     @property
     def holds(self) -> bool:
@@ -366,6 +338,8 @@ class Translation:
         Args:
             last: Whether the stream has come to its end.
         """
+        # What ended with an error has no event that is its last.
+        last = last and self.complaint is None
         event = self._ending.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
 
@@ -373,10 +347,11 @@ class Translation:
         """The event that was held back, where neither another one nor the end has come for a while."""
         return self.held(last=self._ending.is_over)
 
-    def _lift_event(self, raw: msgspec.Raw | None) -> Tree:
-        if raw is None:
+    def _lift_event(self, data: bytes) -> Tree:
+        told = envelope.result(self.call, data, event=True)
+        if told is None:
             raise Misfit("", "an event without a result")
-        event = self._theirs.lift_event(read(raw), self._memo)
+        event = self._theirs.lift_event(told, self._memo)
         kind = next((kind for kind in _EVENTS if kind in event), None)
         if kind is None:
             raise Misfit("", "an event that tells nothing")
@@ -387,25 +362,27 @@ class Translation:
     def _lowered(self, event: Tree, *, last: bool) -> bytes:
         try:
             lowered = self._ours.lower_event(event, self._memo, last=last)
-            return b"".join([encode(self.wrapped(each)) for each in lowered])
+            return b"".join([envelope.event(self._client, each) for each in lowered])
         except RecursionError as error:
             raise UpstreamProtocol("the agent's event is nested too deeply") from error
 
     def _last_word(self, error: AgentError) -> bytes:
-        if self.client.binding is not Binding.JSONRPC and self.client.version is not Version.V1_0:
+        if self.client.binding is Binding.GRPC:
+            return b""
+        if self.client.binding is Binding.REST and self.client.version is not Version.V1_0:
             # 0.3 over HTTP+JSON has no event for it: the stream breaks, so that loss never looks like success.
             raise UpstreamReset("the agent ended its stream with an error", detail=error.message[:200])
         return encode(self.error(error)[1], "error" if self.client.version is Version.V1_0 else None)
 
 
-def _translated(work: Callable[[msgspec.Raw | None], _T], raw: msgspec.Raw | None) -> _T:
-    """What is made of a result.
+def _translated(work: Callable[[bytes], _T], frame: bytes) -> _T:
+    """What is made of a frame.
 
     Raises:
         UpstreamProtocol: it is not what the agent's generation says.
     """
     try:
-        return work(raw)
+        return work(frame)
     except Misfit as misfit:
         words = "the agent's answer is not what its version of A2A says"
         raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit
@@ -420,8 +397,6 @@ _UNSUPPORTED = -32004
 # Of 0.1, where later generations mean something else by them.
 _STREAMING_NOT_SUPPORTED = -32006
 _INVALID_TASK_STATE = -32009
-_TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
-"""Where the SDKs of 1.0 repeat the tenant of the path (protocol §2.4)."""
 _ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 

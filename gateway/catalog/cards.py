@@ -20,14 +20,19 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
+from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
+
+if TYPE_CHECKING:
+    # Who has no such agent does not pay for gRPC.
+    from gateway.catalog.grpc_cards import GrpcCards
 
 TTL = 600.0
 """Seconds between two successful fetches, by default."""
@@ -40,6 +45,8 @@ DEADLINE = 10.0
 
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
+NO_CARD = "gives no card over gRPC; write one down with `card: { file: … }`"
+"""What operators are told of an agent behind gRPC that has none."""
 _WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 logger = logging.getLogger("gateway.catalog.cards")
@@ -154,9 +161,10 @@ class CardSource:
         discretion: What the operator decides of the card.
         longest: Bytes of the longest card, read or served.
         card: The last good card, or None.
-        spoken: The interfaces it offers; empty while there is none.
+        spoken: The interfaces it offers, and those over gRPC that the agent answers to all the same; empty while
+            nothing is known.
         portrait: What it says of the agent, as clients may read it; None while there is none.
-        version: Grows by one whenever `card`, `spoken` and `portrait` change, which they do together.
+        version: Grows whenever `card`, `spoken` or `portrait` changes.
         fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
         error: Why the last attempt failed, for operators only, or None.
         settled: Set once the first attempt has ended, well or badly.
@@ -170,6 +178,7 @@ class CardSource:
         *,
         discretion: Discretion | None = None,
         timing: Timing | None = None,
+        grpc: "GrpcCards | None" = None,
     ) -> None:
         self.discretion = discretion if discretion is not None else Discretion()
         self.longest = place.longest
@@ -185,6 +194,8 @@ class CardSource:
         self._watch = watch if watch is not None else CardWatch()
         self._timing = timing if timing is not None else Timing()
         self._held: dict[bool, _Held] = {}
+        # Where the agent is behind gRPC and no URL of its card is written.
+        self._grpc = grpc if place.card_url is None else None
         if place.static is not None:
             try:
                 self._hold(place.static, paint(place.static, self.discretion))
@@ -239,6 +250,8 @@ class CardSource:
         return report
 
     async def _read(self) -> CardReport:
+        if self._grpc is not None:
+            return await self._read_over_grpc(self._grpc)
         first = await self._ask_all(modern=True)
         if not first.varies:
             await self._take(first.card, first.size)
@@ -256,6 +269,37 @@ class CardSource:
         else:
             await self._take(merge(first.card, second.card), first.size + second.size)
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
+
+    async def _read_over_grpc(self, grpc: "GrpcCards") -> CardReport:
+        try:
+            told = await grpc.ask(self._place.deadline, self.longest)
+        except UpstreamProtocol as fault:
+            raise _Failed(CardReport.REFUSED, fault.message) from fault
+        except Fault as fault:
+            raise _Failed(CardReport.UNREACHABLE, fault.message) from fault
+        before = self.card
+        if told.card is not None:
+            body, longest = told.card, self.longest
+            try:
+                card = await aside(len(body), lambda: parse_card(body, longest=longest))
+            except CardInvalid as error:
+                self._speaks(told.spoken)
+                raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+            await self._take(card, len(body))
+        self._speaks(told.spoken)
+        if told.card is None:
+            raise _Failed(CardReport.REFUSED, NO_CARD)
+        return CardReport.UNCHANGED if self.card is before else CardReport.READ
+
+    def _speaks(self, answered: tuple[CardInterface, ...]) -> None:
+        """Know which generations the agent answers to, whatever its card says of them."""
+        written = () if self.card is None else spoken(self.card)
+        known = {each.dialect for each in written}
+        now = (*written, *(each for each in answered if each.dialect not in known))
+        if answered and now != self.spoken:
+            self.spoken = now
+            self.version += 1
+            self._watch.on_change()
 
     async def _take(self, card: Tree, size: int) -> None:
         if card == self.card:

@@ -9,9 +9,9 @@ the same answer.
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import CardInvalid, parse_card
@@ -21,8 +21,7 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.catalog.cards import ASIDE, CardSource
-from gateway.routing.route import Rule
-from gateway.upstream.http import HttpUpstream
+from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64
 """Most cards that are kept for one backend."""
@@ -66,6 +65,55 @@ class PublicUrl:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcPlace:
+    """Where clients of gRPC find the gateway, as cards advertise it.
+
+    Attributes:
+        public: `host:port`.
+        address: `Table.grpc_address`.
+        written: `Table.written`.
+    """
+
+    public: str
+    address: Callable[[Rule, str], GrpcAddress | None]
+    written: Callable[[Rule], Rule]
+
+    def at(self, host: str | None) -> str:
+        """What clients dial; a host of its own is found at the port of the gateway's."""
+        return self.public if host is None else host + self._port
+
+    def places(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The gateway's own authorities, as those of `PublicUrl`."""
+        return (self.public.lower(), *(host.lower() + self._port for host in hosts))
+
+    @property
+    def _port(self) -> str:
+        return ":" + self.public.rpartition(":")[2]
+
+
+class Speaker(Protocol):
+    """Who knows what an agent speaks."""
+
+    def interfaces(self) -> Mapping[Dialect, object]:
+        """By dialect, in the order of its card; empty where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How who asks calls the agent: all of its card that is not the agent's own.
+
+    Attributes:
+        url: Over HTTP.
+        tenant: What must be in the `tenant` field there, or None.
+        grpc: `host:port` and the tenant there, or None for no way.
+    """
+
+    url: str
+    tenant: str | None
+    grpc: tuple[str, str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServedCard:
     """A card as it goes out."""
 
@@ -79,25 +127,31 @@ class ServedCards:
     Args:
         schemes: Credentials that the gateway asks for.
         exposed: Bindings that are listed, whichever the agent speaks: the gateway translates.
+        grpc: Where gRPC is served; None for nowhere, and then no card lists it.
         methods: Operations that are relayed, None for all; the card promises no others.
+        require_tenant: Whether a call without a tenant is refused.
     """
 
     def __init__(
         self,
         source: CardSource,
-        upstream: HttpUpstream,
+        upstream: Speaker,
         public: PublicUrl,
         *,
         schemes: tuple[str, ...],
         exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST),
+        grpc: GrpcPlace | None = None,
         methods: frozenset[Operation] | None = None,
+        require_tenant: bool = False,
     ) -> None:
         self._source = source
         self._upstream = upstream
         self._public = public
         self._schemes: tuple[Any, ...] = schemes
         self._exposed = exposed
+        self._grpc = grpc
         self._methods = frozenset(CALLABLE) if methods is None else methods
+        self._require_tenant = require_tenant
         self._kept = _Shelf()
         self._painting = asyncio.Lock()
 
@@ -116,35 +170,53 @@ class ServedCards:
             UpstreamProtocol: what was read is no card that can be served.
         """
         portrait = self._available()
-        at = _host(rule, host)
-        key = (self._source.version, at, rule.path, tenant, bare, old)
+        way = self._way(rule, tenant, host)
+        key = (self._source.version, way, bare, old)
         kept = self._kept.get(key)
         if kept is None:
             if bare:
                 portrait = portrait.bare(rule.agent, self._source.discretion.overrides)
-            served, edition = self._served(at, rule, tenant), OLD if old else DUAL
+            served, edition = self._served(way), OLD if old else DUAL
             kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
         if isinstance(kept, str):
             raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
         return kept
 
+    def inside(self, rule: Rule, tenant: str | None, host: str, dialect: Dialect) -> bytes:
+        """The card in an answer of this dialect: 0.3 over gRPC has one method for this card and the extended one.
+
+        Raises:
+            UpstreamConnect, UpstreamProtocol: as `card`.
+        """
+        portrait = self._available()
+        way = self._way(rule, tenant, host)
+        key = (self._source.version, way, dialect)
+        kept = self._kept.get(key)
+        if kept is None:
+            served, edition = self._served(way), Edition.inside(dialect)
+            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
+        if isinstance(kept, str):
+            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
+        return kept.body
+
     async def extended(self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect) -> bytes:
-        """An extended card as it goes out, in the dialect of the call.
+        """An extended card as it goes out, in the dialect of the call; over gRPC the ProtoJSON of its message.
 
         The longest of them are worked on in a thread, one of this backend at a time.
 
         Args:
-            raw: The agent's own: a JSON-RPC `result` or a REST body.
+            raw: The agent's own: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
+            tenant: What the client wrote into the `tenant` field, or None.
 
         Raises:
             UpstreamProtocol: the agent's answer is no card.
         """
-        at = _host(rule, host)
+        way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
-        key = (_PERSONAL, self._source.version, at, rule.path, tenant, dialect, digest)
+        key = (_PERSONAL, self._source.version, way, dialect, digest)
         kept = self._kept.get(key)
         if kept is None:
-            served = self._served(at, rule, tenant)
+            served = self._served(way)
             if len(raw) < ASIDE:
                 kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, dialect)))
             else:
@@ -159,7 +231,7 @@ class ServedCards:
 
     def _encode_own(self, raw: bytes, served: Served, dialect: Dialect) -> ServedCard:
         if not served.interfaces:
-            raise CardInvalid("nothing is known yet of how to call this agent")
+            raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
         longest = self._source.longest
         portrait = paint(parse_card(raw, longest=longest), self._source.discretion)
         return self._encode(portrait, served, Edition.inside(dialect))
@@ -174,16 +246,34 @@ class ServedCards:
             raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
         return source.portrait
 
-    def _served(self, host: str | None, rule: Rule, tenant: str | None) -> Served:
-        base = self._public.at(host, rule.path)
+    def _way(self, rule: Rule, tenant: str | None, host: str) -> _Way:
+        # Over gRPC a rule has no path, and its tenant may only stand for one: then there is none to write over HTTP.
+        written = rule if self._grpc is None else self._grpc.written(rule)
+        at = _host(written, host)
+        url = self._public.at(at, written.path)
+        return _Way(url, None if rule.addressed else tenant, self._grpc_way(written, tenant, at))
+
+    def _grpc_way(self, rule: Rule, tenant: str | None, at: str | None) -> tuple[str, str | None] | None:
+        if self._grpc is None or Binding.GRPC not in self._exposed:
+            return None
+        address = self._grpc.address(rule, at or "")
+        if address is None:
+            return None
+        # The host that is asked for is the rule's own.
+        place = self._grpc.at(None if address.host is None else at)
+        return place, tenant if address.tenant is None else address.tenant
+
+    def _served(self, way: _Way) -> Served:
         spoken = tuple(self._upstream.interfaces())
-        interfaces = []
+        interfaces: list[ServedInterface] = []
         for dialect in offered(spoken, self._exposed):
-            if dialect.version is Version.V1_0:
-                interfaces.append(ServedInterface(base, dialect, tenant))
+            if dialect.binding is Binding.GRPC:
+                interfaces += self._over_grpc(dialect.version, way)
+            elif dialect.version is Version.V1_0:
+                interfaces.append(ServedInterface(way.url, dialect, way.tenant))
             else:
                 # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
-                url = base if tenant is None else base.rstrip("/") + "/" + tenant
+                url = way.url if way.tenant is None else way.url.rstrip("/") + "/" + way.tenant
                 interfaces.append(ServedInterface(url, dialect))
         # 0.1 has no extended card, whatever a card that was set otherwise may say.
         ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
@@ -195,12 +285,21 @@ class ServedCards:
             extended=Operation.GET_EXTENDED_CARD in self._methods and not ancient,
         )
 
+    def _over_grpc(self, version: Version, way: _Way) -> Iterator[ServedInterface]:
+        if way.grpc is None:
+            return
+        place, tenant = way.grpc
+        # The plain service of 0.3 has no place for a tenant, and none is known that the scoped one could be told.
+        if tenant is not None or not self._require_tenant or version is Version.V1_0:
+            yield ServedInterface(place, Dialect(Binding.GRPC, version), tenant)
+
 
 def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[Dialect, ...]:
     """The dialects that cards list: both generations over every exposed binding, for the gateway translates.
 
-    In each generation the bindings come first that the agent speaks itself, at that version and then at any. Nothing is
-    listed where nothing is known of how it speaks.
+    In each generation the bindings come first that the agent speaks itself, at that version and then at any; but gRPC
+    is last, whatever the agent speaks, for most clients take the first one that they know, and not all of them get
+    through to it. Nothing is listed where nothing is known of how the agent speaks.
 
     Args:
         spoken: What the agent speaks, in the order of its card; empty where that is not known.
@@ -211,9 +310,8 @@ def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[
     for version in (Version.V1_0, Version.V0_3):
         own = [dialect.binding for dialect in spoken if dialect.version is version]
         others = [dialect.binding for dialect in spoken]
-        found += [
-            Dialect(binding, version) for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed
-        ]
+        listed = [binding for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed]
+        found += [Dialect(binding, version) for binding in sorted(listed, key=lambda each: each is Binding.GRPC)]
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 
 from gateway.catalog.cards import open_client
+from gateway.upstream.authorities import authorities
 from gateway.upstream.connections import client_tls
 
 
@@ -28,6 +29,7 @@ class Trust:
 
     def __init__(self) -> None:
         self._made: dict[Path | None, Trusted] = {}
+        self._read: dict[Path | None, bytes] = {}
 
     def of(self, file: Path | None = None) -> Trusted:
         """The authorities of a PEM file, or of the system.
@@ -40,6 +42,16 @@ class Trust:
             tls = client_tls(None if file is None else str(file))
             made = self._made[file] = Trusted(tls, open_client(tls))
         return made
+
+    def roots(self, file: Path | None = None) -> bytes:
+        """The certificates themselves, for gRPC, which knows no contexts.
+
+        Raises:
+            OSError: as `of`.
+        """
+        if file not in self._read:
+            self._read[file] = authorities(file)
+        return self._read[file]
 
     @property
     def clients(self) -> tuple[httpx.AsyncClient, ...]:

@@ -11,6 +11,7 @@ from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, s
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.tree import Tree
 from gateway.command.failure import CommandFailed
+from gateway.config.address import is_grpc
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
@@ -39,13 +40,16 @@ class Found:
         """The interface to call: JSON-RPC or HTTP+JSON, the newest version first.
 
         Raises:
-            CommandFailed: the card offers none of them.
+            OnlyGrpc: the card offers gRPC, and none of them.
+            CommandFailed: the card offers nothing that is known.
         """
         offered = spoken(self.card)
         for dialects in _SPOKEN:
             for interface in offered:
                 if interface.dialect in dialects and urlsplit(interface.url).scheme in {"http", "https"}:
                     return interface
+        if any(interface.dialect.binding is Binding.GRPC for interface in offered):
+            raise OnlyGrpc(self.url)
         raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.1 to 1.0")
 
 
@@ -58,6 +62,13 @@ class CardDenied(CommandFailed):
 
 class CardMissing(CommandFailed):
     """There is no card at a URL."""
+
+
+class OnlyGrpc(CommandFailed):
+    """The card offers gRPC alone, which is not spoken here."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url}: the card offers gRPC alone")
 
 
 def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
@@ -97,6 +108,9 @@ def check_url(url: str) -> None:
         usable = False
     if not usable:
         hint = f"; did you mean http://{url} ?" if _ADDRESS.match(url) else ""
+        if is_grpc(url):
+            # There is no card at such an address.
+            hint = "; an agent behind gRPC is written into the file, this as its `backend`"
         raise CommandFailed(f"the URL must be like https://agents.example.com/support{hint}", code=2)
     if "@" in parts.netloc:
         raise CommandFailed("the URL holds a user or a password: leave them out", code=2)

@@ -3,10 +3,17 @@
 import asyncio
 from dataclasses import dataclass
 
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.operation import Operation
+from gateway.backing import Backing
+from gateway.catalog.cards import DEADLINE
+from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
-from gateway.snapshot import Backing, Snapshot
+from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 
 _AT_ONCE = 16
@@ -18,17 +25,19 @@ class Visit:
 
     Attributes:
         backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend.
-        good: Whether its card could be read.
-        fact: The dialects that it is asked in, by its card and the file, or why there is no card.
+        good: Whether there is nothing amiss.
+        fact: The dialects that it is asked in, by its card and the file, or why something is not there.
+        missed: What is not there, where it is not good.
     """
 
     backend: str
     good: bool
     fact: str
+    missed: str = "no card"
 
     def as_text(self) -> str:
         """One line for people."""
-        return f"{self.backend}: {'' if self.good else 'no card: '}{self.fact}"
+        return f"{self.backend}: {'' if self.good else self.missed + ': '}{self.fact}"
 
     def as_json(self) -> dict[str, object]:
         """The visit for programs."""
@@ -39,11 +48,13 @@ class Visit:
         agent, _, tenant = self.backend.partition("/")
         path: KeyPath = ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
         remedy = "start the agent, or correct its `backend` or `card`"
-        return Problem(marks.key(path), path, f"no card: {self.fact}", remedy)
+        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", remedy)
 
 
 async def visit(examined: Examined) -> tuple[Visit, ...]:
     """Read the card of every backend, several at once; an agent that cannot be reached is a visit that is not good.
+
+    One behind gRPC is asked also where its card comes from somewhere else, and tells nothing of whether it is there.
 
     Args:
         examined: A configuration without errors.
@@ -54,6 +65,11 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
 
     async def one(key: str, backing: Backing) -> Visit:
         source = backing.source
+        if is_grpc(backing.url):
+            async with at_once:
+                why = await _unanswered(backing)
+            if why:
+                return Visit(key, good=False, fact=why, missed="no answer")
         # A card of the file is there already; nobody is asked for it.
         if not source.settled.is_set():
             async with at_once:
@@ -67,3 +83,21 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
         return tuple(await asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())))
     finally:
         await snapshot.aclose()
+
+
+async def _unanswered(backing: Backing) -> str:
+    """Why an agent behind gRPC does not answer; empty where it does, whatever it says."""
+    from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - most configurations do without gRPC
+
+    upstream = backing.upstream
+    assert isinstance(upstream, GrpcUpstream)
+    metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in upstream.treatment.credentials)
+    path = method_of(Operation.GET_EXTENDED_CARD, Version.V1_0).path
+    try:
+        await upstream.channel.unary(path, b"", metadata, timeout=DEADLINE)
+    except (UpstreamConnect, UpstreamTimeout, UpstreamReset) as fault:
+        return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
+    except UpstreamProtocol as fault:
+        # Where callers show their own credential, none that the gateway could show is good.
+        return "" if upstream.treatment.forward_caller else fault.message
+    return ""

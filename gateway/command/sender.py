@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.tree import Tree
-from gateway.command.discovery import CardDenied, CardMissing, Found, explain, find_card, open_client
+from gateway.command.discovery import CardDenied, CardMissing, Found, OnlyGrpc, explain, find_card, open_client
 from gateway.command.failure import CommandFailed
 from gateway.command.sight import Sight, safe, see
 
@@ -72,7 +72,7 @@ def send(errand: Errand, write: Write) -> None:
         raise CommandFailed("the credential holds characters that no header can carry", code=2)
     with open_client(headers) as client:
         found = _find(client, errand)
-        interface = found.interface
+        interface = _interface(found)
         if headers and _origin(interface.url) != _origin(found.url):
             raise CommandFailed(
                 f"the card at {found.url} sends its callers to {_origin(interface.url)}\n"
@@ -101,6 +101,14 @@ def _find(client: httpx.Client, errand: Errand) -> Found:
         there = f"{errand.url.rstrip('/')}/{quote(errand.tenant, safe='')}"
         hint = f"An agent that is found by its tenant mostly has its card at {there} : send there, without --tenant."
         raise CommandFailed(f"{missing.message}\n{hint}") from missing
+
+
+def _interface(found: Found) -> CardInterface:
+    try:
+        return found.interface
+    except OnlyGrpc as error:
+        remedy = "`send` speaks HTTP: put a gateway in front of the agent, and send there."
+        raise CommandFailed(f"{error.message}\n{remedy}") from error
 
 
 def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, streaming: bool) -> httpx.Request:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.command.discovery import WELL_KNOWN, CardDenied, Found, find_card, open_client
+from gateway.command.discovery import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
 from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
 from gateway.command.sight import safe
@@ -28,6 +28,12 @@ def starter(url: str) -> str:
     except CardDenied as denied:
         remedy = "Save the card as a file, write `card: FILE` below the agent, and its credential as `upstream_auth`."
         raise CommandFailed(f"{denied.message}\n{remedy}") from denied
+    except OnlyGrpc as error:
+        # A card tells the host and the port, but not whether there is TLS.
+        remedy = (
+            "Write the file by hand: `backend: grpcs://HOST:PORT` (grpc:// without TLS), and `card:` with that URL."
+        )
+        raise CommandFailed(f"{error.message}\n{remedy}") from error
 
 
 def save(text: str, path: Path, *, force: bool) -> None:

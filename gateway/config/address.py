@@ -9,7 +9,10 @@ from urllib.parse import SplitResult, urlsplit
 _LISTEN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
 _URL = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
-_DEFAULT_PORT = {"http": 80, "https": 443}
+_DEFAULT_PORT = {"http": 80, "https": 443, "grpcs": 443}
+_AS_URL = "write it as https://host[:port][/path]"
+_AS_GRPC = "write it as grpc://host:port, or grpcs://host:port over TLS"
+_AS_AUTHORITY = "write HOST:PORT alone, such as grpc.example.com:443"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -97,22 +100,10 @@ def read_url(text: str, *, query: bool = False) -> SplitResult:
     Raises:
         ValueError: with a fact and a remedy; the fact never repeats the URL.
     """
-    if _URL.fullmatch(text) is None:
-        raise ValueError("has a character that a URL cannot have", "write it as https://host[:port][/path]")
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise ValueError("is no URL", "write it as https://host[:port][/path], the port up to 65535") from error
-    if parts.scheme not in _DEFAULT_PORT:
-        raise ValueError("is no http or https URL", "write it as https://host[:port][/path]")
-    if "@" in parts.netloc:
-        raise ValueError("has a user name or password in it", "remove it, and use `upstream_auth` for credentials")
-    host = parts.hostname or ""
-    if not host:
-        raise ValueError("names no host", "write it as https://host[:port][/path]")
-    if not _is_host(parts.netloc, host) or port == 0 or parts.netloc.endswith(":"):
-        raise ValueError("has a host or port that cannot be", "write it as https://host[:port][/path]")
+    parts = _split(text, _AS_URL)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("is no http or https URL", _AS_URL)
+    _check_authority(parts, _AS_URL)
     if "#" in text:
         raise ValueError("has a fragment", "remove everything from the # on")
     if "?" in text and not query:
@@ -122,13 +113,80 @@ def read_url(text: str, *, query: bool = False) -> SplitResult:
     return parts
 
 
+def is_grpc(url: str) -> bool:
+    """Whether a URL is meant to be one of an agent behind gRPC."""
+    return url.lower().startswith(("grpc:", "grpcs:"))
+
+
+def read_backend(text: str) -> SplitResult:
+    """Read the URL of an agent: as `read_url`, or `grpc://host:port` or `grpcs://host[:port]`, which end there.
+
+    Raises:
+        ValueError: with a fact and a remedy; the fact never repeats the URL.
+    """
+    if not is_grpc(text):
+        return read_url(text)
+    parts = _split(text, _AS_GRPC)
+    _check_authority(parts, _AS_GRPC)
+    if parts.path or "?" in text or "#" in text:
+        raise ValueError("has something behind its host and port, and gRPC has no paths", _AS_GRPC)
+    if parts.port is None and parts.scheme not in _DEFAULT_PORT:
+        raise ValueError("names no port", _AS_GRPC)
+    return parts
+
+
+def _split(text: str, remedy: str) -> SplitResult:
+    if _URL.fullmatch(text) is None:
+        raise ValueError("has a character that a URL cannot have", remedy)
+    try:
+        parts = urlsplit(text)
+        # It is read only where it is asked for.
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError("is no URL", f"{remedy}, the port up to 65535") from error
+    return parts
+
+
+def _check_authority(parts: SplitResult, remedy: str) -> None:
+    if "@" in parts.netloc:
+        raise ValueError("has a user name or password in it", "remove it, and use `upstream_auth` for credentials")
+    if not parts.hostname:
+        raise ValueError("names no host", remedy)
+    if not _is_host(parts.netloc, parts.hostname) or parts.port == 0 or parts.netloc.endswith(":"):
+        raise ValueError("has a host or port that cannot be", remedy)
+
+
+def read_authority(text: str) -> tuple[str, int]:
+    """Read what clients of gRPC dial: `HOST:PORT` or `[IPV6]:PORT`.
+
+    Returns:
+        The host in lower case, without brackets, and the port.
+
+    Raises:
+        ValueError: with a fact and a remedy.
+    """
+    if "://" in text:
+        raise ValueError("has a scheme, which clients of gRPC do not know", _AS_AUTHORITY)
+    if "/" in text:
+        raise ValueError("has a path, which gRPC has not", _AS_AUTHORITY)
+    found = _LISTEN.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) <= 65535:
+        raise ValueError("is no host and port", _AS_AUTHORITY)
+    host = (found["six"] or found["host"]).lower()
+    if not _is_host(text.rpartition(":")[0], host):
+        raise ValueError("is no host and port", _AS_AUTHORITY)
+    if any(address.is_unspecified for address in _bound(host) or ()):
+        raise ValueError("is no address that clients could dial", "write the name that clients use")
+    return host, int(found["port"])
+
+
 def same_place(text: str) -> str:
     """A URL in the one spelling that URLs of the same backend have in common; itself where it is no URL.
 
     All names and addresses of this machine alone are one: a server there mostly answers at each of them.
     """
     try:
-        parts = read_url(text)
+        parts = read_backend(text)
     except ValueError:
         return text
     port = parts.port or _DEFAULT_PORT[parts.scheme]

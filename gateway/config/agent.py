@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import SecretStr, field_validator, model_validator
 
+from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections
 from gateway.config.part import Part
 from gateway.config.value import (
@@ -57,18 +58,21 @@ class Backend(Part):
     """An agent's address, and how it speaks where its card does not say or is not to be asked."""
 
     url: str
-    """http or https URL."""
-    protocol: Literal["jsonrpc", "rest"] | None = None
-    """The binding it speaks, whatever its card says."""
+    """http or https URL; for an agent behind gRPC `grpc://host:port`, or `grpcs://host:port` over TLS."""
+    protocol: Literal["jsonrpc", "rest", "grpc"] | None = None
+    """The binding it speaks, whatever its card says; behind a `grpc` or `grpcs` URL always `grpc`."""
     a2a_version: A2aVersion | None = None
     """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
-    """Whether plain http to a host that is not loopback is accepted."""
+    """Whether plain http or grpc to a host that is not loopback is accepted."""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
-        return {"url": value} if isinstance(value, str) else value
+        whole = {"url": value} if isinstance(value, str) else value
+        if isinstance(whole, dict) and isinstance(whole.get("url"), str) and is_grpc(whole["url"]):
+            return {"protocol": "grpc", **whole}
+        return whole
 
 
 SYSTEM = "system"
@@ -76,7 +80,7 @@ SYSTEM = "system"
 
 
 class AgentTls(Part):
-    """Who vouches for agents that are reached by https."""
+    """Who vouches for agents that are reached by https or grpcs."""
 
     ca: str
     """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
@@ -122,7 +126,7 @@ class Card(Part):
 
 Isolation = Literal["tenant", "none"]
 Visibility = Literal["listed", "unlisted", "private"]
-Exposed = Literal["jsonrpc", "rest"]
+Exposed = Literal["jsonrpc", "rest", "grpc"]
 
 
 class ByTenant(Part):
@@ -151,7 +155,7 @@ class Agent(Part):
     by_tenant: dict[Name, ByTenant] = {}
     """Backends by the A2A `tenant` field."""
     allow_insecure: Flag | None = None
-    """Whether plain http to backends that are not on loopback is accepted."""
+    """Whether plain http or grpc to backends that are not on loopback is accepted."""
     allow: TenantNames | None = None
     """Tenants that may call it; the other way round of `tenants.X.agents`."""
     methods: tuple[Callable, ...] | None = None
@@ -167,7 +171,8 @@ class Agent(Part):
     visibility: Visibility = "listed"
     """`private`: only callers that may use it see its card; `unlisted`: it is left out of the catalog."""
     expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
-    """Bindings that its cards list, `jsonrpc` and `rest`; calls over another are answered all the same."""
+    """Bindings that its cards list, `jsonrpc` and `rest` where it is left out; calls over another are answered all the
+    same. `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
     forward_caller: Flag = False
     """Whether the caller's own credential goes to the agent."""
     forward_headers: Strings = ()
@@ -191,7 +196,7 @@ class Defaults(Part):
     """What holds for every agent that does not say otherwise."""
 
     allow_insecure: Flag = False
-    """Plain http to backends that are not on loopback."""
+    """Plain http or grpc to backends that are not on loopback."""
     timeouts: Timeouts = Timeouts()
     """How long an agent may take."""
     connections: Connections = Connections()

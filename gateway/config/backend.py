@@ -1,14 +1,16 @@
 """What lies behind an agent: its address, credentials, headers, card and patience."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from urllib.parse import SplitResult
 
 import msgspec
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
-from gateway.config.address import is_loopback, read_url
+from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
 from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts, UpstreamAuth
 from gateway.config.certificate import CertificateUnusable, check_authorities
 from gateway.config.finding import Findings
@@ -21,6 +23,8 @@ LARGEST_CARD = 256 * 1024
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BEARER = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
+# gRPC HTTP/2 §Requests: what a key of metadata looks like, and which belong to gRPC; `-bin` holds what is no text.
+_METADATA = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
 _COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
 # What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller, and
 # what is in TO_AGENT comes from the client.
@@ -39,6 +43,8 @@ def check_backends(config: Config, findings: Findings) -> None:
             _backend(backend, here, findings, insecure=insecure)
         for auth, here in _upstream_auths(agent, at):
             _upstream_auth(auth, here, findings)
+            if any(is_grpc(backend.url) for backend, _ in backends(agent, at)):
+                _metadata(auth, here, findings)
             if agent.forward_caller and _names_credential(auth):
                 fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
                 findings.error((*at, "forward_caller"), fact, "keep one of the two")
@@ -50,7 +56,7 @@ def check_backends(config: Config, findings: Findings) -> None:
             _card(agent.card, (*at, "card"), findings, insecure=insecure)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
-        _exposed(agent, (*at, "expose"), findings)
+        _exposed(config, agent, (*at, "expose"), findings)
         _forward_headers(agent, (*at, "forward_headers"), findings)
         _timeouts(agent.timeouts, (*at, "timeouts"), findings)
 
@@ -73,25 +79,45 @@ def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
 
 def _backend(backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
-    _dialled(backend.url, (*at, "url"), findings, insecure=allowed)
+    if _dialled(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
+        _binding(backend, at, findings)
     if backend.a2a_version is not None and backend.protocol is None and not findings.is_broken((*at, "protocol")):
         one = "`protocol: jsonrpc`"
         remedy = f"add {one}" if backend.a2a_version is Version.V0_1 else f"add {one} or `protocol: rest`"
         findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
     if backend.a2a_version is Version.V0_1 and backend.protocol == "rest":
         findings.error((*at, "a2a_version"), "A2A 0.1 knows no HTTP+JSON", "write `protocol: jsonrpc`")
+    if backend.a2a_version is Version.V0_1 and backend.protocol == "grpc":
+        findings.error((*at, "a2a_version"), "A2A 0.1 knows no gRPC", 'write "0.3" or "1.0"')
 
 
-def _dialled(url: str, at: KeyPath, findings: Findings, *, insecure: bool, query: bool = False) -> None:
+def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
+    """See that what is spoken is what the URL is for."""
+    over_grpc = is_grpc(backend.url)
+    if over_grpc and backend.protocol not in (None, "grpc"):
+        remedy = "leave `protocol` out, or write an http or https URL"
+        findings.error((*at, "protocol"), f"nobody speaks {backend.protocol} behind a gRPC URL", remedy)
+    if not over_grpc and backend.protocol == "grpc":
+        remedy = "write its URL as grpcs://host:port, or grpc://host:port"
+        findings.error((*at, "protocol"), "nobody speaks gRPC behind an http or https URL", remedy)
+
+
+def _dialled(
+    url: str, at: KeyPath, findings: Findings, *, insecure: bool, read: Callable[[str], SplitResult] = read_url
+) -> bool:
+    """Whether a URL is one; tells it where it is not, or where it is not to be dialled."""
     try:
-        parts = read_url(url, query=query)
+        parts = read(url)
     except ValueError as error:
         fact, remedy = error.args
         findings.error(at, f"the URL {fact}", remedy)
-        return
-    if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname or ""):
-        remedy = "use https, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
-        findings.error(at, "the URL is plain http to another machine", remedy)
+        return False
+    plain = {"http": "https", "grpc": "grpcs"}
+    if parts.scheme in plain and not insecure and not is_loopback(parts.hostname or ""):
+        better = plain[parts.scheme]
+        remedy = f"use {better}, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
+        findings.error(at, f"the URL is plain {parts.scheme} to another machine", remedy)
+    return True
 
 
 def _tls(config: Config, findings: Findings) -> None:
@@ -113,9 +139,10 @@ def _tls(config: Config, findings: Findings) -> None:
     for name, agent in config.agents.items():
         urls = [backend.url for backend, _ in backends(agent, ())]
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
-        if agent.tls is not None and urls and not any(url.startswith("https:") for url in urls):
-            remedy = "write its URL with https, or remove `tls`"
-            findings.warning(("agents", name, "tls"), "the agent is not reached by https: nobody has to vouch", remedy)
+        if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):
+            remedy = "write its URL with https or grpcs, or remove `tls`"
+            fact = "the agent is not reached over TLS: nobody has to vouch"
+            findings.warning(("agents", name, "tls"), fact, remedy)
 
 
 def _unusable(file: Path) -> CertificateUnusable | None:
@@ -170,12 +197,26 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "header"), "two names differ in case only", "keep one of them")
 
 
+def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+    """See that gRPC, which calls headers metadata, can carry a credential."""
+    for name, value in auth.header.items():
+        here: KeyPath = (*at, "header", name)
+        if _TOKEN.fullmatch(name) is not None and _METADATA.fullmatch(name) is None:
+            findings.error_at_key(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
+        elif "\t" in value.get_secret_value():
+            findings.error(here, "the value has a tab, which metadata of gRPC cannot have", "write it without")
+
+
+_METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at its start and -bin at its end"
+
+
 def _names_credential(auth: UpstreamAuth) -> bool:
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
 def _forward_headers(agent: Agent, at: KeyPath, findings: Findings) -> None:
     credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
+    over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
     for number, name in enumerate(agent.forward_headers):
         here: KeyPath = (*at, number)
         if _TOKEN.fullmatch(name) is None or "_" in name:
@@ -189,6 +230,8 @@ def _forward_headers(agent: Agent, at: KeyPath, findings: Findings) -> None:
             findings.error(here, fact, "remove it: an agent could be misled by it")
         elif name.lower() == "content-type":
             findings.error(here, f"the gateway sets {name!r} itself", "remove it")
+        elif over_grpc and _METADATA.fullmatch(name) is None:
+            findings.error(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
         elif _one_spelling(name) in credentials:
             fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
             findings.error(here, fact, "remove it, or use another header for the credential")
@@ -213,7 +256,7 @@ def _is_reserved(name: str) -> bool:
 
 def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
     if card.url is not None:
-        _dialled(card.url, (*at, "url"), findings, insecure=insecure, query=True)
+        _dialled(card.url, (*at, "url"), findings, insecure=insecure, read=partial(read_url, query=True))
     if card.url is not None and card.file is not None:
         findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
     elif card.file is not None:
@@ -223,7 +266,8 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
             findings.error_at_key((*at, "set", key), f"the gateway computes `{key}` itself", "remove it")
 
 
-def _exposed(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    served = config.gateway.listen_grpc is not None or findings.is_broken(("gateway", "listen_grpc"))
     if agent.expose == ():
         findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
     before: set[str] = set()
@@ -233,6 +277,9 @@ def _exposed(agent: Agent, at: KeyPath, findings: Findings) -> None:
             continue
         if binding in before:
             findings.error(here, f"'{binding}' is there already", "remove one of the two")
+        elif binding == "grpc" and not served and not findings.is_itself_broken(("gateway",)):
+            remedy = "add `gateway.listen_grpc: ADDRESS:PORT`, or remove it here"
+            findings.error(here, "gRPC is served nowhere: there is no `gateway.listen_grpc`", remedy)
         before.add(binding)
 
 

@@ -1,6 +1,7 @@
 """Certificates and keys that the file names: they are read when the file is checked, and again when it is served."""
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,8 @@ _REMEDIES = {
     "key": "name a PEM file with the private key of the certificate",
     "ca": "name a PEM file with the certificates of the authorities",
 }
+# RFC 9113 §9.2.2 refuses all others of TLS 1.2, and those of 1.3 are good.
+_FOR_HTTP2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})
 
 
@@ -28,19 +31,24 @@ class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told 
         self.remedy = remedy or _REMEDIES[key]
 
 
-def server_context(chain: Path, key: Path) -> ssl.SSLContext:
-    """How clients are served over TLS: 1.2 or later, HTTP/1.1.
+def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
+    """How clients are served over TLS: 1.2 or later.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
+        protocols: What is spoken within, by the names of ALPN: `http/1.1`, or `h2` for gRPC.
 
     Raises:
         CertificateUnusable: one of the two cannot be used, or not with the other.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(protocols)
+    if "h2" in protocols:
+        context.set_ciphers(_FOR_HTTP2)
+        # RFC 9113 §9.2.1.
+        context.options |= ssl.OP_NO_RENEGOTIATION
     _certificates(chain, "cert")
     _readable(key, "key")
     try:

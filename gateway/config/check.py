@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from gateway.config.addressing import check_addressing
 from gateway.config.backend import check_backends
 from gateway.config.browser import check_browsers
 from gateway.config.credential import check_credentials
@@ -87,6 +88,7 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_credentials(draft, findings, today)
     check_tenancy(draft, names, findings)
     check_endpoints(draft, findings)
+    check_addressing(draft, findings)
     check_backends(draft, findings)
     check_tests(draft, names, findings)
     if not names.agents and not findings.is_broken(("agents",), ("include",)):

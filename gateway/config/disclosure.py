@@ -2,14 +2,17 @@
 
 Where a match without conditions stands beside matches with `tenant`, a call for an unknown tenant reaches the general
 agent, while one for a tenant that the caller may not reach is refused. The difference tells that the tenant exists.
+Over gRPC that is so only where the general agent takes any tenant, for there no other answers for unknown ones; but
+there names of agents are tenants, too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
+from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import Reach, Rule
 
 _SHOWN = 3
@@ -21,18 +24,42 @@ def check_disclosure(config: Config, reached: Mapping[str, Reach], findings: Fin
     Args:
         reached: What each tenant may call.
     """
+    callers: dict[str, set[str]] = {}
+    for tenant, may in reached.items():
+        for agent in may.agents:
+            callers.setdefault(agent, set()).add(tenant)
+    written = list(_rules(config, findings))
+    told = set()
+    for rule, at, hidden in _hidden(config, written, callers, reached):
+        told.add(rule.agent)
+        findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
+    if config.gateway.listen_grpc is None:
+        return
+    names = dict.fromkeys(rule.agent for rule, _ in written)
+    agents = {name: agent_rules(name, config.agents[name], findings.marks) for name in names}
+    endpoints = GrpcEndpoints.build(agents)
+    paths = dict(written)
+    found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
+    for rule, at, hidden in _hidden(config, found, callers, reached):
+        if agents[rule.agent].tenanted and rule.agent not in told:
+            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a host of its own")
+
+
+def _hidden(
+    config: Config,
+    found: Iterable[tuple[Rule, KeyPath]],
+    callers: Mapping[str, set[str]],
+    reached: Mapping[str, Reach],
+) -> Iterator[tuple[Rule, KeyPath, list[Rule]]]:
+    """General rules, with those for tenants beside them which not all that call the general one may reach."""
     general: list[tuple[Rule, KeyPath]] = []
     tenanted: dict[tuple[object, ...], list[Rule]] = {}
-    for rule, at in _rules(config, findings):
+    for rule, at in found:
         if not rule.conditions and not config.agents[rule.agent].by_tenant:
             # With `by_tenant` an unknown tenant is refused as a hidden one is.
             general.append((rule, at))
         elif rule.conditions == {("tenant", rule.tenant)}:
             tenanted.setdefault((rule.host, rule.path), []).append(rule)
-    callers: dict[str, set[str]] = {}
-    for tenant, may in reached.items():
-        for agent in may.agents:
-            callers.setdefault(agent, set()).add(tenant)
     for rule, at in general:
         here = callers.get(rule.agent, set())
         hidden = [
@@ -41,7 +68,7 @@ def check_disclosure(config: Config, reached: Mapping[str, Reach], findings: Fin
             if one.agent != rule.agent and not here <= _answered(config, one, callers.get(one.agent, set()), reached)
         ]
         if hidden:
-            findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
+            yield rule, at, hidden
 
 
 def _rules(config: Config, findings: Findings) -> Iterator[tuple[Rule, KeyPath]]:

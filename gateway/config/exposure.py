@@ -3,7 +3,7 @@
 import ipaddress
 from pathlib import Path
 
-from gateway.config.address import Listen, is_loopback, read_listen, read_url
+from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
 from gateway.config.certificate import CertificateUnusable, server_context
 from gateway.config.finding import Findings
 from gateway.config.model import Config, Gateway, Tls
@@ -25,6 +25,9 @@ def check_exposure(config: Config, findings: Findings) -> None:
         _collision(gateway, findings)
     if listen is not None and not listen.is_loopback:
         _open(config, findings)
+    if gateway.listen_grpc is not None:
+        _grpc(config, gateway.listen_grpc, listen, admin, findings)
+    _public_grpc(gateway, findings)
     if admin is not None:
         _admin(gateway, admin, findings)
     _public_url(config, findings)
@@ -58,12 +61,55 @@ def _collision(gateway: Gateway, findings: Findings) -> None:
 def _open(config: Config, findings: Findings) -> None:
     """What a listener that other machines can reach needs."""
     at: KeyPath = (*_AT, "listen")
-    if config.auth is None and not config.gateway.anonymous and not findings.is_broken(("auth",), (*_AT, "anonymous")):
-        remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
-        findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
+    _guarded(config, at, findings)
     if config.gateway.public_url is None and not findings.is_broken((*_AT, "public_url")):
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
         findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
+
+
+def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
+    if config.auth is None and not config.gateway.anonymous and not findings.is_broken(("auth",), (*_AT, "anonymous")):
+        remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
+        findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
+
+
+def _grpc(config: Config, text: str, http: Listen | None, admin: Listen | None, findings: Findings) -> None:
+    """The listener for clients of gRPC."""
+    at: KeyPath = (*_AT, "listen_grpc")
+    listen = _listen(text, at, findings)
+    if listen is None:
+        return
+    gateway = config.gateway
+    others = (
+        ("clients are served over HTTP", "gateway.listen", gateway.listen, http, "listen" in gateway.model_fields_set),
+        ("operators are served", "gateway.admin", gateway.admin.listen, admin, "admin" in gateway.model_fields_set),
+    )
+    for fact, key, shown, other, is_written in others:
+        if other is not None and listen.collides(other):
+            where = f"`{key}` is {printable(shown)}" + ("" if is_written else " where it is left out")
+            findings.error(at, f"{fact} there too: {where}", "choose another port for one of the two")
+    if listen.is_loopback:
+        return
+    _guarded(config, at, findings)
+    listed = any("grpc" in agent.expose for agent in config.agents.values())
+    if listed and gateway.public_grpc is None and not findings.is_broken((*_AT, "public_grpc")):
+        remedy = "add `gateway.public_grpc: HOST:PORT`, which clients dial: cards advertise it"
+        findings.error(at, "there is no `public_grpc`, and it cannot be guessed for this address", remedy)
+
+
+def _public_grpc(gateway: Gateway, findings: Findings) -> None:
+    at: KeyPath = (*_AT, "public_grpc")
+    if gateway.public_grpc is None:
+        return
+    try:
+        read_authority(gateway.public_grpc)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"{printable(gateway.public_grpc)!r} {fact}", remedy)
+        return
+    if gateway.listen_grpc is None and not findings.is_broken((*_AT, "listen_grpc")):
+        remedy = "add `listen_grpc: ADDRESS:PORT`, or remove `public_grpc`"
+        findings.error_at_key(at, "there is no `listen_grpc` that it could lead to", remedy)
 
 
 def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:

@@ -15,8 +15,8 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
     """What an operator asks.
 
     Attributes:
-        path: As a client sends it.
-        tenant: The A2A `tenant` field.
+        path: As a client sends it; over gRPC that of a method.
+        tenant: The A2A `tenant` field, or the `scope` of a method that has one.
         as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` is given.
         key: The name of the API key that the caller shows.
     """
@@ -51,7 +51,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         "agent": None if route is None else route.agent,
         "backend": None if route is None else route.url,
         "reason": verdict.reason,
-        "hint": advice(config, inquiry.path) or None,
+        "hint": (advice(config, inquiry.path) if route is None else "") or None,
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [

@@ -6,8 +6,9 @@ has to be chosen.
 
 from pydantic import model_validator
 
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
 from gateway.config.part import Part
-from gateway.config.value import Count, Duration, Flag, PerTime, Positive, Size, Strings, Wait
+from gateway.config.value import Count, Duration, FieldNumber, Flag, PerTime, Positive, Size, Strings, Wait
 
 
 class Http(Part):
@@ -37,6 +38,27 @@ class Http(Part):
     """How long a client may read nothing of what waits for it."""
     tls_handshake: Wait = 10.0
     """How long a TLS handshake may take."""
+
+
+class Grpc(Part):
+    """Connections of clients of gRPC, and what the messages of the scoped service are like."""
+
+    connections: Positive = 10_000
+    """Most connections of clients."""
+    streams: Positive = 4096
+    """Most calls that are open on one connection."""
+    metadata: Size = 32 * 1024
+    """Most bytes of a call's metadata."""
+    resets: Positive = 200
+    """Most calls that a client may take back as soon as they were made, within 30s; then its connection is closed."""
+    keepalive: Wait = 60.0
+    """Silence after which a client is asked whether it is still there."""
+    idle: Wait = 900.0
+    """How long a connection may rest without a call."""
+    deadline: Wait = 10.0
+    """From the connection to the first words of HTTP/2, TLS included."""
+    scope_field: FieldNumber = SCOPE_FIELD
+    """The number of `scope` in requests of ScopedA2AService, which the proposal leaves open."""
 
 
 class Body(Part):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, SecretStr, field_validator, model_validator
 
 from gateway.config.agent import Agent, Defaults
-from gateway.config.limit import Body, Cors, Http, Verification
+from gateway.config.limit import Body, Cors, Grpc, Http, Verification
 from gateway.config.part import Part
 from gateway.config.value import (
     Count,
@@ -77,6 +77,10 @@ class Gateway(Part):
     """Whether something in front already removed the path of `public_url` from incoming requests."""
     listen: str = "127.0.0.1:8080"
     """Address and port for clients; port 0 lets the system pick."""
+    listen_grpc: str | None = None
+    """Address and port for clients of gRPC, who reach every agent there; port 0 lets the system pick."""
+    public_grpc: str | None = None
+    """What cards advertise to clients of gRPC, `host:port`; the address of `listen_grpc` where that is loopback."""
     admin: Admin = Admin()
     """The listener for operators; never on the clients' port."""
     anonymous: Flag = False
@@ -87,6 +91,8 @@ class Gateway(Part):
     """Longest request body."""
     http: Http = Http()
     """Bounds on the connections of clients."""
+    grpc: Grpc = Grpc()
+    """Bounds on the connections of clients of gRPC."""
     body: Body = Body()
     """Bounds on the bodies of requests."""
     heartbeat: Wait = 15.0
@@ -96,7 +102,7 @@ class Gateway(Part):
     drain: Drain = Drain()
     """How it stops."""
     tls: Tls | None = None
-    """The certificate, where the gateway itself ends TLS."""
+    """The certificate, where the gateway itself ends TLS; of both listeners for clients."""
 
     @field_validator("public_url", mode="after")
     @classmethod
@@ -211,9 +217,9 @@ class TestRequest(Part):
     method: str = "POST"
     """The HTTP method."""
     path: str
-    """The path, with that of `public_url` in front."""
+    """The path, with that of `public_url` in front; or that of a gRPC method: /lf.a2a.v1.A2AService/SendMessage."""
     tenant: str | None = None
-    """The A2A `tenant` field."""
+    """The A2A `tenant` field; the `scope` of a method of ScopedA2AService."""
     host: str | None = None
     """The host that the client names."""
 

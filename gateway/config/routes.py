@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gateway.config import effective
 from gateway.config.agent import Agent, Match
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
@@ -14,7 +15,13 @@ from gateway.routing.table import Table, claim_condition, path_segments
 def table(config: Config, marks: Marks) -> Table:
     """The routing table of a configuration that was checked."""
     guarded = config.auth is not None and bool(config.auth.issuers or config.auth.api_keys)
-    return Table.build(rules(config, marks), reach(config), guarded=guarded)
+    return Table.build(
+        rules(config, marks),
+        reach(config),
+        guarded=guarded,
+        grpc=config.gateway.listen_grpc is not None,
+        grpc_host=effective.grpc_host(config),
+    )
 
 
 def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import REASONS, BadRequest
 from gateway.a2a.path import segments
 from gateway.config.finding import Findings
@@ -26,7 +27,13 @@ def public_prefix(config: Config) -> tuple[str, ...]:
 
 
 def advice(config: Config, path: str) -> str:
-    """What to say of a path that can lead nowhere, for it is none, or not below the public one; empty for any other."""
+    """What to say of a path that leads nowhere.
+
+    It is none, not below the public one, or of gRPC, which is not served; empty for any other.
+    """
+    if path in BY_PATH:
+        served = config.gateway.listen_grpc is not None
+        return "" if served else "this is a method of gRPC, and there is no `gateway.listen_grpc`"
     if path and not path.startswith("/"):
         meant = urlsplit(path).path if path.startswith(("http://", "https://")) else "/" + path
         return f"a path starts with a slash: write {printable(meant or '/')}"

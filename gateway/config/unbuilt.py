@@ -10,8 +10,6 @@ from gateway.config.problem import KeyPath
 from gateway.config.scalar import Value
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
-    ("gateway", "listen_grpc"): "gRPC",
-    ("gateway", "public_grpc"): "gRPC",
     ("gateway", "state"): "the task ledger",
     ("gateway", "replicas"): "the task ledger",
     ("auth", "mtls"): "client certificates",
@@ -127,11 +125,10 @@ def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
     agents = tree.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         path: KeyPath = ("agents", name)
-        if isinstance(agent, str | list):
+        if isinstance(agent, list):
             yield from _address(agents if isinstance(agents, dict) else {}, name, path)
         elif isinstance(agent, dict):
             yield from _isolation(agent, (*path, "isolation"))
-            yield from _exposed(agent, (*path, "expose"))
             yield from _address(agent, "backend", (*path, "backend"))
             entries = agent.get("by_tenant")
             for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
@@ -151,43 +148,14 @@ def _isolation(holder: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
         del holder["isolation"]
 
 
-def _exposed(agent: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
-    written = agent.get("expose")
-    if written == "grpc":
-        yield Unbuilt(path, "`grpc` on a card", "gRPC")
-        del agent["expose"]
-    elif isinstance(written, list):
-        for number, word in enumerate(written):
-            if word == "grpc":
-                yield Unbuilt((*path, number), "`grpc` on a card", "gRPC")
-                # What else is wrong in the list is told of its own place, so the others stay where they are.
-                written[number] = "jsonrpc"
-
-
 def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:
     value = holder.get(key)
     if isinstance(value, list):
         yield Unbuilt(path, "a list of backends", "replicas")
         holder[key] = PLACEHOLDER
-        return
-    url = value.get("url") if isinstance(value, dict) else value
-    if isinstance(url, str) and url.startswith(("grpc://", "grpcs://")):
-        yield Unbuilt(path, "a gRPC backend", "gRPC")
-        holder[key] = PLACEHOLDER
-    elif isinstance(value, dict) and value:
-        yield from _manner(value, path)
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and not value:
         # Only what is not built stood here, and that has been told.
         holder[key] = PLACEHOLDER
-
-
-def _manner(backend: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
-    """How an agent is said to speak, where the gateway cannot speak so yet."""
-    if backend.get("protocol") == "grpc":
-        yield Unbuilt((*path, "protocol"), "`protocol: grpc`", "gRPC")
-        # Its version is that of gRPC, too.
-        del backend["protocol"]
-        backend.pop("a2a_version", None)
 
 
 PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"

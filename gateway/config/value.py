@@ -89,6 +89,13 @@ def _positive(value: int) -> int:
     return value
 
 
+def _field_number(value: int) -> int:
+    # Numbers from 19000 on are protobuf's own, and what scoped requests hold beside the scope has numbers up to 3.
+    if 3 < value < 2**29 and not 19_000 <= value <= 19_999:
+        return value
+    raise ValueError("can be no field's number here", "write one from 4 to 536870911, but not from 19000 to 19999")
+
+
 def _wait(value: float) -> float:
     if value <= 0:
         raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
@@ -190,6 +197,8 @@ Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer
 """A whole number."""
 Positive = Annotated[Count, AfterValidator(_positive)]
 """A whole number from 1 on."""
+FieldNumber = Annotated[Count, AfterValidator(_field_number)]
+"""The number of a protobuf field, of those that the requests of A2A leave free."""
 Wait = Annotated[Duration, AfterValidator(_wait)]
 """Seconds above 0, written with a unit."""
 PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]

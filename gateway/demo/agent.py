@@ -61,10 +61,15 @@ class Profile:
 
 
 class Agent:
-    """One agent and the tasks it remembers."""
+    """One agent and the tasks it remembers.
 
-    def __init__(self, profile: Profile, work: Work, background: Background) -> None:
+    Args:
+        grpc: `host:port` where it answers over gRPC, too, to whoever names its skill as the tenant; None for nowhere.
+    """
+
+    def __init__(self, profile: Profile, work: Work, background: Background, grpc: str | None = None) -> None:
         self.profile = profile
+        self._grpc = grpc
         self._work = work
         self._background = background
         self._tasks: dict[str, Task] = {}
@@ -73,13 +78,17 @@ class Agent:
         """The card of 1.0, with the fields beside it that a 0.3 client reads."""
         profile = self.profile
         bindings = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"))
+        interfaces = [
+            {"url": url, "protocolBinding": binding, "protocolVersion": version} for binding, version in bindings
+        ]
+        if self._grpc is not None:
+            over_grpc = {"url": self._grpc, "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+            interfaces.append({**over_grpc, "tenant": profile.skill})
         return {
             "name": profile.name,
             "description": profile.description,
             "version": "1.0.0",
-            "supportedInterfaces": [
-                {"url": url, "protocolBinding": binding, "protocolVersion": version} for binding, version in bindings
-            ],
+            "supportedInterfaces": interfaces,
             "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
             "defaultInputModes": ["text/plain"],
             "defaultOutputModes": ["text/plain"],

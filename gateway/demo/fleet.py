@@ -69,10 +69,16 @@ def flaky() -> Work:
 
 
 class Fleet:
-    """The agents as one ASGI application under `url`, each at the path of its name."""
+    """The agents as one ASGI application under `url`, each at the path of its name.
 
-    def __init__(self, url: str, *, pace: float) -> None:
+    Args:
+        pace: Seconds between two events of the clock.
+        grpc: Loopback port at which they answer over gRPC, too; None for none.
+    """
+
+    def __init__(self, url: str, *, pace: float, grpc: int | None = None) -> None:
         self._url = url
+        self._grpc = grpc
         self._background = Background()
         works: tuple[tuple[Profile, Work], ...] = (
             (Profile("Echo", "Says what you said.", "echo", ("text",), "Hello"), echo),
@@ -80,7 +86,8 @@ class Fleet:
             (Profile("Travel", "Books a journey; asks for the day.", "travel", ("booking",), "To Lisbon"), travel),
             (Profile("Flaky", "Fails every third time.", "flaky", ("failure",), "Dare"), flaky()),
         )
-        self._agents = {profile.skill: Agent(profile, work, self._background) for profile, work in works}
+        address = None if grpc is None else f"127.0.0.1:{grpc}"
+        self._agents = {profile.skill: Agent(profile, work, self._background, address) for profile, work in works}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the server's life."""
@@ -95,28 +102,36 @@ class Fleet:
         await response(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        over_grpc = None
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
+                if over_grpc is not None:
+                    await over_grpc.stop(None)
                 await self._background.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+            if self._grpc is not None:
+                from gateway.demo.grpc import open_server  # noqa: PLC0415 - the command line does without gRPC
+
+                over_grpc = await open_server(self._agents, self._grpc)
             await send({"type": "lifespan.startup.complete"})
 
 
 @contextmanager
-def serving(*, pace: float = 0.3) -> Iterator[str]:
+def serving(*, pace: float = 0.3, grpc: int | None = None) -> Iterator[str]:
     """Serve a fleet on a loopback port that the system picks, from a thread of its own; gives its URL.
 
     The agents stand for other machines, so they do not share the gateway's event loop.
 
     Args:
         pace: Seconds between two events of the clock.
+        grpc: As `Fleet`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
-            Fleet(url, pace=pace),
+            Fleet(url, pace=pace, grpc=grpc),
             log_config=None,
             access_log=False,
             lifespan="on",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gateway.command.key import NewKey, new_key
 
 PUBLIC_PORT = 8080
+GRPC_PORT = 8081
 ADMIN_PORT = 9090
 
 TENANTS = {"acme": "acme", "globex": "globex", "flaky-bot": "globex"}
@@ -20,13 +21,17 @@ class Stage:
 
     Attributes:
         agents: URL of the fleet.
+        over_grpc: Port at which the fleet answers over gRPC.
         public: Port for clients.
+        grpc: Port for clients of gRPC.
         admin: Port for operators.
         keys: By name.
     """
 
     agents: str
+    over_grpc: int
     public: int
+    grpc: int
     admin: int
     keys: Mapping[str, NewKey]
 
@@ -46,6 +51,7 @@ version: 1
 
 gateway:
   listen: 127.0.0.1:{self.public}
+  listen_grpc: 127.0.0.1:{self.grpc}
   admin: 127.0.0.1:{self.admin}
   drain: 2s
 
@@ -60,10 +66,12 @@ defaults:
   isolation: none               # two tenants share these agents, and the agents do not mind
 
 agents:
-  echo:                         # by path: /echo
+  echo:                         # by path: /echo; over gRPC, by its name in the tenant field
     backend: {self.agents}/echo
-  clock:                        # by path: /clock
-    backend: {self.agents}/clock
+    expose: [jsonrpc, rest, grpc]
+  clock:                        # by path: /clock; the agent itself is asked over gRPC
+    backend: grpc://127.0.0.1:{self.over_grpc}
+    card: {self.agents}/clock
   travel:                       # by the message's tenant field, at /a2a
     match: {{ path: /a2a, tenant: travel }}
     backend: {self.agents}/travel
@@ -82,11 +90,11 @@ observe:
             program: How a shell starts this command line.
         """
         acme, globex, flaky = (self.keys[name].text for name in TENANTS)
-        message = '{"messageId":"1","role":"ROLE_USER","parts":[{"text":"Go"}]}'
-        call = f'{{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{{"message":{message}}}}}'
+        call = f'{{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{{"message":{_message("Go")}}}}}'
+        request = f'{{"tenant":"echo","message":{_message("Hello")}}}'
         send = f"{program} send"
         return f"""\
-A2A gateway: {self.url}   (operators: http://127.0.0.1:{self.admin})
+A2A gateway: {self.url}   (gRPC: 127.0.0.1:{self.grpc}, operators: http://127.0.0.1:{self.admin})
 
 Keys, made for this run:
   acme       {acme}
@@ -98,7 +106,7 @@ Four agents in this process; try them from another terminal:
   # echo, found by its path
   {send} {self.url}/echo Hello --key {acme}
 
-  # clock, streaming ten events
+  # clock, streaming ten events; behind the gateway it speaks gRPC
   {send} {self.url}/clock Go --key {acme}
 
   # travel, found by the tenant field that its card asks for; it asks back, so answer with --task
@@ -110,9 +118,11 @@ Four agents in this process; try them from another terminal:
   # globex may not call the clock
   {send} {self.url}/clock Go --key {globex}
 
-  # without this program
+  # without this program; over gRPC, which has no paths, the tenant field has the agent's name
   curl -N {self.url}/clock -H 'X-API-Key: {acme}' \\
     -H 'A2A-Version: 1.0' -H 'Content-Type: application/json' -d {shlex.quote(call)}
+  grpcurl -plaintext -H 'x-api-key: {acme}' \\
+    -d {shlex.quote(request)} 127.0.0.1:{self.grpc} lf.a2a.v1.A2AService/SendMessage
   curl {self.url}/echo/.well-known/agent-card.json
   curl -s http://127.0.0.1:{self.admin}/metrics | grep requests_total
 
@@ -120,11 +130,16 @@ One line per request follows. Ctrl-C ends the demo.
 """
 
 
-def set_up(agents: str) -> Stage:
-    """Pick the ports and make the keys of one run."""
-    public = free_port(PUBLIC_PORT)
-    admin = free_port(ADMIN_PORT)
-    return Stage(agents, public, admin, {name: new_key(name, tenant) for name, tenant in TENANTS.items()})
+def set_up(agents: str, over_grpc: int) -> Stage:
+    """Pick the ports and make the keys of one run.
+
+    Args:
+        agents: URL of the fleet.
+        over_grpc: Its port of gRPC.
+    """
+    public, grpc, admin = (free_port(wanted) for wanted in (PUBLIC_PORT, GRPC_PORT, ADMIN_PORT))
+    keys = {name: new_key(name, tenant) for name, tenant in TENANTS.items()}
+    return Stage(agents, over_grpc, public, grpc, admin, keys)
 
 
 def free_port(wanted: int) -> int:
@@ -136,6 +151,10 @@ def free_port(wanted: int) -> int:
         except OSError:
             continue
     return 0
+
+
+def _message(text: str) -> str:
+    return f'{{"messageId":"1","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}'
 
 
 def _narrowed(name: str) -> str:

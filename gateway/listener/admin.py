@@ -13,11 +13,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.backing import Backing
 from gateway.config.address import is_loopback
 from gateway.config.display import shown
 from gateway.config.inquiry import Inquiry, reply
 from gateway.listener.request import host_name
-from gateway.snapshot import Backing, Snapshot
+from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
@@ -195,5 +196,5 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
             "error": source.error,
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
-        "connections": {"active": upstream.pool.active, "idle": upstream.pool.idle},
+        "connections": {"active": upstream.active, "idle": upstream.idle},
     }

@@ -8,7 +8,7 @@ from gateway.a2a.call import Head
 from gateway.config.limit import Http
 from gateway.identity.failure import network_of
 from gateway.listener.turn import Turns
-from gateway.listener.wire import ClientWire, header_lines, status_line
+from gateway.listener.wire import header_lines, status_line
 
 _MOST_OPENINGS = 64
 _LONGEST_OPENING = 1024
@@ -21,6 +21,23 @@ class ServerState(Protocol):
     connections: set[Any]
     tasks: set[Any]
     total_requests: int
+
+
+class Accepted(Protocol):
+    """What a server asks of a connection, whichever protocol it speaks; each is one of asyncio's protocols, too."""
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a connection; it will be told when that is lost."""
+
+    def shutdown(self) -> None:
+        """End with what is on its way, or now."""
+
+    def end(self) -> None:
+        """End now, with what was written."""
+
+    def abort(self) -> None:
+        """End now, and drop what was written."""
 
 
 class Crowd:
@@ -63,20 +80,22 @@ class Edge:
     """What the connections of one listener share.
 
     Attributes:
-        serve: Answers one request.
+        serve: Answers one request; each protocol gives it a wire of its own kind.
         limits: What bounds their connections.
         refused: Told of what could not be read: the peer, the request id, the status, the words.
         shares: As `Crowd`.
         closing: Whether connections end with the answer that they are waiting for.
+        farewells: Called when they are to: for connections that can tell their client before.
         crowd: The connections there are.
         turns: Whose request is begun when.
     """
 
-    serve: Callable[[Head, ClientWire], Coroutine[Any, Any, None]]
+    serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
     limits: Http = field(default_factory=Http)
     refused: Callable[[str, str, int, str], None] = lambda *_: None
     shares: Callable[[str], bool] = lambda _: False
     closing: bool = False
+    farewells: set[Callable[[], None]] = field(default_factory=set)
     crowd: Crowd = field(init=False)
     turns: Turns = field(default_factory=Turns)
     _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
@@ -84,6 +103,12 @@ class Edge:
 
     def __post_init__(self) -> None:
         self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
+
+    def wind_down(self) -> None:
+        """Have connections end with the answer that they are waiting for, and whoever can tell its client do so."""
+        self.closing = True
+        for farewell in tuple(self.farewells):
+            farewell()
 
     def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The lines of the headers that every answer has; made anew when there is another list, once a second."""

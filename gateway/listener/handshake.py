@@ -10,10 +10,9 @@ import secrets
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from gateway.listener.edge import Edge
-from gateway.listener.protocol import ClientConnection
+from gateway.listener.edge import Accepted, Edge
 
 _PAUSE = 0.25
 """Seconds until the next try where the system has no open file left."""
@@ -29,7 +28,7 @@ class Handshakes:
     """
 
     def __init__(
-        self, listener: socket.socket, tls: ssl.SSLContext, edge: Edge, connection: Callable[[str], ClientConnection]
+        self, listener: socket.socket, tls: ssl.SSLContext, edge: Edge, connection: Callable[[str], Accepted]
     ) -> None:
         self._listener = listener
         self._tls = tls
@@ -72,7 +71,7 @@ class Handshakes:
         connection = self._connection(peer)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
+                lambda: cast("asyncio.Protocol", connection),  # no interface can say that it is both
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=limits.tls_handshake,

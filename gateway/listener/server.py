@@ -16,7 +16,7 @@ import uvicorn
 from gateway.background import Background
 from gateway.config.certificate import CertificateUnusable, server_context
 from gateway.config.limit import Http
-from gateway.listener.edge import Edge
+from gateway.listener.edge import Accepted, Edge
 from gateway.listener.handshake import Handshakes
 from gateway.listener.protocol import ClientConnection
 
@@ -71,18 +71,19 @@ def address_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
-    """How clients are served over TLS: 1.2 or later, HTTP/1.1.
+def server_tls(chain: Path, key: Path, *, protocol: str = "http/1.1") -> ssl.SSLContext:
+    """How clients are served over TLS: 1.2 or later, and one protocol that they can agree upon.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
+        protocol: As ALPN calls it; `h2` for gRPC.
 
     Raises:
         ListenFailed: the two cannot be used.
     """
     try:
-        return server_context(chain, key)
+        return server_context(chain, key, (protocol,))
     except CertificateUnusable as error:
         named = chain if error.key == "cert" else key
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
@@ -125,7 +126,7 @@ def _tune(listener: socket.socket, limits: Http) -> None:
 class _Server(uvicorn.Server):
     """uvicorn's server, for what it leaves out."""
 
-    protocol: Callable[..., ClientConnection]
+    protocol: Callable[..., asyncio.Protocol]
     tls: ssl.SSLContext | None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -146,9 +147,18 @@ class HttpServer:
     Args:
         edge: What its connections share.
         tls: From `server_tls`, or None for plain http.
+        protocol: Makes a connection; called with its edge, and with `server_state` and `peer` by name. It is one of
+            asyncio's protocols, and `Accepted`.
     """
 
-    def __init__(self, listener: socket.socket, edge: Edge, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        edge: Edge,
+        *,
+        tls: ssl.SSLContext | None = None,
+        protocol: Callable[..., asyncio.Protocol] = ClientConnection,
+    ) -> None:
         config = uvicorn.Config(
             _nothing,
             http=ClientConnection,
@@ -167,7 +177,7 @@ class HttpServer:
         self._edge = edge
         self._tls = tls
         self._server = _Server(config)
-        self._server.protocol = partial(ClientConnection, edge)
+        self._server.protocol = partial(protocol, edge)
         self._server.tls = tls
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
@@ -184,10 +194,10 @@ class HttpServer:
         await server.startup(sockets=[self._listener])
         self._accepting = True
         if self._tls is not None:
-            state = server.server_state
+            made = partial(server.protocol, server_state=server.server_state)
 
-            def connection(peer: str) -> ClientConnection:
-                return ClientConnection(self._edge, server_state=state, peer=peer)
+            def connection(peer: str) -> Accepted:
+                return cast("Accepted", made(peer=peer))  # it is both
 
             handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
             self._shaking = background.start(f"{name} handshakes", handshakes.run)
@@ -196,7 +206,7 @@ class HttpServer:
 
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
-        self._edge.closing = True
+        self._edge.wind_down()
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
@@ -218,8 +228,8 @@ class HttpServer:
             connection.shutdown()
 
     @property
-    def _connections(self) -> list[ClientConnection]:
-        return cast("list[ClientConnection]", list(self._server.server_state.connections))  # it knows no others
+    def _connections(self) -> list[Accepted]:
+        return cast("list[Accepted]", list(self._server.server_state.connections))  # it knows no others
 
     async def aclose(self, timeout: float = 1.0) -> None:  # noqa: ASYNC109 - the last step before the process ends
         """Close what is left, after `timeout` seconds also what is still in use."""

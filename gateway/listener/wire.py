@@ -232,7 +232,7 @@ class ClientWire:
         if self._connection.paused:
             await self._connection.drained()
 
-    async def close(self) -> None:
+    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - this binding has none
         """The clean end."""
         if self._torn:
             self.cut()

@@ -1,11 +1,14 @@
 """Where a request would go, asked without sending it: by the command line, the admin port and the `tests:` of the file.
 
 The question takes the very steps that traffic takes: the path is read by the same parser, the rules by the same table.
+Where there are clients of gRPC, the path of one of its methods (`/lf.a2a.v1.A2AService/SendMessage`) asks as they do.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import agreed
@@ -21,8 +24,10 @@ class Question:
     """A request as far as routing looks at it.
 
     Attributes:
-        path: As in a request, the public prefix in front; its query may name the tenant too.
-        tenant: The A2A `tenant` field in the body or the query, or None.
+        path: As in a request, the public prefix in front; its query may name the tenant too. For gRPC that of a method,
+            alone.
+        host: The host that is named, over gRPC the authority, without its port.
+        tenant: The A2A `tenant` field in the body or the query, or None; the `scope` of a method that has one.
         principal: Who asks, or None for a stranger.
     """
 
@@ -38,7 +43,7 @@ class Answer:
     """What routing says.
 
     Attributes:
-        operation: What the path names in HTTP+JSON; None for JSON-RPC.
+        operation: What the path names in HTTP+JSON or gRPC; None for JSON-RPC.
     """
 
     verdict: Verdict
@@ -54,6 +59,9 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         prefix: Segments of the public path, which a request carries in front of everything.
         everything: Explain every rule of every agent, not only those at the endpoint.
     """
+    method = BY_PATH.get(question.path) if table.grpc and question.method == "POST" else None
+    if method is not None:
+        return _ask_grpc(table, question, method, everything=everything)
     raw, _, query = question.path.encode("utf-8", "surrogatepass").partition(b"?")
     try:
         path = segments(raw)
@@ -89,6 +97,30 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         refused = _refused(verdict, MethodNotAllowed, why, frozenset([verdict.rule]))
         verdict = Verdict(None, MethodNotAllowed, verdict.rule, refused.candidates)
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
+
+
+def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
+    endpoint = table.locate_grpc(question.host.lower())
+    try:
+        tenant = _tenant(question.tenant or None)
+    except BadParams:
+        return Answer(Verdict(None, BadParams), endpoint, method.operation)
+    knock = Knock((), question.host.lower(), tenant, question.principal)
+    verdict = table.explain(endpoint, knock, everything=everything, grpc=True)
+    if table.turns_away(endpoint, question.principal) is None:
+        # Requests are read for those alone who may reach somebody there.
+        why = _misread(method, tenant)
+        verdict = verdict if why is None else _refused(verdict, BadParams, why)
+    return Answer(verdict, endpoint, method.operation, tenant)
+
+
+def _misread(method: GrpcMethod, tenant: str | None) -> str | None:
+    """Why no request of a method can have such a tenant, or None where it can."""
+    if method.scoped and tenant is None:
+        return "requests of the scoped service have a `scope`, and this one has none"
+    if tenant is not None and method.version is Version.V0_3 and not method.scoped:
+        return "requests of this service have no tenant; those of the scoped one have it as their `scope`"
+    return None
 
 
 def _refused(verdict: Verdict, fault: type[Fault] | None, why: str, of: Collection[Rule] | None = None) -> Verdict:

@@ -44,6 +44,19 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcAddress:
+    """How clients of gRPC, which has no paths, reach what a rule matches.
+
+    Attributes:
+        host: The authority that they must name, exact or `*.suffix`; None for any.
+        tenant: What they write into `tenant` (1.0) or `scope` (the scoped service of 0.3); None for nothing.
+    """
+
+    host: str | None
+    tenant: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One match of one agent.
 
@@ -52,6 +65,7 @@ class Rule:
         path: Segments of the prefix; empty for the root.
         conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
         own_path: Whether the file writes a path; False for a rule found at the root for want of one.
+        addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
     """
 
     agent: str
@@ -60,6 +74,7 @@ class Rule:
     conditions: frozenset[tuple[object, ...]]
     place: Place
     own_path: bool = True
+    addressed: bool = False
 
     @property
     def tenant(self) -> str | None:

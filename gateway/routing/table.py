@@ -3,14 +3,11 @@
 Theory. Host (exact, then the longest `*.suffix`, then none) and the longest path pick an endpoint. The rules found
 there differ in their other keys, the *conditions*. A rule is satisfied when all its conditions hold. Of several
 satisfied rules the one whose conditions include all the others' wins; where none does, two sources of identity point
-at two agents, and nothing is forwarded. Order in the file never matters.
-
-Look-ups cost the same with ten agents or ten thousand: endpoints are found by dictionary, and the rules of an endpoint
-are filed under one of their conditions (tenant, else key, else claim), so that only rules which may hold are looked at.
+at two agents, and nothing is forwarded. Order in the file never matters. Over gRPC, which has no paths, the host alone
+picks an endpoint, and what is found there is made of the same rules (`routing/grpc.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from gateway.a2a.fault import (
     AuthMissing,
@@ -25,43 +22,9 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.route import AgentRules, Candidate, Knock, Reach, Route, Rule, Verdict
-
-Condition = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A host and a path where clients knock, with the rules found there.
-
-    Attributes:
-        tenants: Values that the A2A `tenant` may take here, as far as the table knows them.
-        tenanted: Whether a path segment behind the endpoint is read as a tenant.
-    """
-
-    host: str | None
-    path: tuple[str, ...]
-    rules: tuple[Rule, ...]
-    agents: frozenset[str]
-    tenants: frozenset[str]
-    tenanted: bool
-    by_condition: Mapping[Condition, tuple[Rule, ...]]
-    claim_names: tuple[str, ...]
-    unconditional: tuple[Rule, ...]
-
-    def possible(self, knock: Knock) -> Iterator[Rule]:
-        """The rules filed under what the knock shows; a superset of those that hold."""
-        yield from self.unconditional
-        if knock.tenant is not None:
-            yield from self.by_condition.get(("tenant", knock.tenant), ())
-        principal = knock.principal
-        if principal is None:
-            return
-        if principal.key is not None:
-            yield from self.by_condition.get(("key", principal.key), ())
-        for name in self.claim_names:
-            for value in claim_values(principal, name):
-                yield from self.by_condition.get(("claim", name, value), ())
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, claim_values, patterns, unmet
+from gateway.routing.grpc import GrpcEndpoints
+from gateway.routing.route import AgentRules, Candidate, GrpcAddress, Knock, Reach, Route, Rule, Verdict
 
 
 class Table:
@@ -77,6 +40,7 @@ class Table:
         agents: Mapping[str, AgentRules],
         reach: Mapping[str, Reach],
         by_host: Mapping[str | None, "_Paths"],
+        grpc: GrpcEndpoints | None,
         *,
         guarded: bool,
     ) -> None:
@@ -86,10 +50,25 @@ class Table:
         self._by_host = by_host
         self._any_host = by_host.get(None)
         self._hosts = any(host is not None for host in by_host)
+        self._grpc = grpc
 
     @classmethod
-    def build(cls, rules: Iterable[AgentRules], reach: Mapping[str, Reach], *, guarded: bool = False) -> "Table":
-        """Compile the rules of every agent; the configuration has been checked before."""
+    def build(
+        cls,
+        rules: Iterable[AgentRules],
+        reach: Mapping[str, Reach],
+        *,
+        guarded: bool = False,
+        grpc: bool = False,
+        grpc_host: str = "",
+    ) -> "Table":
+        """Compile the rules of every agent; the configuration has been checked before.
+
+        Args:
+            grpc: Whether there are clients of gRPC.
+            grpc_host: What they name as the authority where a rule asks for no host, in lower case, without the port;
+                empty where nobody knows.
+        """
         agents = {agent.name: agent for agent in rules}
         filed: dict[str | None, dict[tuple[str, ...], list[Rule]]] = {}
         for agent in agents.values():
@@ -99,20 +78,46 @@ class Table:
             agents,
             reach,
             {
-                host: _Paths({path: _endpoint(host, path, found, agents) for path, found in paths.items()})
+                host: _Paths({path: Endpoint.build(host, path, found, agents) for path, found in paths.items()})
                 for host, paths in filed.items()
             },
+            GrpcEndpoints.build(agents, grpc_host) if grpc else None,
             guarded=guarded,
         )
 
     def locate(self, host: str, path: tuple[str, ...]) -> Endpoint | None:
         """The endpoint at a lower-case host and at the longest prefix of `path`, or None."""
         if self._hosts and host:
-            for pattern in _patterns(host):
+            for pattern in patterns(host):
                 paths = self._by_host.get(pattern)
                 if paths is not None and (endpoint := paths.longest(path)) is not None:
                     return endpoint
         return None if self._any_host is None else self._any_host.longest(path)
+
+    @property
+    def grpc(self) -> bool:
+        """Whether there are clients of gRPC."""
+        return self._grpc is not None
+
+    def locate_grpc(self, host: str) -> Endpoint | None:
+        """The endpoint of gRPC at an authority (lower-case, without its port): exact, `*.suffix`, then any; or None."""
+        return None if self._grpc is None else self._grpc.locate(host)
+
+    def grpc_address(self, rule: Rule, host: str = "") -> GrpcAddress | None:
+        """How clients of gRPC reach the agent of a rule by what that rule matches; None where they cannot.
+
+        The tenant is None where the host or the credential alone decides. An agent that has tenants of its own
+        (`by_tenant`, `require_tenant`) can then be told one of these.
+
+        Args:
+            rule: As HTTP has it, or as gRPC has it.
+            host: The host that is to be named, where that of the rule is a pattern; empty for any that it matches.
+        """
+        return None if self._grpc is None else self._grpc.address(rule, host)
+
+    def written(self, rule: Rule) -> Rule:
+        """The rule of the file, with its path, that a rule of gRPC stands for; any other rule itself."""
+        return rule if self._grpc is None else self._grpc.written(rule)
 
     def admitted(self, principal: Principal) -> Reach | None:
         """What the principal's tenant may call, or None for a tenant that is not admitted at all."""
@@ -165,7 +170,7 @@ class Table:
             return Verdict(None, NotAdmitted)
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, contenders = _select(endpoint, knock)
+        winner, contenders = endpoint.select(knock)
         if winner is None:
             refusal = self._refusal(endpoint, principal, reach, contenders)
             return Verdict(None, refusal, contenders=contenders)
@@ -179,7 +184,7 @@ class Table:
     def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, _ = _select(endpoint, knock)
+        winner, _ = endpoint.select(knock)
         if winner is None:
             return Verdict(None, NoEndpoint)
         agent = self.agents[winner.agent]
@@ -203,23 +208,37 @@ class Table:
         return Verdict(None, NoEndpoint, winner) if named.route is None else named
 
     def explain(
-        self, endpoint: Endpoint | None, knock: Knock, *, everything: bool = False, card: bool = False
+        self,
+        endpoint: Endpoint | None,
+        knock: Knock,
+        *,
+        everything: bool = False,
+        card: bool = False,
+        grpc: bool = False,
     ) -> Verdict:
         """As `resolve`, with why each rule was or was not taken.
 
         Args:
             everything: Every rule of every agent, not only those of the endpoint.
             card: The request reads a card.
+            grpc: The request comes over gRPC.
         """
         # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
         verdict = self._resolve_card(endpoint, knock) if card else self._resolve(endpoint, knock)
-        if everything:
+        beside: tuple[Candidate, ...] = ()
+        if not everything:
+            rules = [] if endpoint is None else list(endpoint.rules)
+        elif not grpc or self._grpc is None:
             rules = [rule for agent in self.agents.values() for rule in agent.rules]
         else:
-            rules = [] if endpoint is None else list(endpoint.rules)
-        candidates = tuple(self._explained(rule, endpoint, knock, verdict) for rule in rules)
+            rules = list(self._grpc.rules())
+            beside = tuple(
+                Candidate(rule, taken=False, why=f"cannot be reached over gRPC: {obstacle}")
+                for rule, obstacle in self._grpc.unreached()
+            )
+        candidates = tuple(self._explained(rule, endpoint, knock, verdict, grpc=grpc) for rule in rules)
         told = self._told(verdict, knock.principal)
-        return Verdict(told.route, told.fault, told.rule, candidates)
+        return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
 
     def _refusal(
         self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]
@@ -236,10 +255,13 @@ class Table:
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
         """Whether a credential alone has picked the winner, and the request names a tenant that does not agree.
 
-        Only where tenants pick agents. An agent that is picked by neither answers for the rest, and one that has a use
-        for tenants of its own takes any.
+        Only where tenants pick agents. An agent that is picked by neither answers for the rest, but for names that
+        stand for paths, and one that has a use for tenants of its own takes any.
         """
-        if tenant is None or not endpoint.tenants or not winner.conditions or ("tenant", tenant) in winner.conditions:
+        if tenant is None or not endpoint.tenants or ("tenant", tenant) in winner.conditions:
+            return False
+        is_fine = tenant == winner.agent if endpoint.named else not winner.conditions
+        if is_fine:
             return False
         agent = self.agents[winner.agent]
         if agent.by_tenant or agent.tenanted or agent.require_tenant:
@@ -259,15 +281,30 @@ class Table:
         route = agent.routes.get(tenant) if permitted else None
         return Verdict(None, NoRoute, rule) if route is None else Verdict(route, None, rule)
 
-    def _explained(self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
+    def _explained(
+        self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict, *, grpc: bool
+    ) -> Candidate:
         if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-            return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
-        unmet = _unmet(rule, knock)
-        if unmet is not None:
-            return Candidate(rule, taken=False, why=unmet)
+            why = _at_another_host(rule, endpoint, knock) if grpc else _elsewhere(rule, endpoint, knock)
+            return Candidate(rule, taken=False, why=why)
+        condition = unmet(rule, knock)
+        if condition is not None:
+            return Candidate(rule, taken=False, why=self._asks(rule, condition, knock))
         if rule is verdict.rule:
             return Candidate(rule, taken=verdict.route is not None, why=self._won(verdict, knock))
         return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
+
+    def _asks(self, rule: Rule, condition: Condition, knock: Knock) -> str:
+        """Which condition of a rule does not hold."""
+        kind, wanted = condition[0], condition[-1]
+        if kind == "key":
+            return f"asks for the API key {wanted!r}"
+        if kind == "claim":
+            return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
+        shown = "none" if knock.tenant is None else repr(knock.tenant)
+        path = "/" + "/".join(self.written(rule).path)
+        stands = f", its name, which stands for the path {path}" if rule.addressed else ""
+        return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
 
     def _won(self, verdict: Verdict, knock: Knock) -> str:
         principal = knock.principal
@@ -303,102 +340,24 @@ class _Paths:
         return None
 
 
-def claim_values(principal: Principal, name: str) -> tuple[object, ...]:
-    """The values that a verified claim offers to a match: itself, the members of a list, the words of `scope`."""
-    value = principal.claims.get(name)
-    if isinstance(value, list | tuple):
-        return tuple(_typed(member) for member in value if isinstance(member, str | int))
-    if isinstance(value, str) and name == "scope":
-        return tuple(value.split())
-    return (_typed(value),) if isinstance(value, str | int) else ()
-
-
-def claim_condition(name: str, value: str | bool | int) -> Condition:  # noqa: FBT001 - a claim may be true or false
-    """The condition that a claim has a value; `true` and `1` are not the same."""
-    return ("claim", name, _typed(value))
-
-
-def _typed(value: object) -> object:
-    return ("bool", value) if isinstance(value, bool) else value
-
-
-def _endpoint(host: str | None, path: tuple[str, ...], rules: list[Rule], agents: Mapping[str, AgentRules]) -> Endpoint:
-    filed: dict[Condition, list[Rule]] = {}
-    unconditional: list[Rule] = []
-    for rule in rules:
-        condition = _filed_under(rule)
-        if condition is None:
-            unconditional.append(rule)
-        else:
-            filed.setdefault(condition, []).append(rule)
-    names = frozenset(rule.agent for rule in rules)
-    tenants = {rule.tenant for rule in rules if rule.tenant is not None}
-    for name in names:
-        tenants.update(tenant for tenant in agents[name].routes if tenant is not None)
-    claims = {str(condition[1]) for condition in filed if condition[0] == "claim"}
-    return Endpoint(
-        host=host,
-        path=path,
-        rules=tuple(rules),
-        agents=names,
-        tenants=frozenset(tenants),
-        tenanted=bool(tenants) or any(agents[name].tenanted or agents[name].require_tenant for name in names),
-        by_condition={condition: tuple(found) for condition, found in filed.items()},
-        claim_names=tuple(sorted(claims)),
-        unconditional=tuple(unconditional),
-    )
-
-
-def _filed_under(rule: Rule) -> Condition | None:
-    """The one condition that a rule is filed under: the most telling one it has."""
-    for kind in ("tenant", "key", "claim"):
-        for condition in sorted(rule.conditions, key=repr):
-            if condition[0] == kind:
-                return condition
-    return None
-
-
-def _select(endpoint: Endpoint, knock: Knock) -> tuple[Rule | None, tuple[Rule, ...]]:
-    """The rule that wins, or None with the rules that contend (none of them: no rule holds)."""
-    satisfied = [rule for rule in endpoint.possible(knock) if _unmet(rule, knock) is None]
-    if len(satisfied) == 1:
-        return satisfied[0], ()
-    if not satisfied:
-        return None, ()
-    top = max(satisfied, key=lambda rule: len(rule.conditions))
-    contenders = tuple(rule for rule in satisfied if not rule.conditions <= top.conditions)
-    if not contenders or all(rule.agent == top.agent for rule in contenders):
-        return top, ()
-    return None, (top, *contenders)
-
-
-def _unmet(rule: Rule, knock: Knock) -> str | None:
-    """Which condition does not hold, in words, or None where all do."""
-    for condition in rule.conditions:
-        kind = condition[0]
-        if kind == "tenant":
-            if knock.tenant != condition[1]:
-                shown = "none" if knock.tenant is None else repr(knock.tenant)
-                return f"asks for tenant {condition[1]!r}, the request has {shown}"
-        elif kind == "key":
-            shown_key = None if knock.principal is None else knock.principal.key
-            if shown_key != condition[1]:
-                return f"asks for the API key {condition[1]!r}"
-        elif knock.principal is None or condition[2] not in claim_values(knock.principal, str(condition[1])):
-            value = condition[2]
-            return f"asks for the claim {condition[1]}={value[1] if isinstance(value, tuple) else value}"
-    return None
-
-
 def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
     here = f"is at {_spelled(rule)}"
     if rule.host is not None and not knock.host:
         return f"{here}, and the request names no host"
-    matched = rule.host is None or rule.host in _patterns(knock.host)
+    matched = rule.host is None or rule.host in patterns(knock.host)
     if endpoint is None or not matched or rule.path != knock.path[: len(rule.path)]:
         return here
     better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
     return f"{here}, but {_spelled(endpoint)} {better}"
+
+
+def _at_another_host(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
+    here = "is at any host" if rule.host is None else f"is at {rule.host}"
+    if rule.host is not None and not knock.host:
+        return f"{here}, and the request names no host"
+    if endpoint is None or (rule.host is not None and rule.host not in patterns(knock.host)):
+        return here
+    return f"{here}, but {endpoint.host} has agents of its own"
 
 
 def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:
@@ -407,13 +366,16 @@ def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str
         return "holds, but a stranger may call nothing: it shows no credential"
     if verdict.fault is NotAdmitted and knock.principal is not None:
         return f"holds, but the tenant {knock.principal.tenant!r} is not admitted"
-    holding = [other for other in endpoint.possible(knock) if other is not rule and _unmet(other, knock) is None]
+    holding = [other for other in endpoint.possible(knock) if other is not rule and unmet(other, knock) is None]
     more = next((other for other in holding if rule.conditions < other.conditions), None)
     if more is not None:
         return f"holds, but {more.agent!r} asks for all of it and more"
     if verdict.rule is not None:
         return "holds, but another match of the same agent does too"
-    others = ", ".join(sorted({repr(other.agent) for other in holding if not other.conditions < rule.conditions}))
+    rivals = [other for other in holding if not other.conditions < rule.conditions]
+    others = ", ".join(sorted({repr(other.agent) for other in rivals}))
+    if any(other.conditions == rule.conditions for other in rivals):
+        return f"holds, but {others} asks for the same where there are no paths"
     return f"holds, but so does what {others} asks for, and neither asks for all that the other does"
 
 
@@ -423,15 +385,6 @@ def _spelled(place: Rule | Endpoint) -> str:
 
 def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:
     return agent in reach.agents and (principal.narrowed is None or agent in principal.narrowed)
-
-
-def _patterns(host: str) -> Iterator[str]:
-    """The host itself, then `*.suffix` from the longest suffix to the shortest."""
-    yield host
-    rest = host
-    while "." in rest:
-        rest = rest.split(".", 1)[1]
-        yield "*." + rest
 
 
 def path_segments(path: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The vectors as calls, and what they say in the words of the hub, so that dialects can be compared."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings import grpc, jsonrpc, rest
+from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import read_rest, segments
 from gateway.a2a.translation import FORMS, can_ask
@@ -22,8 +25,10 @@ DIALECTS = {
     "v0.3-jsonrpc": Dialect(Binding.JSONRPC, Version.V0_3),
     "v0.3-rest": Dialect(Binding.REST, Version.V0_3),
     "v0.3-rest-snake": Dialect(Binding.REST, Version.V0_3),
+    "v0.3-grpc": Dialect(Binding.GRPC, Version.V0_3),
     "v1.0-jsonrpc": Dialect(Binding.JSONRPC, Version.V1_0),
     "v1.0-rest": Dialect(Binding.REST, Version.V1_0),
+    "v1.0-grpc": Dialect(Binding.GRPC, Version.V1_0),
 }
 FILES = (
     "SendMessage", "SendMessage_direct_message", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask",
@@ -72,6 +77,9 @@ def _cases() -> Iterator[Case]:
 
 def call_of(entry: dict[str, Any], dialect: Dialect) -> Call:
     """The call that a client makes with the vector's request."""
+    if dialect.binding is Binding.GRPC:
+        told = entry["grpc"]
+        return grpc.read_call(BY_PATH[told["full_method"]], b64decode(told["message_b64"]))
     http = entry["http"]
     body = b"" if http.get("body") is None else json.dumps(http["body"]).encode()
     query = "&".join(f"{name}={value}" for name, value in http.get("query", {}).items()).encode()
@@ -90,14 +98,17 @@ def call_of(entry: dict[str, Any], dialect: Dialect) -> Call:
 
 def hub_params(call: Call) -> dict[str, Any]:
     """What a call says, in the hub's words."""
-    read = jsonrpc.read_params if call.dialect.binding is Binding.JSONRPC else rest.read_params
-    return FORMS[call.dialect].lift_params(call.operation, read(call), Memo(message_id="made"))
+    read = {Binding.JSONRPC: jsonrpc.read_params, Binding.REST: rest.read_params, Binding.GRPC: grpc.read_params}
+    params = read[call.dialect.binding](call)
+    return FORMS[call.dialect].lift_params(call.operation, params, Memo(message_id="made"))
 
 
 def asked(call: Call) -> Call:
     """The call as the agent reads it."""
     if call.dialect.binding is Binding.JSONRPC:
         return call_of({"http": {"body": json.loads(call.body)}}, call.dialect)
+    if call.dialect.binding is Binding.GRPC:
+        return grpc.read_call(BY_PATH[call.method], call.body)
     return rest.read_call(call.path, call.body, call.query, call.dialect.version)
 
 
@@ -112,7 +123,7 @@ def comparable(tree: Any, *, loose: bool) -> Any:
             tree = {"statusUpdate": tree["task"]}
         dropped = _UNSAID + _UNSAID_IN_0_1 if loose else _UNSAID
         found = {name: comparable(value, loose=loose) for name, value in tree.items() if name not in dropped}
-        return {name: value for name, value in found.items() if value not in ([], {}, None)}
+        return {name: value for name, value in found.items() if value not in ([], {}, None, "")}
     if isinstance(tree, list):
         return [comparable(each, loose=loose) for each in tree]
     return tree
@@ -124,25 +135,65 @@ _UNSAID_IN_0_1 = (
 )  # fmt: skip
 
 
+def answer_of(content: dict[str, Any], name: str) -> bytes | None:
+    """The vector's answer, without gRPC's prefix; None where the dialect has none."""
+    answers = content["response"]
+    entry = answers.get(name) or answers.get(name.removesuffix("-snake"))
+    if entry is None:
+        return None
+    if "grpc" in entry:
+        return b64decode(entry["grpc"]["message_b64"])
+    body = entry["http"].get("body")
+    return None if body is None else json.dumps(body).encode()
+
+
 def hub_result(call: Call, body: bytes) -> Any:
-    tree = decode(body)
-    result = tree["result"] if call.dialect.binding is Binding.JSONRPC else tree
+    """What an answer says, in the hub's words."""
     if call.operation is Operation.DELETE_PUSH_CONFIG:
         return {}
-    return FORMS[call.dialect].lift_result(call.operation, result, Memo(message_id="made"))
+    if call.dialect.binding is Binding.GRPC:
+        result = grpc.read_answer(call.operation, call.dialect.version, body)
+    else:
+        tree = decode(body)
+        result = tree["result"] if call.dialect.binding is Binding.JSONRPC else tree
+    found = FORMS[call.dialect].lift_result(call.operation, result, Memo(message_id="made"))
+    if call.operation is Operation.LIST_TASKS:
+        # The agents of the vectors list artifacts over gRPC alone.
+        for task in found["tasks"]:
+            task.pop("artifacts", None)
+    return found
+
+
+def told(call: Call, sent: bytes) -> list[bytes]:
+    """The events in what a client was sent, without their framing."""
+    if call.dialect.binding is Binding.GRPC:
+        return unframe(sent)
+    assert sent.endswith(b"\n\n")
+    return [block.removeprefix(b"data: ") for block in sent.split(b"\n\n")[:-1]]
 
 
 def events_of(content: dict[str, Any], name: str) -> list[bytes]:
+    """The vector's events, without their framing."""
     name = name.removesuffix("-snake")
-    return [json.dumps(event[name]["sse_data"]).encode() for event in content["events"] if name in event]
+    found = [event[name] for event in content["events"] if name in event]
+    if name.endswith("grpc"):
+        return [b64decode(event["message_b64"]) for event in found]
+    return [json.dumps(event["sse_data"]).encode() for event in found]
 
 
 def hub_event(call: Call, data: bytes) -> Any:
+    """What an event says, in the hub's words."""
+    return FORMS[call.dialect].lift_event(_event(call, data), Memo(message_id="made", context_id="ctx-42"))
+
+
+def is_final(call: Call, data: bytes) -> bool:
+    """Whether an event says that it is the last."""
+    event = _event(call, data)
+    return bool(event.get("final") or event.get("statusUpdate", {}).get("final"))
+
+
+def _event(call: Call, data: bytes) -> Any:
+    if call.dialect.binding is Binding.GRPC:
+        return grpc.read_event(call.dialect.version, data)
     tree = decode(data)
-    event = tree["result"] if call.dialect.binding is Binding.JSONRPC else tree
-    return FORMS[call.dialect].lift_event(event, Memo(message_id="made", context_id="ctx-42"))
-
-
-def is_final(event: Any, *, wrapped: bool) -> bool:
-    body = event["result"] if wrapped else event
-    return bool(body.get("final") or body.get("statusUpdate", {}).get("final"))
+    return tree["result"] if call.dialect.binding is Binding.JSONRPC else tree

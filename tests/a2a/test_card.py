@@ -13,6 +13,7 @@ from gateway.a2a.card import (
     MAX_INTERFACES,
     CardInterface,
     CardInvalid,
+    authorities,
     dial_path,
     is_clean_path,
     merge,
@@ -31,6 +32,7 @@ JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 REST_1_0 = Dialect(Binding.REST, Version.V1_0)
 REST_0_3 = Dialect(Binding.REST, Version.V0_3)
 GRPC_1_0 = Dialect(Binding.GRPC, Version.V1_0)
+GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 
 MODERN = (
     CardInterface(JSONRPC_1_0, "https://gw.example.net/rpc", "acme"),
@@ -112,6 +114,43 @@ def test_a_card_is_0_1_only_without_anything_that_came_later(later: Tree) -> Non
     assert spoken(card(url="http://a/"))[0].dialect == JSONRPC_0_3
 
 
+@pytest.mark.parametrize("url", ["grpc://a:50051", "a:50051", "dns:///a:50051", "http://a:50051"])
+def test_grpc_is_read_in_every_shape_whatever_its_clients_dial(url: str) -> None:
+    def listed(**more: str) -> Tree:
+        return card(supportedInterfaces=[{"url": url, **more}])
+
+    modern, legacy = (CardInterface(dialect, url) for dialect in (GRPC_1_0, GRPC_0_3))
+    assert spoken(listed(protocolBinding="GRPC", protocolVersion="1.0")) == (modern,)
+    assert spoken(listed(protocolBinding="grpc")) == (modern,)
+    assert spoken(listed(transport="GRPC", protocolVersion="0.3.0")) == (legacy,)
+    tenanted = listed(protocolBinding="GRPC", protocolVersion="1.0", tenant="acme")
+    assert spoken(tenanted) == (CardInterface(GRPC_1_0, url, "acme"),)
+    assert spoken(card(url=url, preferredTransport="GRPC", protocolVersion="0.3.0")) == (legacy,)
+    beside = card(url="http://a/", additionalInterfaces=[{"url": url, "transport": "GRPC"}])
+    assert spoken(beside) == (CardInterface(JSONRPC_0_3, "http://a/"), legacy)
+
+
+def test_0_1_has_no_grpc() -> None:
+    entry = {"url": "a:1", "protocolBinding": "GRPC", "protocolVersion": "0.1"}
+    assert spoken(card(supportedInterfaces=[entry])) == ()
+    assert spoken(card(url="a:1", preferredTransport="GRPC", protocolVersion="0.1")) == ()
+
+
+def test_where_only_the_scoped_service_answers_over_grpc_the_plain_one_is_not_spoken() -> None:
+    tree = card(url="http://a/", additionalInterfaces=[{"url": "a:1", "transport": "GRPC"}])
+    http, grpc = CardInterface(JSONRPC_0_3, "http://a/"), CardInterface(GRPC_0_3, "a:1")
+    for service, found in (("a2a.v1.ScopedA2AService", (http,)), ("a2a.v1.A2AService", (http, grpc))):
+        options = {"GRPC": {"service": service, "scope": "acme"}}
+        assert spoken({**tree, "transportOptions": options}) == found
+    unread: tuple[object, ...] = (None, [], "GRPC", {"GRPC": None}, {"GRPC": ["x"]}, {"HTTP+JSON": {}})
+    for junk in unread:
+        assert spoken({**tree, "transportOptions": junk}) == (http, grpc)
+    # 1.0 says it in the interface.
+    modern = [{"url": "a:1", "protocolBinding": "GRPC", "tenant": "acme"}]
+    said = card(supportedInterfaces=modern, transportOptions={"GRPC": {"service": "a2a.v1.ScopedA2AService"}})
+    assert spoken(said) == (CardInterface(GRPC_1_0, "a:1", "acme"),)
+
+
 def test_bindings_and_versions_that_nobody_knows_are_left_out() -> None:
     tree = card(
         supportedInterfaces=[
@@ -139,14 +178,18 @@ def test_bindings_and_versions_that_nobody_knows_are_left_out() -> None:
                 "protocolVersion",
                 "preferredTransport",
                 "authentication",
+                "transportOptions",
             ]
         ),
         st.recursive(
-            st.none() | st.booleans() | st.integers() | st.sampled_from(["JSONRPC", "http://a/", "0.3", "1.0", ""]),
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.sampled_from(["JSONRPC", "GRPC", "http://a/", "a:1", "0.3", "1.0", ""]),
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(["url", "protocolBinding", "transport", "protocolVersion", "tenant"]),
+                    st.sampled_from(["url", "protocolBinding", "transport", "protocolVersion", "tenant", "GRPC"]),
                     inner,
                     max_size=5,
                 )
@@ -158,6 +201,7 @@ def test_bindings_and_versions_that_nobody_knows_are_left_out() -> None:
 def test_no_tree_makes_reading_its_interfaces_fail(tree: Tree) -> None:
     for interface in spoken(tree):
         assert interface.url
+    assert all(authorities(tree))
 
 
 # ---- What is refused -----------------------------------------------------------------------------------------------
@@ -227,6 +271,54 @@ def test_two_shapes_of_one_agent_make_a_dual_card() -> None:
 def test_a_dual_card_is_not_merged_again() -> None:
     assert merge(VECTORS[DUAL], VECTORS["v0.3"]) == VECTORS[DUAL]
     assert merge(VECTORS["v1.0"], VECTORS["v1.0"]) == VECTORS["v1.0"]
+
+
+# ---- Where it says that it is --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://Agent.test:8000/x", "agent.test:8000"),
+        ("https://user:word@agent.test/x", "agent.test"),
+        ("grpc://10.1.2.3:50051", "10.1.2.3:50051"),
+        ("grpcs://agent.test", "agent.test"),
+        ("grpc:///10.1.2.3:50051", "10.1.2.3:50051"),
+        ("10.1.2.3:50051", "10.1.2.3:50051"),
+        ("[::1]:50051", "[::1]:50051"),
+        ("agent.test:443/x", "agent.test:443"),
+    ],
+)
+def test_where_an_interface_is_stands_in_its_url_whatever_the_binding(url: str, place: str) -> None:
+    assert authorities(card(url=url)) == (place,)
+    assert authorities(card(additionalInterfaces=[{"url": url, "transport": "GRPC"}])) == (place,)
+    assert authorities(card(supportedInterfaces=[{"url": url, "protocolBinding": "GRPC"}])) == (place,)
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("agent.test", "agent.test"),
+        ("agent", "agent"),
+        ("[::1]", "[::1]"),
+        ("dns:agent.test:50051", "agent.test:50051"),
+        ("dns:///agent.test:50051", "agent.test:50051"),
+        ("DNS:///agent.test", "agent.test"),
+        ("dns://10.0.0.53/agent.test:50051", "agent.test:50051"),
+        ("dns://agent.test:50051/", "agent.test:50051"),
+        ("ipv4:10.1.2.3:50051", "10.1.2.3:50051"),
+        ("ipv6:[fd00::7]:50051", "[fd00::7]:50051"),
+        ("passthrough:///agent.test:50051", "agent.test:50051"),
+    ],
+)
+def test_what_clients_of_grpc_dial_may_have_no_port_or_say_who_resolves_it(target: str, place: str) -> None:
+    assert authorities(card(url=target, preferredTransport="GRPC")) == (place,)
+    assert authorities(card(supportedInterfaces=[{"url": target, "transport": "grpc"}])) == (place,)
+
+
+@pytest.mark.parametrize("url", ["", "agent.test", "/rpc", "mailto:ops", "?x"])
+def test_what_no_client_of_http_could_dial_is_nowhere(url: str) -> None:
+    assert authorities(card(url=url)) == ()
 
 
 # ---- Where an interface is called ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from a2a.client.card_resolver import parse_agent_card
-from a2a.compat.v0_3 import a2a_v0_3_pb2
+from a2a.compat.v0_3 import a2a_v0_3_pb2, proto_utils
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
 from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
@@ -28,6 +28,7 @@ BOTH_SHAPES = "dual (one document read by 0.3 and 1.0 clients)"
 SHAPES = ("v0.1", "v0.3", "v1.0", BOTH_SHAPES)
 
 PUBLIC = "https://gateway.example/agents/orders"
+GRPC_PLACE = "gateway.example:50051"
 UPSTREAM = ("orders.svc.cluster.local", "orders.svc.cluster.local:8000", "10.1.2.3", "orders-v2")
 
 JSONRPC_1_0 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V1_0))
@@ -35,17 +36,28 @@ REST_1_0 = ServedInterface(PUBLIC, Dialect(Binding.REST, Version.V1_0))
 JSONRPC_0_3 = ServedInterface(PUBLIC, Dialect(Binding.JSONRPC, Version.V0_3))
 REST_0_3 = ServedInterface(PUBLIC, Dialect(Binding.REST, Version.V0_3))
 
-OWN = ("gateway.example",)
+GRPC_1_0 = ServedInterface(GRPC_PLACE, Dialect(Binding.GRPC, Version.V1_0))
+GRPC_0_3 = ServedInterface(GRPC_PLACE, Dialect(Binding.GRPC, Version.V0_3))
+# Picked by a tenant, which 0.3 can say to the scoped service only.
+TENANTED = ServedInterface(GRPC_PLACE, GRPC_1_0.dialect, "acme")
+SCOPED = ServedInterface(GRPC_PLACE, GRPC_0_3.dialect, "acme")
+
+OWN = ("gateway.example", GRPC_PLACE)
 BOTH: tuple[Scheme, ...] = ("bearer", "api_key")
 WHOLE = Served((JSONRPC_0_3, JSONRPC_1_0, REST_0_3, REST_1_0), BOTH)
 REST_FIRST = Served((REST_1_0, JSONRPC_1_0, REST_0_3, JSONRPC_0_3), BOTH)
 REST_ONLY = Served((REST_1_0, REST_0_3), BOTH)
+WITH_GRPC = Served((*WHOLE.interfaces, GRPC_1_0, GRPC_0_3), BOTH)
+WITH_SCOPED = Served((*WHOLE.interfaces, TENANTED, SCOPED), BOTH)
+ONLY_GRPC = Served((GRPC_1_0, GRPC_0_3), BOTH)
+ONLY_SCOPED = Served((TENANTED, SCOPED), BOTH)
 
-INSIDE = {each.dialect: Edition.inside(each.dialect) for each in WHOLE.interfaces}
+INSIDE = {each.dialect: Edition.inside(each.dialect) for each in WITH_GRPC.interfaces}
 EDITIONS = (DUAL, OLD, *INSIDE.values())
 MODERN = INSIDE[JSONRPC_1_0.dialect]
 LEGACY = INSIDE[JSONRPC_0_3.dialect]
 LEGACY_REST = INSIDE[REST_0_3.dialect]
+LEGACY_GRPC = INSIDE[GRPC_0_3.dialect]
 
 
 def card(**members: object) -> Tree:
@@ -137,11 +149,12 @@ def test_which_0_3_is_spoken_is_the_gateways_to_say(said: str | None, edition: E
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-@pytest.mark.parametrize("served", [WHOLE, REST_ONLY, Served(())])
+@pytest.mark.parametrize("served", [WHOLE, REST_ONLY, WITH_GRPC, ONLY_SCOPED, Served(())])
 def test_every_required_member_is_there_however_little_the_agent_says(served: Served, edition: Edition) -> None:
     tree = rebuild({}, served, edition)
-    parse_agent_card(copy.deepcopy(tree))
-    if edition.legacy and served.interfaces:
+    if edition != LEGACY_GRPC:
+        parse_agent_card(copy.deepcopy(tree))
+    if edition.typed and served.interfaces:
         LegacyCard.model_validate(tree)
     assert (tree["name"], tree["description"], tree["version"], tree["skills"]) == ("", "", "", [])
     assert tree["defaultInputModes"] == tree["defaultOutputModes"] == ["text/plain"]
@@ -169,7 +182,7 @@ def test_an_extended_card_is_answered_in_the_dialect_of_the_call_whatever_the_ag
     said: str, dialect: Dialect
 ) -> None:
     raw = json.dumps(bodies()[said]).encode()
-    tree = rebuild(parse_card(raw), WHOLE, Edition.inside(dialect))
+    tree = rebuild(parse_card(raw), WITH_GRPC, Edition.inside(dialect))
     assert (tree["name"], tree["skills"][0]["tags"], tree["iconUrl"]) == (
         "Order Agent",
         ["orders"],
@@ -178,11 +191,14 @@ def test_an_extended_card_is_answered_in_the_dialect_of_the_call_whatever_the_ag
     assert "authentication" not in tree
     if dialect.version is Version.V1_0:
         parsed = ParseDict(tree, AgentCard(), ignore_unknown_fields=False)
-        assert [each.protocol_version for each in parsed.supported_interfaces] == ["1.0", "1.0", "0.3", "0.3"]
+        assert [each.protocol_version for each in parsed.supported_interfaces] == ["1.0"] * 3 + ["0.3"] * 3
         assert parsed.capabilities.extended_agent_card
         assert parsed.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
     else:
         assert not {"supportedInterfaces", "securityRequirements"} & tree.keys()
+        if dialect.binding is Binding.GRPC:
+            message = ParseDict(tree, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=False)
+            tree = proto_utils.FromProto.agent_card(message).model_dump(by_alias=True, exclude_none=True)
         legacy = LegacyCard.model_validate(tree)
         assert legacy.supports_authenticated_extended_card
         assert legacy.security == [{"bearer": []}, {"api_key": []}]
@@ -263,19 +279,24 @@ def test_state_history_is_a_word_of_0_3() -> None:
     said = card(capabilities={"stateTransitionHistory": True})
     for edition in (DUAL, OLD, LEGACY, LEGACY_REST):
         assert rebuild(said, WHOLE, edition)["capabilities"] == {"stateTransitionHistory": True}
-    assert rebuild(said, WHOLE, MODERN)["capabilities"] == {}
+    # Its messages know no such word.
+    for edition in (MODERN, LEGACY_GRPC):
+        assert rebuild(said, WHOLE, edition)["capabilities"] == {}
 
 
 # ---- Nothing of the upstream ---------------------------------------------------------------------------------------
 
 
+schemes = [
+    "", "http://", "https://", "HTTP://u:p@", "grpc://", "dns:///", "see ", "x", "//",
+    "https://d.example/?u=http%3A%2F%2F",
+]  # fmt: skip
+hosts = [*UPSTREAM, "ORDERS.svc.Cluster.local", "orders-v2:8000", "10.1.2.3.", "gateway.example", GRPC_PLACE]
 addresses = st.builds(
     "{}{}{}{}".format,
-    st.sampled_from(
-        ["", "http://", "https://", "HTTP://u:p@", "grpc://", "see ", "x", "//", "https://d.example/?u=http%3A%2F%2F"]
-    ),
-    st.sampled_from([*UPSTREAM, "ORDERS.svc.Cluster.local", "orders-v2:8000", "10.1.2.3.", "gateway.example"]),
-    st.sampled_from(["", ":8000", ":1"]),
+    st.sampled_from(schemes),
+    st.sampled_from(hosts),
+    st.sampled_from(["", ":8000", ":50051", ":1"]),
     st.sampled_from(["", "/internal/rpc", "/?q=1#f", ", and", "%20"]),
 )
 strings = (
@@ -295,6 +316,9 @@ members = st.sampled_from(
             "tags",
             "examples",
             "transport",
+            "transportOptions",
+            "GRPC",
+            "service",
         }
         | {"extensions", "streaming", "extendedAgentCard", "inputModes", "schemes", "tenant", "protocolBinding", "type"}
     )
@@ -307,11 +331,13 @@ values = st.recursive(
 trees = st.dictionaries(members, values, max_size=10).flatmap(
     lambda tree: st.sampled_from([{**VECTORS[shape], **tree} for shape in SHAPES] + [tree])
 )
+ways = [
+    WHOLE, REST_FIRST, REST_ONLY, WITH_GRPC, WITH_SCOPED, ONLY_GRPC, ONLY_SCOPED, Served((JSONRPC_1_0, JSONRPC_0_3)),
+    Served(()),
+]  # fmt: skip
 services = st.builds(
     Served,
-    st.sampled_from([WHOLE, REST_FIRST, REST_ONLY, Served((JSONRPC_1_0, JSONRPC_0_3)), Served(())]).map(
-        lambda served: served.interfaces
-    ),
+    st.sampled_from(ways).map(lambda served: served.interfaces),
     st.sampled_from([(), ("bearer",), ("api_key",), BOTH]),
     streaming=st.booleans(),
     extended=st.booleans(),
@@ -356,11 +382,15 @@ def test_a_gateway_in_front_of_another_shows_the_same_from_either_card(
 def test_whatever_the_agent_says_stock_clients_read_the_card(
     tree: Tree, served: Served, discretion: Discretion
 ) -> None:
-    whole, old, modern, legacy, rest = (
-        rebuild(tree, served, edition, discretion=discretion) for edition in (DUAL, OLD, MODERN, LEGACY, LEGACY_REST)
+    whole, old, modern, legacy, rest, grpc = (
+        rebuild(tree, served, edition, discretion=discretion)
+        for edition in (DUAL, OLD, MODERN, LEGACY, LEGACY_REST, LEGACY_GRPC)
     )
     ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
+    if served.interfaces:
+        ParseDict(grpc, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=False)
     ParseDict(rest, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
+    check_card(grpc)
     for each in (whole, old, modern, legacy, rest):
         check_card(each)
         parse_agent_card(copy.deepcopy(each))
@@ -371,7 +401,7 @@ def test_whatever_the_agent_says_stock_clients_read_the_card(
 
 @given(trees, services)
 def test_a_card_offers_what_is_served_and_nothing_else(tree: Tree, served: Served) -> None:
-    expected = {(each.dialect, each.url) for each in served.interfaces}
+    expected = {(each.dialect, each.url) for each in served.interfaces if not each.scoped}
     assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served))} == expected
     older = {(dialect, url) for dialect, url in expected if dialect.version is Version.V0_3}
     assert {(each.dialect, each.url) for each in spoken(rebuild(tree, served, OLD))} == older

@@ -6,6 +6,9 @@ import httpx
 import pytest
 
 from gateway.catalog.cards import open_client
+from tests.doubles.grpc_agent import grpc_over
+
+__all__ = ("client", "grpc_over")
 
 
 @pytest.fixture

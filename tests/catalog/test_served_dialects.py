@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 JSONRPC_0_1, JSONRPC_0_3, JSONRPC_1_0 = (Dialect(Binding.JSONRPC, version) for version in Version)
 REST_0_3, REST_1_0 = Dialect(Binding.REST, Version.V0_3), Dialect(Binding.REST, Version.V1_0)
-GRPC_1_0 = Dialect(Binding.GRPC, Version.V1_0)
+GRPC_0_3, GRPC_1_0 = Dialect(Binding.GRPC, Version.V0_3), Dialect(Binding.GRPC, Version.V1_0)
 BOTH = (Binding.JSONRPC, Binding.REST)
 
 
@@ -28,6 +28,22 @@ BOTH = (Binding.JSONRPC, Binding.REST)
         # What need not be translated is better than what the agent prefers at another version.
         ((REST_1_0, JSONRPC_0_3), BOTH, (REST_1_0, JSONRPC_1_0, JSONRPC_0_3, REST_0_3)),
         ((GRPC_1_0,), BOTH, (JSONRPC_1_0, REST_1_0, JSONRPC_0_3, REST_0_3)),
+        # What only some clients get through to is last, also where the agent speaks it itself.
+        ((GRPC_1_0,), (Binding.GRPC, Binding.REST), (REST_1_0, GRPC_1_0, REST_0_3, GRPC_0_3)),
+        (
+            (GRPC_0_3, REST_0_3),
+            (*BOTH, Binding.GRPC),
+            (
+                REST_1_0,
+                JSONRPC_1_0,
+                GRPC_1_0,
+                REST_0_3,
+                JSONRPC_0_3,
+                GRPC_0_3,
+            ),
+        ),
+        ((GRPC_0_3,), (Binding.GRPC,), (GRPC_1_0, GRPC_0_3)),
+        ((JSONRPC_1_0,), (Binding.GRPC,), (GRPC_1_0, GRPC_0_3)),
         ((JSONRPC_1_0, REST_1_0), (Binding.REST,), (REST_1_0, REST_0_3)),
         ((JSONRPC_0_1,), (Binding.REST,), (REST_1_0, REST_0_3)),
         ((), BOTH, ()),

@@ -71,3 +71,22 @@ def test_claims_are_json_where_they_can_be() -> None:
 def test_a_claim_without_a_value_is_refused(pair: str) -> None:
     with pytest.raises(CommandFailed, match="name=value"):
         read_claims([pair])
+
+
+def test_a_method_of_grpc_is_told_with_the_line_of_the_match_whose_path_it_does_not_need() -> None:
+    text = FILE.replace("auth:", "gateway: { listen_grpc: '127.0.0.1:0' }\nauth:", 1)
+    found = examine(Path("gateway.yaml"), {}, text=text)
+    method = "/a2a.v1.ScopedA2AService/SendMessage"
+    said = as_text(directions(found, Inquiry(method, tenant="support", as_="acme"), everything=True))
+    assert (
+        said
+        == """\
+support at https://support.example.com
+  by gateway.yaml:9
+  taken: support (gateway.yaml:9): all it asks for holds
+  not taken: billing (gateway.yaml:11): asks for tenant 'billing', the request has 'support'
+"""
+    )
+    said = as_text(directions(found, Inquiry(method, as_="acme")))
+    assert said.startswith("bad_request\n")
+    assert "requests of the scoped service have a `scope`, and this one has none" in said

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.command.discovery import Found, check_url, find_card, open_client
+from gateway.command.discovery import Found, OnlyGrpc, check_url, find_card, open_client
 from gateway.command.failure import CommandFailed
 from tests.doubles.answering import Answering, answering
 
@@ -69,6 +69,12 @@ def test_a_card_without_an_interface_for_us_is_refused() -> None:
         _ = card.interface
 
 
+def test_a_card_of_grpc_alone_is_told_apart() -> None:
+    alone = {"url": "agents.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+    with pytest.raises(OnlyGrpc, match="offers gRPC alone"):
+        _ = Found({"name": "A", "supportedInterfaces": [alone]}, "https://agents.example.com/").interface
+
+
 def test_nobody_listening_is_told_with_the_address() -> None:
     with answering({}) as server:
         url = server.url
@@ -93,6 +99,13 @@ def test_nobody_listening_is_told_with_the_address() -> None:
 def test_only_plain_http_urls_are_asked(url: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url(url)
+    assert failed.value.code == 2
+
+
+@pytest.mark.parametrize("typed", ["grpc://127.0.0.1:50051", "grpcs://agents.example.com", "GRPC://x:1"])
+def test_an_address_of_grpc_is_refused_with_where_it_belongs(typed: str) -> None:
+    with pytest.raises(CommandFailed, match="is written into the file, this as its `backend`") as failed:
+        check_url(typed)
     assert failed.value.code == 2
 
 

@@ -143,6 +143,12 @@ def test_0_3_has_no_tenant() -> None:
         sent_to(server, card("JSONRPC", "0.3"), "/agent/call", (200, b"{}"), Errand("", "x", tenant="acme"))
 
 
+def test_an_agent_of_grpc_alone_is_not_called() -> None:
+    with answering({CARD_PATH: (200, card("GRPC", "1.0"))}) as server, pytest.raises(CommandFailed) as failed:
+        said(Errand(f"{server.url}/agent", "hi"))
+    assert "the card offers gRPC alone\n`send` speaks HTTP" in failed.value.message
+
+
 def test_credentials_go_with_every_request_in_their_own_header() -> None:
     answer: Answer = (200, msgspec.json.encode({"result": DONE}))
     with answering({}) as server:

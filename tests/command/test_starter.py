@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -91,6 +92,16 @@ def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) ->
 def test_an_agent_that_cannot_be_called_gets_none() -> None:
     with pytest.raises(CommandFailed, match="no interface"):
         compose(Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json"))
+
+
+def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
+    alone = {"url": "agents.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+    document = msgspec.json.encode({"name": "A", "supportedInterfaces": [alone]})
+    answers: dict[str, Answer] = {"/a/.well-known/agent-card.json": (200, document)}
+    with answering(answers) as server, pytest.raises(CommandFailed) as failed:
+        starter(f"{server.url}/a")
+    assert f"{server.url}/a/.well-known/agent-card.json: the card offers gRPC alone" in failed.value.message
+    assert "`backend: grpcs://HOST:PORT`" in failed.value.message
 
 
 def test_an_agent_of_0_1_gets_one_too() -> None:

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.address import is_loopback, read_listen, read_url, same_place
+from gateway.config.address import (
+    is_grpc,
+    is_loopback,
+    read_authority,
+    read_backend,
+    read_listen,
+    read_url,
+    same_place,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,75 @@ def test_any_other_url_is_refused_with_a_fact_that_does_not_repeat_it(text: str)
     assert remedy
 
 
-@given(st.text(max_size=40), st.sampled_from([read_url, read_listen]))
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("grpc://127.0.0.1:50051", "127.0.0.1", 50051),
+        ("grpcs://Agents.example.com", "agents.example.com", None),
+        ("grpcs://[::1]:443", "::1", 443),
+        ("GRPC://a:1", "a", 1),
+    ],
+)
+def test_an_agent_behind_grpc_is_a_host_and_a_port(text: str, host: str, port: int | None) -> None:
+    parts = read_backend(text)
+    assert (parts.hostname, parts.port) == (host, port)
+    assert is_grpc(text)
+    assert not is_grpc(f"http://{host}/grpc:")
+    assert read_backend("http://a/x").path == "/x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["grpc://", "grpc://a", "grpc:a:1", "grpc://a:0", "grpc://a:65536", "grpc://a:", "grpcs://a:", "grpc://a:1/",
+     "grpc://a:1/x", "grpc://a:1?x", "grpc://a:1#", "grpc://u@a:1", "grpc://u:p@a:1", "grpc://a b:1", "grpc://a..b:1",
+     "grpc://[fe80::1%25eth0]:1", "grpcs://[::1", "grpc:///x", "grpcx://a:1", "unix:///x"],
+)  # fmt: skip
+def test_any_other_agent_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
+    with pytest.raises(ValueError, match=" ") as caught:
+        read_backend(text)
+    assert len(caught.value.args) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("grpc.example.com:443", "grpc.example.com", 443),
+        ("GRPC.example.com:1", "grpc.example.com", 1),
+        ("127.0.0.1:50051", "127.0.0.1", 50051),
+        ("[::1]:65535", "::1", 65535),
+    ],
+)
+def test_what_clients_of_grpc_dial_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
+    assert read_authority(text) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("https://a:1", "has a scheme, which clients of gRPC do not know"),
+        ("dns:///a:1", "has a scheme, which clients of gRPC do not know"),
+        ("a:1/x", "has a path, which gRPC has not"),
+        ("a", "is no host and port"),
+        ("a:", "is no host and port"),
+        ("a:0", "is no host and port"),
+        ("a:65536", "is no host and port"),
+        ("::1:80", "is no host and port"),
+        ("[::g]:80", "is no host and port"),
+        ("a..b:80", "is no host and port"),
+        ("u@a:80", "is no host and port"),
+        (":80", "is no host and port"),
+        ("0.0.0.0:80", "is no address that clients could dial"),
+        ("[::]:80", "is no address that clients could dial"),
+    ],
+)
+def test_anything_else_is_nothing_to_dial(text: str, fact: str) -> None:
+    with pytest.raises(ValueError, match=" ") as caught:
+        read_authority(text)
+    assert caught.value.args[0] == fact
+    assert caught.value.args[1]
+
+
+@given(st.text(max_size=40), st.sampled_from([read_url, read_listen, read_backend, read_authority]))
 def test_no_text_is_too_odd_for_a_url_or_an_address(text: str, read: Callable[[str], object]) -> None:
     with suppress(ValueError):
         read(text)
@@ -91,6 +167,8 @@ def test_spellings_of_one_backend_are_the_same_place() -> None:
     assert same_place("http://a.example/x") != same_place("http://a.example/y")
     assert same_place("https://a.example") != same_place("http://a.example")
     assert same_place("no url") == "no url"
+    assert same_place("grpcs://A.example") == same_place("grpcs://a.example:443")
+    assert same_place("grpc://127.0.0.1:1") == same_place("grpc://localhost:1") != same_place("http://localhost:1")
 
 
 @pytest.mark.parametrize(

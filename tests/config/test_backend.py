@@ -5,7 +5,7 @@ import trustme
 
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.check import examine
-from tests.config.reading import errors, good, warnings
+from tests.config.reading import errors, examined, good, warnings
 
 
 def agent(text: str, backend: str = "http://127.0.0.1:1") -> str:
@@ -173,9 +173,19 @@ def test_no_operation_and_no_time_are_no_choice() -> None:
     ]
 
 
-@pytest.mark.parametrize("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]"])
+@pytest.mark.parametrize("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]", "grpc", "[grpc, rest, jsonrpc]"])
 def test_cards_list_the_bindings_that_are_named(written: str) -> None:
-    assert errors(agent(f"expose: {written}")) == []
+    text = agent(f"expose: {written}").replace("agents:", "gateway: { listen_grpc: '127.0.0.1:0' }\nagents:")
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(("written", "column"), [("grpc", 53), ("[jsonrpc, grpc]", 63)])
+def test_a_card_lists_grpc_where_it_is_served(written: str, column: int) -> None:
+    [problem] = examined(agent(f"expose: {written}")).errors
+    assert (problem.place.line, problem.place.column) == (2, column)
+    assert problem.fact == "gRPC is served nowhere: there is no `gateway.listen_grpc`"
+    broken = agent(f"expose: {written}").replace("agents:", "gateway: { listen_grpc: 7 }\nagents:")
+    assert [path for path, _ in errors(broken)] == ["gateway.listen_grpc"]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +194,7 @@ def test_cards_list_the_bindings_that_are_named(written: str) -> None:
         ("[]", "", "its cards would list no way to call it"),
         ("[rest, rest]", "[1]", "'rest' is there already"),
         ("[jsonrpc, rest, jsonrpc]", "[2]", "'jsonrpc' is there already"),
-        ("[jsonrpc, REST]", "[1]", "'REST' is none of: jsonrpc, rest"),
+        ("[jsonrpc, REST]", "[1]", "'REST' is none of: jsonrpc, rest, grpc"),
         ("7", "", "7 is no list"),
     ],
 )
@@ -203,6 +213,79 @@ def test_an_agent_of_0_1_speaks_json_rpc() -> None:
 def test_a_version_beside_a_wrong_protocol_is_not_told_too() -> None:
     text = 'version: 1\nagents: { a: { backend: { url: "http://127.0.0.1:1", protocol: soap, a2a_version: "0.3" } } }\n'
     assert [path for path, _ in errors(text)] == ["agents.a.backend.protocol"]
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "grpc://127.0.0.1:50051",
+        "GRPC://localhost:50051",
+        "{ url: 'grpc://[::1]:50051', protocol: grpc }",
+        "{ url: 'grpcs://agents.example.com', a2a_version: '0.3' }",
+        "{ url: 'grpcs://agents.example.com:8443', a2a_version: '1.0' }",
+        "{ url: 'grpc://agents.example.com:50051', allow_insecure: true, a2a_version: '0.2' }",
+    ],
+)
+def test_an_agent_behind_grpc_has_the_protocol_that_its_url_says(backend: str) -> None:
+    found = good(f"version: 1\nagents: {{ a: {{ backend: {backend} }} }}\n").agents["a"].backend
+    assert found is not None
+    assert found.protocol == "grpc"
+
+
+def test_the_short_forms_of_an_agent_behind_grpc_have_it_too() -> None:
+    config = good("version: 1\nagents: { a: 'grpc://127.0.0.1:1', b: { by_tenant: { t: 'grpcs://h' } } }\n")
+    found = [config.agents["a"].backend, config.agents["b"].by_tenant["t"].backend]
+    assert [one.protocol for one in found if one is not None] == ["grpc", "grpc"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "column", "key", "fact"),
+    [
+        ("{ url: 'grpc://h:1' }", 32, "url", "the URL is plain grpc to another machine"),
+        ("{ url: 'grpc://127.0.0.1' }", 32, "url", "the URL names no port"),
+        ("{ url: 'grpcs://' }", 32, "url", "the URL names no host"),
+        ("{ url: 'grpcs://h/' }", 32, "url", "the URL has something behind its host and port, and gRPC has no paths"),
+        ("{ url: 'grpcs://h?x' }", 32, "url", "the URL has something behind its host and port, and gRPC has no paths"),
+        ("{ url: 'http://127.0.0.1:1', protocol: grpc }", 64, "protocol",
+         "nobody speaks gRPC behind an http or https URL"),
+        ("{ url: 'grpcs://h', protocol: jsonrpc }", 55, "protocol", "nobody speaks jsonrpc behind a gRPC URL"),
+        ("{ url: 'grpcs://h', a2a_version: '0.1' }", 58, "a2a_version", "A2A 0.1 knows no gRPC"),
+    ],
+)  # fmt: skip
+def test_a_backend_behind_grpc_that_cannot_be_is_told_at_its_key(
+    backend: str, column: int, key: str, fact: str
+) -> None:
+    [problem] = examined(f"version: 1\nagents: {{ a: {{ backend: {backend} }} }}\n").errors
+    assert (problem.place.line, problem.place.column, problem.fact) == (2, column, fact)
+    assert problem.path == ("agents", "a", "backend", key)
+    assert problem.remedy
+
+
+def test_a_url_that_is_none_is_no_mistake_of_the_protocol() -> None:
+    assert errors("version: 1\nagents: { a: { backend: { url: h, protocol: grpc } } }\n") == [
+        ("agents.a.backend.url", "the URL is no http or https URL")
+    ]
+
+
+def test_a_card_is_never_fetched_over_grpc() -> None:
+    assert [path for path, _ in errors(agent("card: { url: 'grpc://127.0.0.1:1' }"))] == ["agents.a.card.url"]
+
+
+def test_what_grpc_cannot_carry_as_metadata_is_refused_where_an_agent_is_behind_it() -> None:
+    text = "upstream_auth: { header: { %s: a } }, forward_headers: [X-Region, %s]"
+    for name in ("grpc-timeout2", "X-Trace-Bin", "X!Key"):
+        assert errors(agent(text % (f"'{name}'", f"'X-More', '{name}2'"))) == []
+        assert [path.rpartition(".")[0] for path, _ in errors(agent(text % (f"'{name}'", "X-A"), "grpc://127.0.0.1:1"))]
+    assert errors(agent(text % ("X-Key", "grpc-x"), "grpc://127.0.0.1:1")) == [
+        ("agents.a.forward_headers[1]", "'grpc-x' cannot be metadata of gRPC")
+    ]
+    assert errors(agent('upstream_auth: { header: { X-Key: "a\\tb" } }', "grpc://127.0.0.1:1")) == [
+        ("agents.a.upstream_auth.header.X-Key", "the value has a tab, which metadata of gRPC cannot have")
+    ]
+    own = "{ backend: 'grpc://127.0.0.1:1', upstream_auth: { header: { grpc-x: a } } }"
+    assert [path for path, _ in errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ t: {own} }} }} }}\n")] == [
+        "agents.a.by_tenant.t.upstream_auth.header.grpc-x"
+    ]
 
 
 def test_files_of_authorities_are_read_when_the_file_is_checked(tmp_path: Path) -> None:
@@ -230,3 +313,5 @@ def test_authorities_of_an_agent_that_is_not_reached_by_https_are_worth_a_warnin
     text = "version: 1\nagents: { a: { backend: http://127.0.0.1:1, tls: { ca: system } } }\n"
     assert [path for path, _ in warnings(text)] == ["agents.a.tls"]
     assert warnings(text.replace("http:", "https:")) == []
+    assert warnings(text.replace("http:", "grpcs:")) == []
+    assert [path for path, _ in warnings(text.replace("http:", "grpc:"))] == ["agents.a.tls"]

@@ -1,6 +1,8 @@
 """Certificates and keys are read as TLS reads them, and what is wrong with one is told with the key that names it."""
 
+import contextlib
 import os
+import re
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +28,9 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        one, other = trustme.CA().issue_cert("127.0.0.1"), trustme.CA().issue_cert("127.0.0.1")
+        authority = trustme.CA()
+        one, other = authority.issue_cert("127.0.0.1"), trustme.CA().issue_cert("127.0.0.1")
+        self.authority = authority.cert_pem.bytes().decode()
         self.chain = self.write("chain.pem", b"".join(blob.bytes() for blob in one.cert_chain_pems))
         self.key = self.write("key.pem", one.private_key_pem.bytes())
         self.other = self.write("other.pem", other.private_key_pem.bytes())
@@ -58,6 +62,35 @@ def files(tmp_path: Path) -> Files:
 def test_a_certificate_and_its_key_make_a_context_of_tls_1_2_or_later(files: Files) -> None:
     context = server_context(files.chain, files.key)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_http_2_is_agreed_on_with_clients_that_offer_it_and_its_ciphers_are_those_of_its_specification(
+    files: Files,
+) -> None:
+    context = server_context(files.chain, files.key, ["h2"])
+    client = ssl.create_default_context(cadata=files.authority)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.set_alpn_protocols(["h2", "http/1.1"])
+    mine, theirs = _talking(context, client)
+    assert mine.selected_alpn_protocol() == theirs.selected_alpn_protocol() == "h2"
+    refused = re.compile("CBC|SHA$|^AES|RSA_WITH|^DHE")
+    assert not [each["name"] for each in context.get_ciphers() if refused.search(each["name"])]
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    assert _talking(server_context(files.chain, files.key), client)[0].selected_alpn_protocol() == "http/1.1"
+
+
+def _talking(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends of a handshake that is done."""
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        server.wrap_bio(there, here, server_side=True),
+        client.wrap_bio(here, there, server_hostname="127.0.0.1"),
+    ]
+    for _ in range(4):
+        for end in ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return ends[0], ends[1]
 
 
 @pytest.mark.parametrize(

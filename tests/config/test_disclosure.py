@@ -66,3 +66,29 @@ def test_a_few_names_stand_for_many() -> None:
 def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
     found = errors(text("acme: [a], globex: [nobody]", MATCHED))
     assert [path for path, _ in found] == ["tenants.globex"]
+
+
+GRPC = "gateway: { listen_grpc: '127.0.0.1:0' }\ntenants:"
+
+
+def over_grpc(tenants: str, other: str, match: str = "") -> list[tuple[str, str]]:
+    return warnings(text(tenants, other, match).replace("tenants:", GRPC))
+
+
+def test_over_grpc_an_agent_that_takes_any_tenant_shows_which_agents_there_are() -> None:
+    keeping = ", match: { host: h.example }, upstream_tenant: keep"
+    other = "b: { backend: http://127.0.0.1:2, isolation: none, match: { host: h.example, path: /x/z } }"
+    assert over_grpc("acme: [a, b], globex: [a]", other, keeping) == [
+        ("agents.a.match", "over gRPC " + FACT.format("'b' of 'b'"))
+    ]
+    assert warnings(text("acme: [a, b], globex: [a]", other, keeping)) == []
+    assert over_grpc("acme: [a, b], globex: [a, b]", other, keeping) == []
+    # Any other agent does not answer for names of nobody there.
+    assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { host: h.example }") == []
+
+
+def test_what_is_told_of_http_is_not_told_of_grpc_again() -> None:
+    found = over_grpc(
+        "acme: [a, b], globex: [a]", MATCHED.replace("/a", "/"), ", match: { path: / }, upstream_tenant: keep"
+    )
+    assert [fact for _, fact in found] == [FACT.format("'x' of 'b'")]

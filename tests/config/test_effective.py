@@ -8,6 +8,7 @@ from gateway.config import effective
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.config.limit import DEFAULT_CONNECTIONS
+from gateway.config.model import Config, Gateway
 from gateway.config.source import Marks
 from tests.config.reading import good
 
@@ -59,8 +60,32 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("gateway", "seconds"),
-    [("listen: 127.0.0.1:0", 0.0), ("listen: 0.0.0.0:80", 5.0), ("listen: 0.0.0.0:80, drain: { delay: 1s }", 1.0)],
+    [
+        ("listen: 127.0.0.1:0", 0.0),
+        ("listen: 0.0.0.0:80", 5.0),
+        ("listen: 0.0.0.0:80, drain: { delay: 1s }", 1.0),
+        ("listen: 127.0.0.1:0, listen_grpc: '[::1]:0'", 0.0),
+        ("listen: 127.0.0.1:0, listen_grpc: 0.0.0.0:0", 5.0),
+    ],
 )
 def test_who_is_not_on_loopback_gives_balancers_time(gateway: str, seconds: float) -> None:
     text = f"version: 1\ngateway: {{ {gateway}, public_url: 'https://gw.example', anonymous: true }}\n"
     assert effective.drain_delay(good(text)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("gateway", "host"),
+    [
+        ("anonymous: false", ""),
+        ("listen_grpc: 'LocalHost:0'", "localhost"),
+        ("listen_grpc: '127.0.0.1:0', public_grpc: 'Grpc.Example:443'", "grpc.example"),
+        ("listen_grpc: '127.0.0.1:0', public_grpc: '[2001:DB8::1]:443'", "2001:db8::1"),
+    ],
+)
+def test_clients_of_grpc_name_what_cards_advertise_or_where_the_listener_is(gateway: str, host: str) -> None:
+    assert effective.grpc_host(good(f"version: 1\ngateway: {{ {gateway} }}\n")) == host
+
+
+@pytest.mark.parametrize("key", ["listen_grpc", "public_grpc"])
+def test_an_address_that_is_none_is_nothing_that_clients_name(key: str) -> None:
+    assert effective.grpc_host(Config(version=1, gateway=Gateway(**{key: "no where"}))) == ""

@@ -6,7 +6,9 @@ import trustme
 from gateway.config.check import examine
 from tests.config.reading import HASH, errors, warnings
 
-REST = "agents: { a: http://127.0.0.1:1 }\n"
+ONE = "a: http://127.0.0.1:1"
+EXPOSED = "a: { backend: http://127.0.0.1:1, expose: [jsonrpc, grpc] }"
+REST = f"agents: {{ {ONE} }}\n"
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\ntenants: {{ acme: [a] }}\n"
 PUBLIC = "public_url: 'https://gw.example.com/base'"
 
@@ -24,6 +26,11 @@ def gateway(entry: str, rest: str = "") -> str:
         gateway(f"listen: 0.0.0.0:8080, {PUBLIC}, anonymous: true"),
         gateway("admin: { listen: 0.0.0.0:9090, token: abcdefghijklmnop }"),
         gateway("admin: { listen: '[::1]:9090', token: abc }"),
+        gateway("listen_grpc: '127.0.0.1:0'").replace(ONE, EXPOSED),
+        gateway("listen_grpc: '[::1]:50051', public_grpc: 'grpc.example.com:443'").replace(ONE, EXPOSED),
+        gateway("listen_grpc: '0.0.0.0:50051'", AUTH),
+        gateway("listen_grpc: '0.0.0.0:50051', public_grpc: 'grpc.example.com:443'", AUTH).replace(ONE, EXPOSED),
+        gateway("listen_grpc: '0.0.0.0:50051', anonymous: true"),
         gateway(f"{PUBLIC}, prefix_stripped: true, trusted_proxies: [10.0.0.0/8, '::1', 192.0.2.7]"),
     ],
 )
@@ -53,6 +60,16 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
         (gateway("public_url: 'https://u@gw.example.com'"), ["gateway.public_url"]),
         (gateway("public_url: 'https://gw.example.com/?a'"), ["gateway.public_url"]),
         (gateway("public_url: 'https://gw.example.com/#a'"), ["gateway.public_url"]),
+        (gateway("listen_grpc: nowhere"), ["gateway.listen_grpc"]),
+        (gateway("listen_grpc: '127.0.0.1:8080'"), ["gateway.listen_grpc"]),
+        (gateway("listen_grpc: '127.0.0.1:9090'"), ["gateway.listen_grpc"]),
+        (gateway("listen_grpc: '0.0.0.0:8080', anonymous: true"), ["gateway.listen_grpc"]),
+        (gateway("listen_grpc: '0.0.0.0:50051'"), ["gateway.listen_grpc"]),
+        (gateway("listen_grpc: '0.0.0.0:50051'", AUTH).replace(ONE, EXPOSED), ["gateway.listen_grpc"]),
+        (gateway("public_grpc: 'h:1'"), ["gateway.public_grpc"]),
+        (gateway("listen_grpc: '127.0.0.1:0', public_grpc: 'grpc://h:1'"), ["gateway.public_grpc"]),
+        (gateway("listen_grpc: '127.0.0.1:0', public_grpc: h"), ["gateway.public_grpc"]),
+        (gateway("listen_grpc: '127.0.0.1:0', public_grpc: '0.0.0.0:1'"), ["gateway.public_grpc"]),
         (gateway("trusted_proxies: '::/0'"), ["gateway.trusted_proxies"]),
         (gateway("trusted_proxies: [10.0.0.1/8]"), ["gateway.trusted_proxies[0]"]),
         (gateway("body_limit: 0"), ["gateway.body_limit"]),
@@ -67,11 +84,18 @@ def test_listeners_that_meet_are_told_with_what_the_other_is() -> None:
     assert fact == "operators are served there too: `gateway.admin` is 127.0.0.1:9090 where it is left out"
     [(_, fact)] = errors(gateway("listen: localhost:7070, admin: 127.0.0.1:7070"))
     assert fact == "clients are served there too: `gateway.listen` is localhost:7070"
+    [(_, fact)] = errors(gateway("listen_grpc: localhost:8080"))
+    assert fact == "clients are served over HTTP there too: `gateway.listen` is 127.0.0.1:8080 where it is left out"
+    [(_, fact)] = errors(gateway("listen_grpc: localhost:7070, admin: 127.0.0.1:7070"))
+    assert fact == "operators are served there too: `gateway.admin` is 127.0.0.1:7070"
 
 
 def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
     assert [path for path, _ in errors(gateway(f"listen: 0.0.0.0:8080, {PUBLIC}", "auth: text\n"))] == ["auth"]
     assert [path for path, _ in errors(gateway("listen: 0.0.0.0:8080, public_url: 7", AUTH))] == ["gateway.public_url"]
+    told = errors(gateway("listen_grpc: 0.0.0.0:50051, public_grpc: 7", AUTH).replace(ONE, EXPOSED))
+    assert [path for path, _ in told] == ["gateway.public_grpc"]
+    assert [path for path, _ in errors(gateway("listen_grpc: 7, public_grpc: 'h:1'"))] == ["gateway.listen_grpc"]
 
 
 def test_anonymous_callers_that_reach_nothing_are_worth_a_warning() -> None:

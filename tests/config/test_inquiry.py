@@ -4,7 +4,7 @@ import pytest
 from gateway.config.inquiry import Inquiry, reply
 from gateway.config.routes import table
 from gateway.config.source import Marks
-from tests.config.reading import HASH, good
+from tests.config.reading import HASH, examined, good
 
 CONFIG = good(f"""\
 version: 1
@@ -78,3 +78,39 @@ def test_a_question_is_read_by_its_own_names_and_no_others() -> None:
     assert (asked.as_, asked.method, asked.claim) == ("acme", "POST", {"x": 1})
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"path":"/a","tennant":"x"}', type=Inquiry)
+
+
+NEEDED = (
+    "cannot be reached over gRPC: only its path picks it, and the `tenant` that could stand for a path is for tenants "
+    "of its own"
+)
+
+
+def test_a_method_of_grpc_is_asked_where_grpc_is_served() -> None:
+    text = """\
+    version: 1
+    gateway: { listen_grpc: "127.0.0.1:0", public_url: "https://gw.example/base" }
+    agents:
+      a: http://127.0.0.1:1
+      crm: { by_tenant: { a: http://127.0.0.1:2 } }
+    """
+    method = "/lf.a2a.v1.A2AService/GetTask"
+    found = examined(text)
+    assert found.config is not None
+    made = table(found.config, found.marks)
+    said = reply(found.config, made, Inquiry(method, tenant="a"), everything=True)
+    assert (said["agent"], said["hint"], said["match_line"]) == ("a", None, "gateway.yaml:4")
+    assert [(each["agent"], each["line"], each["taken"]) for each in said["candidates"]] == [
+        ("a", "gateway.yaml:4", True),
+        ("crm", "gateway.yaml:5", False),
+    ]
+    said = reply(found.config, made, Inquiry(method), everything=True)
+    assert (said["reason"], said["hint"]) == ("no_route", None)
+    assert [each["why"] for each in said["candidates"]] == [
+        "asks for tenant 'a', its name, which stands for the path /a, the request has none",
+        NEEDED,
+    ]
+    said = reply(CONFIG, TABLE, Inquiry(method, as_="acme", tenant="a"))
+    assert (said["reason"], said["hint"]) == (
+        "no_route", "this is a method of gRPC, and there is no `gateway.listen_grpc`"
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.limit import DEFAULT_CONNECTIONS, Body, Cards, Connections, Cors, Http, Verification
+from gateway.config.limit import DEFAULT_CONNECTIONS, Body, Cards, Connections, Cors, Grpc, Http, Verification
 
 MIB = 1024 * 1024
 
@@ -21,6 +21,9 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (http.body_idle, http.body_rate, http.keep_alive) == (30, 1024, 30)
     assert (http.write_buffer, http.write_stall, http.tls_handshake) == (65536, 30, 10)
     assert (Body().depth, Body().members, Body().aside) == (64, 10_000, 256 * 1024)
+    grpc = Grpc()
+    assert (grpc.connections, grpc.streams, grpc.metadata, grpc.resets) == (10_000, 4096, 32768, 200)
+    assert (grpc.keepalive, grpc.idle, grpc.deadline, grpc.scope_field) == (60, 900, 10, 100)
     proofs = Verification()
     assert (proofs.remember, proofs.remember_bad, proofs.entries) == (60, 5, 10_000)
     assert (proofs.keys_every, proofs.keys_on_demand, proofs.keys_kept) == (300, 10, 86_400)
@@ -51,6 +54,12 @@ def test_cards_have_a_short_form() -> None:
         ("gateway: {http: {header_timeout: 0s}}", "is no time to wait"),
         ("gateway: {http: {target: many}}", "is no size"),
         ("gateway: {body: {depth: 0}}", "is not enough"),
+        ("gateway: {grpc: {streams: 0}}", "is not enough"),
+        ("gateway: {grpc: {keepalive: 0s}}", "is no time to wait"),
+        ("gateway: {grpc: {metadata: many}}", "is no size"),
+        ("gateway: {grpc: {scope_field: 3}}", "can be no field's number here"),
+        ("gateway: {grpc: {scope_field: 19999}}", "can be no field's number here"),
+        ("gateway: {grpc: {scope_field: 536870912}}", "can be no field's number here"),
         ("auth: {verification: {failures: 600}}", "is no rate"),
         ("auth: {verification: {failures: 0/min}}", "is no rate"),
         ("auth: {verification: {failures: 600/day}}", "is no rate"),
@@ -60,3 +69,8 @@ def test_cards_have_a_short_form() -> None:
 )
 def test_what_bounds_nothing_is_refused_at_its_place(text: str, fact: str) -> None:
     assert any(one.startswith("3: ") and fact in one for one in told(text)), told(text)
+
+
+@pytest.mark.parametrize("number", ["4", "18999", "20000", "536870911"])
+def test_the_scope_has_any_number_that_is_free(number: str) -> None:
+    assert told(f"gateway: {{grpc: {{scope_field: {number}}}}}") == []

@@ -1,5 +1,5 @@
-from gateway.config.routes import rules
-from gateway.routing.route import AgentRules, Route
+from gateway.config.routes import rules, table
+from gateway.routing.route import AgentRules, GrpcAddress, Route
 from tests.config.reading import examined
 
 
@@ -52,3 +52,27 @@ def test_an_agent_that_gets_or_needs_a_tenant_has_tenants_in_its_paths() -> None
     assert made(backend + "    upstream_tenant: acme\n").tenanted
     assert made(backend + "    require_tenant: true\n").tenanted
     assert not made(backend + "    upstream_tenant: strip\n").tenanted
+
+
+def test_clients_of_grpc_find_agents_where_there_is_a_listener_for_them() -> None:
+    text = """\
+    version: 1
+    gateway: { listen_grpc: "127.0.0.1:0", public_grpc: "Grpc.example:443" }
+    agents:
+      a: http://127.0.0.1:1
+      b: { backend: http://127.0.0.1:2, match: { host: grpc.example, path: /b } }
+    """
+    served, unserved = (
+        examined(text),
+        examined(
+            text.replace("listen_grpc", "listen")
+            .replace("public_grpc", "public_url")
+            .replace("Grpc.example:443", "http://h")
+        ),
+    )
+    for found, addresses in ((served, [None, GrpcAddress("grpc.example", "b")]), (unserved, [None, None])):
+        assert found.config is not None, found.problems
+        made = table(found.config, found.marks)
+        assert made.grpc is (found is served)
+        # Clients name a host that has agents of its own.
+        assert [made.grpc_address(rule) for each in made.agents.values() for rule in each.rules] == addresses

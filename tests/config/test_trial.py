@@ -149,3 +149,41 @@ def test_a_test_whose_path_lacks_that_of_the_public_url_says_so() -> None:
     )
     [problem] = examined(text).failed
     assert problem.remedy.startswith("the path lacks /base, the path of `public_url`: clients send /base/a;")
+
+
+# ---- over gRPC -----------------------------------------------------------------------------------------------------
+
+GRPC = TEXT.replace("auth:", "gateway: { listen_grpc: '127.0.0.1:0', public_url: 'https://gw.example/base' }\nauth:")
+SEND, SCOPED = "/lf.a2a.v1.A2AService/SendMessage", "/a2a.v1.ScopedA2AService/SendMessage"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (Question(SEND, principal=ACME, tenant="a"), "a"),
+        (Question(SCOPED, principal=ACME, tenant="x"), "x"),
+        (Question(SEND, principal=ACME, host="h.example"), "h"),
+        (Question(SEND, principal=ACME, tenant="crm"), "no_route"),
+        (Question(SEND, principal=ACME), "no_route"),
+        (Question(SCOPED, principal=ACME), "bad_request"),
+        (Question(SEND, principal=None, tenant="a"), "auth_missing"),
+        (Question("/base" + SEND, principal=ACME, tenant="a"), "no_route"),
+        (Question("/base/a", principal=ACME), "a"),
+    ],
+)
+def test_a_method_of_grpc_leads_where_its_traffic_goes(question: Question, expected: str) -> None:
+    assert answer(GRPC, question) == expected
+
+
+def test_tests_of_the_file_ask_over_grpc() -> None:
+    tests = f"""tests:
+  - {{ name: by name, key: bot, request: {{ path: {SEND}, tenant: a }}, expect: a }}
+  - {{ name: by scope, tenant: acme, request: {{ path: {SCOPED}, tenant: x }}, expect: x }}
+  - {{ name: by host, tenant: acme, request: {{ path: {SEND}, host: h.example }}, expect: h }}
+  - {{ name: nobody, tenant: acme, request: {{ path: {SEND}, tenant: z1 }}, expect: {{ reason: no_route }} }}
+  - {{ name: wrong, tenant: acme, request: {{ path: {SEND}, tenant: a }}, expect: x }}
+"""
+    [failed] = examined(GRPC + tests).failed
+    assert failed.fact == "the test 'wrong' fails: expected x, got a at http://127.0.0.1:1"
+    [*_, first] = examined(TEXT + tests).failed
+    assert first.remedy == "this is a method of gRPC, and there is no `gateway.listen_grpc`"

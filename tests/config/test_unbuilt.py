@@ -22,33 +22,10 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
     ("text", "path", "fact"),
     [
         ("a: [http://127.0.0.1:1]", "agents.a", "a list of backends is not available yet: it belongs to replicas"),
-        ("a: { backend: grpc://127.0.0.1:1 }", "agents.a.backend", "a gRPC backend is not available yet"),
-        ("a: { backend: { url: grpcs://h } }", "agents.a.backend", "a gRPC backend is not available yet"),
-        ("a: { by_tenant: { t: grpc://h } }", "agents.a.by_tenant.t", "a gRPC backend is not available yet"),
         (
             "a: { by_tenant: { t: { backend: { stdio: {} } } } }",
             "agents.a.by_tenant.t.backend.stdio",
             "`stdio` is not available yet: it belongs to stdio agents",
-        ),
-        (
-            "a: { backend: http://127.0.0.1:1, expose: grpc }",
-            "agents.a.expose",
-            "`grpc` on a card is not available yet: it belongs to gRPC",
-        ),
-        (
-            "a: { backend: http://127.0.0.1:1, expose: [grpc, jsonrpc, rest] }",
-            "agents.a.expose[0]",
-            "`grpc` on a card is not available yet: it belongs to gRPC",
-        ),
-        (
-            'a: { backend: { url: "https://h", protocol: grpc, a2a_version: "1.0" } }',
-            "agents.a.backend.protocol",
-            "`protocol: grpc` is not available yet: it belongs to gRPC",
-        ),
-        (
-            'a: { by_tenant: { t: { backend: { url: "https://h", protocol: grpc } } } }',
-            "agents.a.by_tenant.t.backend.protocol",
-            "`protocol: grpc` is not available yet: it belongs to gRPC",
         ),
         (
             "a: { backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }",
@@ -64,12 +41,4 @@ def test_a_value_that_is_not_built_is_refused_with_that_reason(text: str, path: 
 def test_isolation_by_principal_waits_for_the_ledger() -> None:
     assert errors(AGENT + "defaults: { isolation: principal }\n") == [
         ("defaults.isolation", "`isolation: principal` is not available yet: it belongs to the task ledger")
-    ]
-
-
-def test_what_else_is_wrong_with_a_list_of_bindings_is_told_of_its_own_place() -> None:
-    text = AGENT + "    expose: [grpc, jsonrpc, soap, rest]\n"
-    assert [(one.place.column, one.fact) for one in examined(text).errors] == [
-        (14, "`grpc` on a card is not available yet: it belongs to gRPC"),
-        (29, "'soap' is none of: jsonrpc, rest"),
     ]

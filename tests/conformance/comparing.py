@@ -8,9 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tests.conformance.normal import ERRORS, ERRORS_0_1, STATUSES_0_3, Tree, reduced, same_error, without_quirks
+from tests.conformance.normal import (
+    ERRORS,
+    ERRORS_0_1,
+    STATUSES_0_3,
+    STATUSES_GRPC,
+    Tree,
+    meanings,
+    reduced,
+    same_error,
+    without_quirks,
+)
 from tests.conformance.running import Told
-from tests.conformance.software import AGENTS, CLIENTS, Software
+from tests.conformance.software import CLIENTS, EVERY_AGENT, Software
 
 Direct = Mapping[str, Told]
 """What came of the direct runs, by `name_of` the pair."""
@@ -46,16 +56,14 @@ class Verdict:
     why: str = ""
 
 
-NAMED = {*ERRORS.values(), *ERRORS_0_1.values(), *STATUSES_0_3}
+NAMED = {*ERRORS.values(), *ERRORS_0_1.values(), *STATUSES_0_3, *STATUSES_GRPC}
 
 NO_LIST = "ListTasks came with 1.0"
 NO_STREAM = "the agent's card offers no streaming"
 NO_PUSH = "the agent's card offers no push notifications"
 NO_CONFIGS = "0.1 has one push configuration for each task, without an id, and cannot list or delete it"
 NO_CARD = "0.1 has no extended card"
-QUIRKS = (
-    "the SDKs of 0.3 disagree on files over HTTP+JSON: Python writes base64 of base64, JavaScript base64, and no name"
-)
+QUIRKS = "the SDKs of 0.3 disagree on files but over JSON-RPC: Python encodes them twice, JavaScript once, unnamed"
 
 UNSUPPORTED = frozenset(
     {
@@ -112,7 +120,9 @@ def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list
             and (name := name_of(agent, each)) in direct
         ],
         elsewhere=list(direct.values()),
-        of_client=[direct[name] for each in AGENTS if each.fault is None and (name := name_of(each, client)) in direct],
+        of_client=[
+            direct[name] for each in EVERY_AGENT if each.fault is None and (name := name_of(each, client)) in direct
+        ],
     )
     return [_known_fault(pair, pair.verdict(operation, got), told) for operation, got in told.items()]
 
@@ -171,12 +181,12 @@ class _Pair:
         )
         told = reduced(operation, got, oldest)
         measures = [*of_agent, *of_client] or elsewhere
-        if any(_same(told, each) for each in measures):
+        if any(_same(told, each, self.client.version) for each in measures):
             return Verdict(operation, Outcome.OK, got)
         if any(without_quirks(told) == without_quirks(each) for each in measures):
             return Verdict(operation, Outcome.IMPOSSIBLE, {"error": "a file in base64 of base64"}, why=QUIRKS)
         known = impossible(operation, self.agent, self._offered)
-        if known is not None and got.get("error") in known[1]:
+        if known is not None and meanings(got.get("error", ""), self.client.version) & known[1]:
             return Verdict(operation, Outcome.IMPOSSIBLE, got, why=known[0])
         if "error" in got and (
             (operation == "error_push_of_unknown" and not self._offered["push"])
@@ -223,9 +233,9 @@ def _fails_directly(operation: str, of_agent: list[Tree], of_client: list[Tree])
     return not of_agent or not of_client
 
 
-def _same(got: Tree, wanted: Tree) -> bool:
+def _same(got: Tree, wanted: Tree, version: str) -> bool:
     if "error" in got and "error" in wanted:
-        return same_error(got["error"], wanted["error"])
+        return same_error(got["error"], wanted["error"], version)
     return got == wanted
 
 

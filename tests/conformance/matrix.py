@@ -24,13 +24,14 @@ from typing import Any
 from tests.conformance.comparing import Direct, Outcome, Verdict, judge, name_of
 from tests.conformance.normal import Tree
 from tests.conformance.report import report
-from tests.conformance.running import Told, agent_running, ask, in_normal_form
-from tests.conformance.software import AGENTS, CLIENTS, HERE, ROOT, Software, speak_alike
+from tests.conformance.running import Place, Told, agent_process, ask, in_normal_form
+from tests.conformance.software import CLIENTS, EVERY_AGENT, GRPC, HERE, ROOT, Software, speak_alike
 from tests.conformance.tee import Tee
 from tests.e2e.process import gateway_process
 
 DIRECT = HERE / "direct.json"
 REPORT = ROOT / "docs" / "compatibility.md"
+CARD_PATH = ".well-known/agent-card.json"
 OLD_PATH = ".well-known/agent.json"
 """Where the card is of an agent of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
 
@@ -64,11 +65,11 @@ def run_directly(wanted: Wanted) -> dict[str, Told]:
     """Every pair that speaks alike, without a gateway."""
     found: dict[str, Told] = {}
     for agent in wanted.agents:
-        with agent_running(agent) as url:
+        with agent_process(agent) as place:
             for client in wanted.clients:
                 if speak_alike(agent, client):
                     old = {"card_path": OLD_PATH} if agent.version in ("0.1", "0.2") else {}
-                    found[name_of(agent, client)] = wanted.ask(agent, client, f"{url}/", **old)
+                    found[name_of(agent, client)] = wanted.ask(agent, client, f"{place.url}/", **old)
                     say(f"{name_of(agent, client):40} {worked(found[name_of(agent, client)])}")
     return found
 
@@ -81,7 +82,7 @@ def run_through_gateway(wanted: Wanted, direct: Direct) -> dict[tuple[str, str],
             for client in wanted.clients:
                 if wanted.alike and not speak_alike(agent, client):
                     continue
-                told = wanted.ask(agent, client, f"{gateway}/{slug(agent)}/")
+                told = wanted.ask(agent, client, **where(gateway, agent, client))
                 verdicts = judge(agent, client, told, direct)
                 found[agent.key, client.key] = verdicts
                 bad = [each.operation for each in verdicts if each.outcome is Outcome.DIFFERS]
@@ -103,22 +104,65 @@ def judge_again(wanted: Wanted, direct: Direct) -> dict[tuple[str, str], list[Ve
 def serving(wanted: Wanted) -> Iterator[str]:
     """The agents, and one gateway in front of them; its URL."""
     with ExitStack() as stack:
-        agents: dict[str, str] = {}
+        agents: dict[str, Any] = {}
         for agent in wanted.agents:
-            url = stack.enter_context(agent_running(agent))
+            place = stack.enter_context(agent_process(agent))
             if wanted.raw is not None:
-                url = stack.enter_context(Tee(url, wanted.raw / f"agent-{slug(agent)}.txt")).url
-            agents[slug(agent)] = url
-        gateway: dict[str, Any] = {}
+                place = stack.enter_context(listened_in(place, wanted.raw / f"agent-{slug(agent)}"))
+            agents[slug(agent)] = entry(agent, place)
+        gateway: dict[str, Any] = {"listen_grpc": "127.0.0.1:0"}
         if wanted.raw is not None:
             # The gateway tells clients the address of the one who listens in, so its own must be known before.
-            listen = free_port()
-            front = stack.enter_context(Tee(f"http://127.0.0.1:{listen}", wanted.raw / "clients.txt"))
-            gateway = {"listen": f"127.0.0.1:{listen}", "public_url": front.url}
+            listen, listen_grpc = free_port(), free_port()
+            front = stack.enter_context(Tee(f"127.0.0.1:{listen}", wanted.raw / "clients.txt"))
+            front_grpc = stack.enter_context(Tee(f"127.0.0.1:{listen_grpc}", wanted.raw / "clients-grpc.txt"))
+            gateway = {
+                "listen": f"127.0.0.1:{listen}",
+                "public_url": f"http://{front.address}",
+                "listen_grpc": f"127.0.0.1:{listen_grpc}",
+                "public_grpc": front_grpc.address,
+            }
         configuration = {"gateway": gateway, "defaults": {"isolation": "none"}, "agents": agents}
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         process = stack.enter_context(gateway_process(configuration, folder))
         yield process.url
+
+
+@contextmanager
+def listened_in(place: Place, file: Path) -> Iterator[Place]:
+    """An agent with somebody in front of it who writes down what it gets and says."""
+    with Tee(place.url.removeprefix("http://"), file.with_suffix(".txt")) as http:
+        if not place.grpc:
+            yield Place(f"http://{http.address}")
+            return
+        with Tee(place.grpc, file.with_suffix(".grpc.txt")) as grpc:
+            yield Place(f"http://{http.address}", grpc.address)
+
+
+def entry(agent: Software, place: Place) -> dict[str, Any]:
+    """What the configuration says of an agent: found below its name, and at a host of its own."""
+    found: dict[str, Any] = {
+        "backend": place.url,
+        "match": [{"path": f"/{slug(agent)}"}, {"host": host_of(agent)}],
+        "expose": ["jsonrpc", "rest", "grpc"],
+    }
+    if place.grpc:
+        # gRPC has no place for the card.
+        found |= {"backend": f"grpc://{place.grpc}", "card": f"{place.url}/{CARD_PATH}"}
+    return found
+
+
+def host_of(agent: Software) -> str:
+    """The name that an agent has to itself."""
+    return f"{slug(agent)}.agents.test"
+
+
+def where(gateway: str, agent: Software, client: Software) -> dict[str, str]:
+    """Where a client finds an agent behind the gateway."""
+    if client.dialect == ("0.3", GRPC):
+        # Calls of 0.3 over gRPC say neither a path nor a tenant.
+        return {"url": f"{gateway}/", "host": host_of(agent)}
+    return {"url": f"{gateway}/{slug(agent)}/"}
 
 
 def free_port() -> int:
@@ -186,7 +230,8 @@ def main() -> int:
     operations = tuple(asked.operations.split(",")) if asked.operations else ()
     if asked.raw is not None:
         asked.raw.mkdir(parents=True, exist_ok=True)
-    wanted = Wanted(chosen(asked.agents, AGENTS), chosen(asked.clients, CLIENTS), operations, asked.raw, asked.alike)
+    agents, clients = chosen(asked.agents, EVERY_AGENT), chosen(asked.clients, CLIENTS)
+    wanted = Wanted(agents, clients, operations, asked.raw, asked.alike)
     if asked.what == "direct":
         told = run_directly(wanted)
         if whole:

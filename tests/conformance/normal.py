@@ -75,6 +75,8 @@ def _error(failed: Tree) -> str:
             return name
     if failed["status"] is not None:
         return f"HTTP {failed['status']}"
+    if failed.get("grpc") is not None:
+        return f"gRPC {failed['grpc']}"
     return f"the SDK's own {failed['type']}" if code is None else f"code {code}"
 
 
@@ -225,6 +227,25 @@ STATUSES_0_3 = {
 }
 """What a status of 0.3 over HTTP+JSON means; a2a-sdk 0.3 shows its user no more."""
 
+STATUSES_GRPC = {
+    "gRPC INVALID_ARGUMENT": {"Parse", "InvalidRequest", "InvalidParams", "ContentTypeNotSupported"},
+    "gRPC NOT_FOUND": {"TaskNotFound", "MethodNotFound"},
+    "gRPC FAILED_PRECONDITION": {
+        "TaskNotCancelable",
+        "PushNotificationNotSupported",
+        "UnsupportedOperation",
+        "ExtendedAgentCardNotConfigured",
+    },
+    "gRPC UNIMPLEMENTED": {
+        "TaskNotCancelable",
+        "PushNotificationNotSupported",
+        "UnsupportedOperation",
+        "ContentTypeNotSupported",
+    },
+    "gRPC INTERNAL": {"Parse", "Internal", "InvalidAgentResponse"},
+}
+"""What a status of gRPC may mean in 0.3, where the SDKs of JavaScript say no more; in 1.0 there are always details."""
+
 
 def reduced(operation: str, result: Tree, version: str) -> Tree:
     """A result as a generation can tell it: 0.1 has no answer but a task, fewer states, and no task in a stream."""
@@ -240,15 +261,30 @@ _TWINS = ({"InvalidTaskState", "UnsupportedOperation"}, {"InvalidTaskState", "HT
 """What 0.1 has another error for: a message to a task that is over."""
 
 
-def same_error(got: str, wanted: str) -> bool:
-    """Whether an error is another one, or the status that stands for it."""
+def meanings(error: str, version: str) -> set[str]:
+    """An error, and those that a status of gRPC may stand for.
+
+    Args:
+        version: What the client speaks.
+    """
+    return {error} | (STATUSES_GRPC.get(error, set()) if version != "1.0" else set())
+
+
+def same_error(got: str, wanted: str, version: str) -> bool:
+    """Whether an error is another one, or the status that stands for it.
+
+    Args:
+        version: What the client speaks.
+    """
     if wanted in STATUSES_0_3.get(got, ()) or got in STATUSES_0_3.get(wanted, ()):
         return True
-    return got == wanted or {got, wanted} in _TWINS
+    if wanted in meanings(got, version) or got in meanings(wanted, version):
+        return True
+    return {got, wanted} in _TWINS
 
 
 def without_quirks(value: Any) -> Any:
-    """A result whose files are in base64 once, and have no names: all that two SDKs of 0.3 agree on over HTTP+JSON."""
+    """A result whose files are in base64 once, and have no names: all that two SDKs of 0.3 agree on."""
     if isinstance(value, list):
         return [without_quirks(each) for each in value]
     if not isinstance(value, dict):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.conformance.comparing import Outcome, Verdict
-from tests.conformance.software import AGENTS, CLIENTS, TITLES, Software, speak_alike
+from tests.conformance.software import CLIENTS, EVERY_AGENT, TITLES, Software, speak_alike
 
 NOT_AT_ALL = (Outcome.FAILS_DIRECTLY, Outcome.IMPOSSIBLE)
 
@@ -22,6 +22,10 @@ pair that speaks one dialect is run without a gateway (`tests/conformance/direct
 through it. What a client is told (states, texts, files, data, events and their order, whether ids stay the same,
 errors) must be what this agent directly tells clients of its own generation, or what this client is directly told by
 agents of its own; a pair of one dialect must get what it gets without the gateway.
+
+An agent over gRPC has its card at an HTTP URL, which the gateway is told. Clients find every agent by the card that the
+gateway serves: below its name, where 1.0 over gRPC is told the agent's tenant, or, for 0.3 over gRPC, which cannot say
+one, at a host of its own.
 """
 
 MATRIX = """
@@ -100,10 +104,9 @@ def _short(value: Any) -> str:
 def _software() -> str:
     lines = ["## The software", "", "| | Agent, client | Version | Speaks |", "|---|---|---|---|"]
     for environment, title in TITLES.items():
-        names = [each.key for each in (*AGENTS, *CLIENTS) if each.environment == environment]
-        spoken = {
-            f"{each.version} {each.binding}": None for each in (*AGENTS, *CLIENTS) if each.environment == environment
-        }
+        those = [each for each in (*EVERY_AGENT, *CLIENTS) if each.environment == environment]
+        names = [each.key for each in those]
+        spoken = {f"{each.version} {each.binding}": None for each in those}
         version = "missing" if environment.missing else environment.version
         lines.append(f"| {title} | {', '.join(dict.fromkeys(names))} | {version} | {', '.join(spoken)} |")
     return "\n".join(lines)
@@ -114,7 +117,7 @@ def _matrix(verdicts: Verdicts) -> str:
         f"| agent ↓ client → | {' | '.join(client.key for client in CLIENTS)} |",
         "|---" * (len(CLIENTS) + 1) + "|",
     ]
-    for agent in AGENTS:
+    for agent in EVERY_AGENT:
         cells = [_of_pair(agent, client, verdicts.get((agent.key, client.key))) for client in CLIENTS]
         lines.append(f"| **{agent.key}** | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -163,7 +166,7 @@ def _pairs(agents: Mapping[str, Iterable[str]]) -> Iterator[str]:
         by_clients.setdefault(tuple(clients), []).append(agent)
     for clients, names in by_clients.items():
         told = "all" if len(clients) == len(CLIENTS) else ", ".join(clients)
-        yield f"{'every agent' if len(names) == len(AGENTS) else ', '.join(names)} < {told}"
+        yield f"{'every agent' if len(names) == len(EVERY_AGENT) else ', '.join(names)} < {told}"
 
 
 def _cell(text: str) -> str:

@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.normal import Tree, normal
@@ -22,10 +23,30 @@ Told = dict[str, Tree]
 """What a client was told, by operation."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a sample agent is.
+
+    Attributes:
+        url: Where its card is, and where it is called but over gRPC.
+        grpc: Host and port where it is called over gRPC; empty for one that is not.
+    """
+
+    url: str
+    grpc: str = ""
+
+
 @contextmanager
 def agent_running(agent: Software) -> Iterator[str]:
     """A sample agent until the end of the block; its URL."""
-    command = agent.environment.command("agents", agent.script, agent.binding)
+    with agent_process(agent) as place:
+        yield place.url
+
+
+@contextmanager
+def agent_process(agent: Software) -> Iterator[Place]:
+    """A sample agent until the end of the block; where it is."""
+    command = agent.environment.command("agents", agent.script, agent.binding, agent.version)
     process = subprocess.Popen(
         command,
         env=ENVIRON,
@@ -38,7 +59,7 @@ def agent_running(agent: Software) -> Iterator[str]:
     try:
         first = process.stdout.readline()
         assert first, f"{agent.key} did not start: {' '.join(command)}"
-        yield json.loads(first)["url"]
+        yield Place(**json.loads(first))
     finally:
         process.terminate()
         try:

@@ -22,6 +22,7 @@ JAVASCRIPT = HERE / "javascript"
 LEGACY = "a2a-sdk-0.3"
 JSONRPC = "JSONRPC"
 REST = "HTTP+JSON"
+GRPC = "GRPC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,18 @@ AGENTS = (
     Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", OWN_IDS),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
+"""Those over HTTP."""
+
+GRPC_AGENTS = (
+    Software("py-1.3 grpc", SDK_1_3, "1.0", GRPC, "a2a_sdk_1_3.py"),
+    Software("js-1.3 grpc", JS_1_3, "1.0", GRPC, "agent-1.3.mjs"),
+    Software("py-1.3 as 0.3 grpc", SDK_1_3, "0.3", GRPC, "a2a_sdk_1_3.py"),
+    Software("js-1.3 as 0.3 grpc", JS_1_3, "0.3", GRPC, "agent-1.3.mjs"),
+    Software("py-0.3 grpc", SDK_0_3, "0.3", GRPC, "a2a_sdk_0_3.py"),
+    Software("js-0.3 grpc", JS_0_3, "0.3", GRPC, "agent-0.3.mjs"),
+)
+
+EVERY_AGENT = (*AGENTS, *GRPC_AGENTS)
 
 CLIENTS = (
     Software("py-1.3 rpc", SDK_1_3, "1.0", JSONRPC, "a2a_sdk_1_3.py"),
@@ -168,6 +181,12 @@ CLIENTS = (
     Software("js-0.3 rest", JS_0_3, "0.3", REST, "client-0.3.mjs"),
     Software("a2a-cli", A2A_CLI, "0.1", JSONRPC, "a2a_cli_0_2.py", MUTE),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
+    Software("py-1.3 grpc", SDK_1_3, "1.0", GRPC, "a2a_sdk_1_3.py"),
+    Software("js-1.3 grpc", JS_1_3, "1.0", GRPC, "client-1.3.mjs"),
+    Software("py-1.3 as 0.3 grpc", SDK_1_3, "0.3", GRPC, "a2a_sdk_1_3.py"),
+    Software("js-1.3 as 0.3 grpc", JS_1_3, "0.3", GRPC, "client-1.3.mjs"),
+    Software("py-0.3 grpc", SDK_0_3, "0.3", GRPC, "a2a_sdk_0_3.py"),
+    Software("js-0.3 grpc", JS_0_3, "0.3", GRPC, "client-0.3.mjs"),
 )
 
 

@@ -4,18 +4,18 @@ import socket
 import threading
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 CHUNK = 65536
 
 
 class Tee:
-    """A listener on loopback, at `url`, in front of another address."""
+    """A listener on loopback, at `address`, in front of another address; both are host and port."""
 
     def __init__(self, target: str, file: Path) -> None:
-        self._target = urlsplit(target)
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._file = file.open("wb")
         self._writing = threading.Lock()
 
@@ -34,7 +34,7 @@ class Tee:
                 client, (_, number) = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection((self._target.hostname or "", self._target.port or 80))
+            server = socket.create_connection(self._target)
             for source, sink, mark in ((client, server, ">"), (server, client, "<")):
                 client_named = f"\n{mark} {number}\n".encode()
                 threading.Thread(target=self._pass_on, args=(source, sink, client_named), daemon=True).start()

@@ -6,7 +6,7 @@ from tests.conformance.comparing import Outcome, judge, name_of
 from tests.conformance.normal import Tree
 from tests.conformance.report import difference, report
 from tests.conformance.running import Told
-from tests.conformance.software import AGENTS, CLIENTS, Software
+from tests.conformance.software import CLIENTS, EVERY_AGENT, Software
 
 CARD: Tree = {"events": [{"card": {"streaming": True, "push": True}}]}
 GOOD: Tree = {"events": [{"task": {"state": "completed"}}], "tasks": 1, "contexts": 1}
@@ -14,7 +14,7 @@ BAD: Tree = {"events": [{"task": {"state": "failed"}}], "tasks": 1, "contexts": 
 
 
 def agent(key: str) -> Software:
-    return next(each for each in AGENTS if each.key == key)
+    return next(each for each in EVERY_AGENT if each.key == key)
 
 
 def client(key: str) -> Software:
@@ -72,6 +72,17 @@ def test_an_error_must_be_the_same_one() -> None:
     assert outcome(OLD, NEW_CLIENT, "error_get_unknown", {"error": "TaskNotFound"}, measure) is Outcome.OK
     assert outcome(OLD, NEW_CLIENT, "error_get_unknown", {"error": "Internal"}, measure) is Outcome.DIFFERS
     assert outcome(OLD, NEW_CLIENT, "error_get_unknown", GOOD, measure) is Outcome.DIFFERS
+
+
+def test_a_client_of_1_0_must_be_told_which_error_it_is_over_grpc_too() -> None:
+    told: Told = {"error_get_unknown": {"error": "TaskNotFound"}}
+    new, old = client("py-1.3 grpc"), client("js-0.3 grpc")
+    measure = direct(told)
+    for of, by in ((agent("py-1.3 grpc"), new), (agent("js-0.3 grpc"), old)):
+        measure[name_of(of, by)] = {"card": CARD, **told}
+    bare: Tree = {"error": "gRPC NOT_FOUND"}
+    assert outcome(OLD, new, "error_get_unknown", bare, measure) is Outcome.DIFFERS
+    assert outcome(NEW, old, "error_get_unknown", bare, measure) is Outcome.OK
 
 
 def test_a_difference_is_told_by_its_first_place() -> None:

@@ -1,27 +1,37 @@
-"""A small part of the matrix: the two generations of a2a-sdk, each the other's client, over both bindings.
+"""A small part of the matrix: the two generations of a2a-sdk, each the other's client, over every binding.
 
-`tests/conformance/run` is the whole of it. Here the client of 1.3 and its agent come from the environment of the
-tests, and those of 0.3 from the one that the other tests of 0.3 use.
+Where gRPC is on one side or both, it is also the client of its own generation. `tests/conformance/run` is the whole of
+it. Here the client of 1.3 and its agent come from the environment of the tests, and those of 0.3 from the one that the
+other tests of 0.3 use.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.comparing import Outcome, judge
-from tests.conformance.matrix import DIRECT, Wanted, serving, slug
+from tests.conformance.matrix import DIRECT, Wanted, serving, where
 from tests.conformance.report import difference
 from tests.conformance.running import ask, in_normal_form
-from tests.conformance.software import AGENTS, CLIENTS, SDK_0_3, SDK_1_3, Environment, Software
+from tests.conformance.software import (
+    CLIENTS,
+    EVERY_AGENT,
+    GRPC,
+    SDK_0_3,
+    SDK_1_3,
+    Environment,
+    Software,
+)
 
 HERE = Environment("", "a2a-sdk")
 
 
 def chosen(all_of_them: tuple[Software, ...], version: str, environment: Environment) -> tuple[Software, ...]:
-    """Both bindings of an SDK that speaks its own generation."""
+    """Every binding of an SDK that speaks its own generation."""
     return tuple(each for each in all_of_them if each.version == version and each.environment == environment)
 
 
@@ -30,13 +40,13 @@ def local(software: Software) -> Software:
     return replace(software, environment=HERE) if software.environment == SDK_1_3 else software
 
 
-NEW_AGENTS, OLD_AGENTS = chosen(AGENTS, "1.0", SDK_1_3), chosen(AGENTS, "0.3", SDK_0_3)
+NEW_AGENTS, OLD_AGENTS = chosen(EVERY_AGENT, "1.0", SDK_1_3), chosen(EVERY_AGENT, "0.3", SDK_0_3)
 NEW_CLIENTS, OLD_CLIENTS = chosen(CLIENTS, "1.0", SDK_1_3), chosen(CLIENTS, "0.3", SDK_0_3)
+ACROSS = (*product(OLD_AGENTS, NEW_CLIENTS), *product(NEW_AGENTS, OLD_CLIENTS))
+WITHIN = (*product(NEW_AGENTS, NEW_CLIENTS), *product(OLD_AGENTS, OLD_CLIENTS))
 PAIRS = [
     pytest.param(agent, client, id=f"{client.key} to {agent.key}")
-    for agents, clients in ((OLD_AGENTS, NEW_CLIENTS), (NEW_AGENTS, OLD_CLIENTS))
-    for agent in agents
-    for client in clients
+    for agent, client in (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}))
 ]
 
 pytestmark = pytest.mark.skipif(bool(SDK_0_3.missing), reason=SDK_0_3.missing)
@@ -49,15 +59,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_there_are_pairs_both_ways() -> None:
-    assert len(PAIRS) == 8
+def test_there_are_pairs_both_ways_and_within_a_generation() -> None:
+    assert len(PAIRS) == 18 + 10
 
 
 @pytest.mark.parametrize(("agent", "client"), PAIRS)
-def test_a_client_of_another_generation_is_told_what_those_of_the_agents_own_are(
+def test_a_client_of_another_dialect_is_told_what_those_of_the_agents_own_are(
     gateway: str, agent: Software, client: Software
 ) -> None:
-    told = in_normal_form(ask(local(client), f"{gateway}/{slug(agent)}/"))
+    told = in_normal_form(ask(local(client), **where(gateway, agent, client)))
     verdicts = judge(agent, client, told, json.loads(DIRECT.read_text()))
     assert len(verdicts) > 30
     assert [

@@ -68,6 +68,8 @@ def test_ids_do_not_show_but_how_many_there_were() -> None:
             "UnsupportedOperation",
         ),
         ({"type": "A2AClientHTTPError", "text": "", "code": None, "status": 501}, "HTTP 501"),
+        ({"type": "A2AClientError", "text": "", "code": None, "status": None, "grpc": "UNKNOWN"}, "gRPC UNKNOWN"),
+        ({"type": "TaskNotFoundError", "text": "", "code": None, "status": None, "grpc": "NOT_FOUND"}, "TaskNotFound"),
         ({"type": "TypeError", "text": "", "code": None, "status": None}, "the SDK's own TypeError"),
     ],
 )
@@ -103,9 +105,16 @@ def test_0_1_has_no_task_in_a_stream() -> None:
 
 
 def test_a_status_of_0_3_stands_for_its_errors() -> None:
-    assert same_error("HTTP 409", "TaskNotCancelable")
-    assert same_error("TaskNotFound", "HTTP 404")
-    assert not same_error("HTTP 404", "TaskNotCancelable")
+    assert same_error("HTTP 409", "TaskNotCancelable", "0.3")
+    assert same_error("TaskNotFound", "HTTP 404", "0.3")
+    assert not same_error("HTTP 404", "TaskNotCancelable", "0.3")
+
+
+def test_a_status_of_grpc_stands_for_its_errors_to_clients_of_0_3_alone() -> None:
+    assert same_error("gRPC NOT_FOUND", "TaskNotFound", "0.3")
+    assert same_error("TaskNotCancelable", "gRPC UNIMPLEMENTED", "0.3")
+    assert not same_error("gRPC NOT_FOUND", "TaskNotCancelable", "0.3")
+    assert not same_error("gRPC NOT_FOUND", "TaskNotFound", "1.0")
 
 
 def test_base64_of_base64_is_found() -> None:

@@ -1,9 +1,10 @@
-"""The sample agents satisfy the official SDK's client, over both bindings."""
+"""The sample agents satisfy the official SDK's client, over every binding."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import httpx
 import pytest
 from a2a.client.client import Client, ClientConfig
@@ -32,17 +33,18 @@ from a2a.utils.errors import (
 )
 
 from gateway.demo.fleet import BEATS, serving
+from gateway.demo.stage import free_port
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving(pace=0.01) as url:
+    with serving(pace=0.01, grpc=free_port(0)) as url:
         yield url
 
 
-@pytest.fixture(params=["JSONRPC", "HTTP+JSON"])
+@pytest.fixture(params=["JSONRPC", "HTTP+JSON", "GRPC"])
 def binding(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -51,9 +53,14 @@ def binding(request: pytest.FixtureRequest) -> str:
 async def client_of(url: str, binding: str, *, streaming: bool = True) -> AsyncIterator[Client]:
     async with httpx.AsyncClient(trust_env=False, timeout=10) as http:
         config = ClientConfig(
-            streaming=streaming, httpx_client=http, supported_protocol_bindings=[binding], use_client_preference=True
+            streaming=streaming,
+            httpx_client=http,
+            grpc_channel_factory=grpc.aio.insecure_channel,
+            supported_protocol_bindings=[binding],
+            use_client_preference=True,
         )
-        yield await ClientFactory(config).create_from_url(url)
+        async with await ClientFactory(config).create_from_url(url) as client:
+            yield client
 
 
 def saying(text: str, task_id: str = "", *, at_once: bool = False) -> SendMessageRequest:

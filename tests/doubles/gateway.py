@@ -23,6 +23,7 @@ from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
+from gateway.upstream.http import HttpUpstream
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 
 Pairs = Iterable[tuple[bytes, bytes]]
@@ -293,8 +294,10 @@ class Running:
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""
-        pools = [backing.upstream.pool for backing in self.gateway.snapshot.backings.values()]
-        await self.until(lambda: self.serving == 0 and all(pool.active == 0 == pool.waiting for pool in pools))
+        upstreams = [backing.upstream for backing in self.gateway.snapshot.backings.values()]
+        waiting = [upstream.pool for upstream in upstreams if isinstance(upstream, HttpUpstream)]
+        await self.until(lambda: self.serving == 0 and not any(each.active for each in upstreams))
+        assert not any(pool.waiting for pool in waiting)
         assert self.metric("requests_in_flight") == 0
         assert self.metric("streams_open") == 0
 
@@ -340,7 +343,7 @@ async def running(
     found.append(running)
     try:
         await gateway.start()
-        running.port, running.admin_port = map(_port, gateway._servers)
+        running.port, running.admin_port = map(_port, gateway._servers[:2])
         if settled:
             async with asyncio.timeout(WAIT):
                 for backing in gateway.snapshot.backings.values():

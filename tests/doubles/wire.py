@@ -22,6 +22,7 @@ class RecordedWire:
         self.body = b""
         self.sent = b""
         self.closed = False
+        self.trailers: Pairs | None = None
         self.was_cut = False
         self.leave: Callable[[], None] = lambda: None
 
@@ -55,8 +56,9 @@ class RecordedWire:
     async def drained(self) -> None:
         pass
 
-    async def close(self) -> None:
+    async def close(self, trailers: Pairs | None = None) -> None:
         self.closed = True
+        self.trailers = trailers
 
     def cut(self) -> None:
         self.was_cut = True

@@ -1,20 +1,27 @@
 """The vectors, through the gateway: a client of every dialect, an agent of every other, over real sockets."""
 
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from grpc import aio  # type: ignore[import-untyped]  # it brings no types
 
-from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings import grpc, jsonrpc, rest
+from gateway.a2a.bindings.grpc import with_tenant
+from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import read_rest, segments
 from tests.a2a.dialects import (
     DIALECTS,
+    FILES,
     Case,
+    answer_of,
     call_of,
     cases,
     comparable,
@@ -23,16 +30,27 @@ from tests.a2a.dialects import (
     hub_params,
     hub_result,
     is_final,
+    told,
     vector,
 )
-from tests.doubles.scripted import Received, Script, Wire, chunk, head
-from tests.e2e.running import running
+from tests.doubles.gateway import Running, card_of, running
+from tests.doubles.grpc_agent import Asked, grpc_agent, says
+from tests.doubles.grpc_gateway import LISTENS
+from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
 from tests.e2e.sdk import open_http
 
 pytestmark = pytest.mark.anyio
 
+HOST = "acme.agents.test"
+"""Where clients of gRPC find the agent whose generation has no tenant to say."""
+SPOKEN = [f"{binding.value} {version}" for version in ("1.0", "0.3") for binding in Binding]
+"""What every agent's card says; the file says which of these it is."""
 
-def agent(case: Case) -> Script:
+
+# ---- The agent's side ------------------------------------------------------------------------------------------------
+
+
+def over_http(case: Case) -> Script:
     """An agent that answers as the vector has it, under the id that it was asked with."""
     content = vector(case.file)
     dialect = DIALECTS[case.theirs]
@@ -55,13 +73,12 @@ def _answer(content: dict[str, Any], case: Case, dialect: Dialect, request: Rece
         events = [b"data: " + named(event) + b"\r\n\r\n" for event in events_of(content, case.theirs)]
         opening = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
         return opening + b"".join(chunk(event) for event in events) + chunk(b"")
-    answers = content["response"]
-    http = (answers.get(case.theirs) or answers.get(case.theirs.removesuffix("-snake")) or {"http": {}})["http"]
-    body = b"" if http.get("body") is None else named(json.dumps(http["body"]).encode())
+    answer = answer_of(content, case.theirs)
+    body = b"" if answer is None else named(answer)
     return head(b"content-length: %d" % len(body), content_type=b"application/json") + body
 
 
-def received_call(request: Received, dialect: Dialect) -> Call:
+def call_over_http(request: Received, dialect: Dialect) -> Call:
     """What the agent was asked, as an agent of its dialect reads it."""
     if dialect.binding is Binding.JSONRPC:
         root = read_rest("POST", (), tenanted=False)
@@ -71,6 +88,99 @@ def received_call(request: Received, dialect: Dialect) -> Call:
     found = read_rest(request.method.decode(), segments(path), tenanted=True)
     assert found is not None
     return rest.read_call(found, request.body, query, dialect.version)
+
+
+def call_over_grpc(asked: Asked) -> Call:
+    return grpc.read_call(BY_PATH[asked.path], asked.message)
+
+
+def version_over_grpc(asked: Asked) -> bytes | None:
+    [version] = asked.told("a2a-version")
+    assert isinstance(version, str)
+    return version.encode()
+
+
+def answers(case: Case) -> list[bytes]:
+    """The messages that an agent over gRPC answers with."""
+    content = vector(case.file)
+    return events_of(content, case.theirs) if "events" in content else [answer_of(content, case.theirs) or b""]
+
+
+Seen = tuple[Call, bytes | None]
+"""A call as the agent read it, and the version that it was told."""
+
+
+@asynccontextmanager
+async def between(case: Case, folder: Path) -> AsyncIterator[tuple[Running, Callable[[], list[Seen]]]]:
+    """A gateway in front of an agent of the other dialect, and what that agent saw."""
+    dialect = DIALECTS[case.theirs]
+    async with AsyncExitStack() as stack:
+        if dialect.binding is Binding.GRPC:
+            served = await stack.enter_async_context(grpc_agent(says(*answers(case))))
+            url, address = served.url, served.url.partition("//")[2]
+
+            def seen() -> list[Seen]:
+                return [(call_over_grpc(each), version_over_grpc(each)) for each in served.asked]
+        else:
+            scripted = await stack.enter_async_context(ScriptedBackend(over_http(case)))
+            url = address = scripted.url
+
+            def seen() -> list[Seen]:
+                requests = scripted.requests
+                return [(call_over_http(each, dialect), each.header(b"a2a-version")) for each in requests]
+
+        (folder / "card.json").write_bytes(card_of(address, *SPOKEN))
+        text = f"""\
+gateway: {{ {LISTENS} }}
+agents:
+  agent:
+    match: [{{ path: /agent, tenant: acme }}, {{ host: {HOST} }}]
+    backend: {{ url: "{url}", protocol: {dialect.binding.label}, a2a_version: "{dialect.version}" }}
+    card: card.json
+"""
+        yield await stack.enter_async_context(running(text, path=folder / "gateway.yaml")), seen
+
+
+# ---- The client's side -----------------------------------------------------------------------------------------------
+
+
+async def ask_over_http(gateway: Running, case: Case) -> bytes:
+    """The body of the answer."""
+    ours = DIALECTS[case.ours]
+    http = vector(case.file)["request"][case.ours]["http"]
+    at = "" if ours.version is Version.V1_0 and ours.binding is Binding.JSONRPC else "/acme"
+    suffix = http["path"].removeprefix("/acme").removeprefix("/rest" if ours.binding is Binding.REST else "/rpc")
+    query = "?" + urlencode(http["query"]) if http.get("query") else ""
+    async with open_http() as client:
+        answer = await client.request(
+            http["method"],
+            f"http://127.0.0.1:{gateway.port}/agent{at}{suffix}{query}",
+            content=None if http.get("body") is None else json.dumps(http["body"]).encode(),
+            headers=http["headers"],
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.content
+
+
+async def ask_over_grpc(gateway: Running, case: Case) -> list[bytes]:
+    """The messages of the answer."""
+    entry = vector(case.file)["request"][case.ours]["grpc"]
+    call = call_of({"grpc": entry}, DIALECTS[case.ours])
+    options = () if call.tenant is not None else (("grpc.default_authority", HOST),)
+    async with aio.insecure_channel(gateway.gateway.grpc_address, options=options) as channel:
+        answer = channel.unary_stream(call.method)(call.body, metadata=tuple(map(tuple, entry["metadata"])))
+        return [message async for message in answer]
+
+
+async def said_over(gateway: Running, case: Case, call: Call) -> list[bytes]:
+    """The answer, or each event of it."""
+    if call.dialect.binding is Binding.GRPC:
+        return await ask_over_grpc(gateway, case)
+    body = await ask_over_http(gateway, case)
+    return told(call, body) if call.operation.streams else [body]
+
+
+# ---- Both ------------------------------------------------------------------------------------------------------------
 
 
 def is_told_apart(case: Case) -> bool:
@@ -85,60 +195,63 @@ def is_told_apart(case: Case) -> bool:
 async def test_a_client_and_an_agent_of_two_dialects_understand_each_other(case: Case, tmp_path: Path) -> None:
     content = vector(case.file)
     ours, theirs = DIALECTS[case.ours], DIALECTS[case.theirs]
-    http = content["request"][case.ours]["http"]
     call = call_of(content["request"][case.ours], ours)
-    speaks = (theirs.binding.label, theirs.version.value)
-    settings: dict[str, Any] = {"match": {"path": "/agent", "tenant": "acme"}}
-    at = "" if ours.version is Version.V1_0 and ours.binding is Binding.JSONRPC else "/acme"
-    suffix = http["path"].removeprefix("/acme").removeprefix("/rest" if ours.binding is Binding.REST else "/rpc")
-    query = "?" + urlencode(http["query"]) if http.get("query") else ""
-    async with running(agent(case), tmp_path, speaks=speaks, **settings) as gateway, open_http() as client:
-        answer = await client.request(
-            http["method"],
-            gateway.url + at + suffix + query,
-            content=None if http.get("body") is None else json.dumps(http["body"]).encode(),
-            headers=http["headers"],
-        )
-        assert answer.status_code == 200, answer.text
-        [request] = gateway.backend.requests
-        said = request.header(b"a2a-version")
-        assert said == (None if theirs.version is Version.V0_1 else theirs.version.encode())
-        read = received_call(request, theirs)
+    async with between(case, tmp_path) as (gateway, seen):
+        said = await said_over(gateway, case, call)
+        [(read, version)] = seen()
+        assert version == (None if theirs.version is Version.V0_1 else theirs.version.encode())
         # The agent's own generation was told of no tenant: it was the gateway's to route by.
         assert read.tenant is None
         if read.operation is call.operation:
             meant = hub_params(call_of(content["request"][case.theirs], theirs))
             assert comparable(hub_params(read), loose=case.loose) == comparable(meant, loose=case.loose)
-        _check_answer(case, content, call, answer.content)
-        await gateway.stop()
-    [line] = gateway.access
+        _check_answer(case, content, call, said)
+        line = await gateway.line()
     assert (line["binding"], line["a2a_version"]) == (ours.binding.label, ours.version.value)
     assert (line["operation"], line["outcome"], line["agent"]) == (call.operation.value, "ok", "agent")
 
 
-def _check_answer(case: Case, content: dict[str, Any], call: Call, body: bytes) -> None:
+def _check_answer(case: Case, content: dict[str, Any], call: Call, said: list[bytes]) -> None:
     if "events" in content:
-        events = [block.removeprefix(b"data: ") for block in body.split(b"\n\n")[:-1]]
         expected = events_of(content, case.ours)
-        wrapped = call.dialect.binding is Binding.JSONRPC
-        assert [is_final(json.loads(event), wrapped=wrapped) for event in events] == [
-            is_final(json.loads(event), wrapped=wrapped) for event in expected
-        ]
-        assert [comparable(hub_event(call, event), loose=case.loose) for event in events] == [
+        assert [is_final(call, event) for event in said] == [is_final(call, event) for event in expected]
+        assert [comparable(hub_event(call, event), loose=case.loose) for event in said] == [
             comparable(hub_event(call, event), loose=case.loose) for event in expected
         ]
         return
-    answers = content["response"]
-    found = answers.get(case.ours) or answers.get(case.ours.removesuffix("-snake"))
-    expected = found and found["http"].get("body")
+    [body] = said
+    answer = answer_of(content, case.ours)
     if call.dialect.binding is Binding.JSONRPC:
         assert json.loads(body)["id"] == "req-1"
     if call.operation is Operation.DELETE_PUSH_CONFIG:
-        assert json.loads(body) == ({**expected, "result": None} if expected else {})
+        if call.dialect.binding is Binding.GRPC:
+            assert body == b""
+        else:
+            envelope = json.loads(answer or b"{}")
+            assert json.loads(body) == ({**envelope, "result": None} if envelope else {})
         return
+    assert answer is not None
     assert comparable(hub_result(call, body), loose=case.loose) == comparable(
-        hub_result(call, json.dumps(expected).encode()), loose=case.loose
+        hub_result(call, answer), loose=case.loose
     )
+
+
+RELAYED = [
+    Case(file, name, name) for file in FILES for name in ("v1.0-grpc", "v0.3-grpc") if name in vector(file)["request"]
+]
+
+
+@pytest.mark.parametrize("case", RELAYED, ids=str)
+async def test_between_two_that_speak_grpc_alike_the_bytes_pass_as_they_came(case: Case, tmp_path: Path) -> None:
+    call = call_of(vector(case.file)["request"][case.ours], DIALECTS[case.ours])
+    async with between(case, tmp_path) as (gateway, seen):
+        said = await said_over(gateway, case, call)
+        [(read, _)] = seen()
+    # But for the tenant, which was the gateway's to route by.
+    assert read.tenant is None
+    assert read.body == with_tenant(call, None)
+    assert len(read.body) == len(call.body) - (0 if call.tenant is None else 2 + len(call.tenant))
+    assert said == answers(case)
 
 
 def test_every_pair_of_dialects_is_there() -> None:

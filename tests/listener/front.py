@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trustme
 
@@ -101,7 +101,7 @@ class Front:
 
     @property
     def connections(self) -> list[ClientConnection]:
-        return self.server._connections
+        return cast("list[ClientConnection]", self.server._connections)  # those of its protocol
 
     @property
     def connection(self) -> ClientConnection:

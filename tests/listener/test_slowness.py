@@ -6,13 +6,14 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow
 from gateway.listener import incoming, protocol
+from gateway.listener.protocol import ClientConnection
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.doubles.scripted import answers, answers_and_hangs, chunk, endless, head, whole
@@ -326,7 +327,7 @@ async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
         server = gateway.gateway._servers[0]
         await gateway.until(lambda: len(server._connections) == 1)
         await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
-        await gateway.until(lambda: server._connections[0].paused)
+        await gateway.until(lambda: cast("ClientConnection", server._connections[0]).paused)
         await asyncio.sleep(0.3)
         client = Client(*await asyncio.open_connection(sock=slow, limit=4096))
         await client.head()

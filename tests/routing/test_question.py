@@ -168,3 +168,93 @@ def test_a_method_that_is_not_for_the_path_is_told_and_nothing_is_taken() -> Non
     assert whys("/billing", method="GET", everything=False) == {
         "billing": "all it asks for holds, but the path is for POST only"
     }
+
+
+# ---- over gRPC -----------------------------------------------------------------------------------------------------
+
+V1, V03, SCOPED = (
+    f"/{service}/GetTask" for service in ("lf.a2a.v1.A2AService", "a2a.v1.A2AService", "a2a.v1.ScopedA2AService")
+)
+GRPC = Table.build(
+    [
+        agent("billing", ("billing",)),
+        agent("support", ("desk",), tenant="help"),
+        AgentRules(
+            "status",
+            (Rule("status", "status.example", (), frozenset(), HERE),),
+            {None: Route("status", "status", "http://status:8000")},
+            HERE,
+        ),
+    ],
+    {"acme": Reach(frozenset({"billing", "support", "status"})), "globex": Reach(frozenset({"status"}))},
+    grpc=True,
+)
+
+
+def called(path: str, **more: object) -> Answer:
+    question = Question(path, **{"principal": ACME, **more})  # type: ignore[arg-type] # of the test's own making
+    return ask(GRPC, question, prefix=("base",), everything=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "tenant", "host", "found"),
+    [
+        (V1, "billing", "", "billing"),
+        (V1, "help", "any.example", "support"),
+        (V1, None, "Status.Example", "status"),
+        (SCOPED, "billing", "", "billing"),
+        (V03, None, "status.example", "status"),
+    ],
+)
+def test_a_method_of_grpc_is_asked_by_tenant_scope_and_host(
+    path: str, tenant: str | None, host: str, found: str
+) -> None:
+    answer = called(path, tenant=tenant, host=host)
+    assert answer.verdict.route is not None
+    assert (answer.verdict.route.agent, answer.operation) == (found, Operation.GET_TASK)
+    assert answer.tenant == tenant
+    assert answer.endpoint is GRPC.locate_grpc(host.lower())
+    assert [candidate.taken for candidate in answer.verdict.candidates].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "tenant", "why"),
+    [
+        (SCOPED, None, "requests of the scoped service have a `scope`, and this one has none"),
+        (SCOPED, "", "requests of the scoped service have a `scope`, and this one has none"),
+        (V03, "billing", "requests of this service have no tenant; those of the scoped one have it as their `scope`"),
+    ],
+)
+def test_what_no_request_of_a_service_can_say_is_refused_with_that_reason(
+    path: str, tenant: str | None, why: str
+) -> None:
+    verdict = called(path, tenant=tenant, host="status.example").verdict
+    assert (verdict.route, verdict.fault) == (None, BadParams)
+    assert {candidate.why for candidate in verdict.candidates} == {why}
+
+
+@pytest.mark.parametrize("tenant", ["a/b", "..", "tasks", "v1", "ä", "billing "])
+def test_over_grpc_too_a_tenant_is_one(tenant: str) -> None:
+    assert called(V1, tenant=tenant).verdict.fault is BadParams
+
+
+def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
+    assert called(SCOPED, principal=None).verdict.fault is AuthMissing
+    assert called(SCOPED, principal=NOBODY).verdict.fault is NotAdmitted
+    assert called(SCOPED, principal=GLOBEX).verdict.fault is NoEndpoint
+    assert called(SCOPED, principal=GLOBEX, host="status.example").verdict.fault is BadParams
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [(V1, "GET"), (V1 + "?x=1", "POST"), (V1 + "/", "POST"), ("/lf.a2a.v1.A2AService/Nothing", "POST")],
+)
+def test_what_is_no_call_of_a_known_method_is_a_path_like_any_other(path: str, method: str) -> None:
+    assert called(path, method=method, tenant="billing").operation is None
+    assert called("/base/billing").verdict.route is not None
+
+
+def test_without_clients_of_grpc_its_methods_are_paths_like_any_other() -> None:
+    assert asked(V1, tenant="billing").verdict.fault is NoEndpoint
+    named = Table.build([agent("odd", ("lf.a2a.v1.A2AService",))], {"acme": Reach(frozenset({"odd"}))})
+    assert ask(named, Question("/lf.a2a.v1.A2AService", principal=ACME)).verdict.route is not None

@@ -18,10 +18,10 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.route import AgentRules, Knock, Place, Reach, Route, Rule, Verdict
+from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
 from gateway.routing.table import Table, claim_condition
 from tests.doubles.yardstick import growth
-from tests.routing.tables import COMBINATIONS, KEYS, agent, knock, resolve, rule, table
+from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
 
 
 @pytest.mark.parametrize("keys", COMBINATIONS, ids="+".join)
@@ -305,3 +305,28 @@ def _looking_up(count: int) -> Callable[[], None]:
 def test_a_look_up_does_not_slow_down_with_the_number_of_agents() -> None:
     # Two hundred times as many; were they looked at one by one, it would take about as many times as long.
     assert growth(_looking_up(10), _looking_up(2000)) < 3
+
+
+def test_over_grpc_the_host_alone_picks_the_endpoint_and_the_rest_is_resolved_as_ever() -> None:
+    at_path, at_host = rule("it", ("path", "key"), 3), rule("other", ("host",), 5)
+    agents = (agent("it", at_path), agent("other", at_host))
+    found = Table.build(agents, {"acme": EVERYTHING}, grpc=True)
+    assert found.grpc
+    endpoint = found.locate_grpc("elsewhere.example.com")
+    assert endpoint is not None
+    shown = knock(("key",))
+    verdict = found.resolve(endpoint, msgspec.structs.replace(shown, tenant="it"))
+    assert verdict.rule is not None
+    assert (verdict.route, verdict.rule.addressed) == (found.agents["it"].routes[None], True)
+    assert found.written(verdict.rule) is at_path
+    assert found.grpc_address(at_path) == GrpcAddress(None, None)
+    assert found.resolve(endpoint, shown).route == verdict.route
+    here = found.locate_grpc("agents.example.com")
+    assert found.resolve(here, knock(())).rule is at_host
+    told = found.explain(here, knock(("host",)), everything=True, grpc=True)
+    assert {one.rule.agent: one.why for one in told.candidates} == {
+        "it": "is at any host, but agents.example.com has agents of its own",
+        "other": "all it asks for holds",
+    }
+    without = table(*agents)
+    assert (without.grpc, without.locate_grpc(""), without.grpc_address(at_path)) == (False, None, None)

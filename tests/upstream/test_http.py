@@ -13,7 +13,6 @@ from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.principal import Principal
@@ -99,102 +98,6 @@ async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER,
 
 def where(agent: HttpUpstream, call: Call) -> Interface:
     return agent.interface(call, spellings(call))
-
-
-# ---- Interfaces ------------------------------------------------------------------------------------------------------
-
-
-def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_where_the_file_says() -> None:
-    agent = upstream()
-    assert agent.interfaces() == {}
-    assert where(agent, rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
-    assert where(upstream(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
-
-
-def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
-    agent = upstream(binding=Binding.JSONRPC)
-    assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
-    assert where(agent, restful("GET", "/tasks/t")[0]).dialect == RPC
-    old = upstream(version=Version.V0_3)
-    assert where(old, rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
-    assert where(old, rpc("GetTask", {"id": "t"})).dialect == RPC_0_3
-    assert where(old, restful("GET", "/tasks/t")[0]).dialect == REST_0_3
-    with pytest.raises(MethodNotAllowed, match=r"this agent speaks A2A 0\.3, which has no ListTasks"):
-        where(old, rpc("ListTasks", {}))
-
-
-def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_changes() -> None:
-    cards = offers((REST, "http://agent:8000/base/rest"), (RPC, "http://agent:8000/base/rpc/"), (GRPC, "agent:9000"))
-    agent = upstream(cards)
-    assert list(agent.interfaces().values()) == [Interface(REST, "/base/rest"), Interface(RPC, "/base/rpc/")]
-    assert agent.interfaces() is agent.interfaces()
-    cards.version, cards.spoken = 2, offers((RPC_0_3, "http://agent:8000/base/old")).spoken
-    assert list(agent.interfaces()) == [RPC_0_3]
-
-
-def test_only_the_backends_own_origin_and_path_are_ever_dialled() -> None:
-    elsewhere = upstream(offers((RPC, "http://169.254.169.254/latest")))
-    assert where(elsewhere, rpc("GetTask", {"id": "t"})).path == "/base"
-
-
-def test_the_file_overrules_the_card() -> None:
-    url = "http://agent:8000/base/"
-    cards = offers((RPC, url + "rpc"), (RPC_0_3, url + "old"), (REST, url + "rest"))
-    assert list(upstream(cards, version=Version.V1_0).interfaces()) == [RPC, REST]
-    assert upstream(cards, binding=Binding.JSONRPC).interfaces() == {
-        RPC: Interface(RPC, "/base"),
-        RPC_0_3: Interface(RPC_0_3, "/base"),
-    }
-    written = upstream(binding=Binding.REST, version=Version.V0_3)
-    assert written.interfaces() == {REST_0_3: Interface(REST_0_3, "/base")}
-
-
-def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() -> None:
-    url = "http://agent:8000/base/rpc"
-    cards = offers((RPC, url, "a"), (RPC, url, "b"), (RPC, url + "2", "c"), (REST, url, ".."), (REST, url, "."))
-    found = upstream(cards).interfaces()
-    assert found[RPC] == Interface(RPC, "/base/rpc", ("a", "b"))
-    assert found[REST].tenants == ()
-
-
-@pytest.mark.parametrize(
-    ("client", "offered", "chosen"),
-    [
-        (RPC, [RPC_0_1, RPC_0_3, REST_0_3, REST], REST),
-        (REST, [RPC_0_3, REST_0_3], REST_0_3),
-        (RPC_0_3, [RPC_0_1, REST, RPC], RPC),
-        (RPC_0_3, [RPC, REST_0_3], REST_0_3),
-        (RPC, [GRPC, RPC_0_1], RPC_0_1),
-    ],
-)
-def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
-    client: Dialect, offered: list[Dialect], chosen: Dialect
-) -> None:
-    agent = upstream(offers(*((dialect, "http://agent:8000/base") for dialect in offered)))
-    call = restful("GET", "/tasks/t")[0] if client is REST else rpc("GetTask", {"id": "t"})
-    assert agent.interface(call, (client,)).dialect == chosen
-
-
-def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
-    for more in ({}, {"binding": Binding.GRPC}):
-        with pytest.raises(Fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
-            where(upstream(offers((GRPC, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
-        assert "secret" not in caught.value.message
-
-
-def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
-    call = rpc("tasks/get", {"id": "t"})
-    assert spellings(call) == (RPC_0_3, RPC_0_1)
-    assert where(upstream(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
-    config = {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}
-    for method, params, meant in (
-        ("tasks/pushNotification/get", {"id": "t"}, RPC_0_1),
-        ("tasks/pushNotification/set", {"id": "t", **config}, RPC_0_1),
-        ("tasks/pushNotification/get", {"id": "t", "pushNotificationConfigId": "c"}, RPC_0_3),
-        ("tasks/pushNotification/set", {"taskId": "t", **config}, RPC_0_3),
-    ):
-        assert spellings(rpc(method, params)) == (meant,)
-    assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
 
 
 # ---- The request -----------------------------------------------------------------------------------------------------

@@ -116,16 +116,16 @@ class Form03Proto:
 
     def _bare(self, tree: Tree, memo: Memo) -> Tree | None:
         """What is said without the wrapper that says what it is, wrapped; None where that is not so."""
-        if not EVENT.fields.keys().isdisjoint(tree):
+        if _has(tree, *EVENT.fields):
             return None
         kind = tree.get("kind")
         if kind is None:
-            if "artifact" in tree:
+            if _has(tree, "artifact"):
                 kind = "artifact-update"
-            elif "status" in tree:
-                kind = "task" if "id" in tree else "status-update"
+            elif _has(tree, "status"):
+                kind = "task" if _has(tree, "id") else "status-update"
             else:
-                kind = "message" if "messageId" in tree or "message_id" in tree else ""
+                kind = "message" if _has(tree, "messageId", "message_id") else ""
         if type(kind) is not str or kind not in BARE:
             raise Misfit("", "must have one of task, message, statusUpdate and artifactUpdate")
         name, shape = BARE[kind]
@@ -284,6 +284,11 @@ _STATES = {
     "TASK_STATE_REJECTED": "TASK_STATE_REJECTED",
     "TASK_STATE_AUTH_REQUIRED": "TASK_STATE_AUTH_REQUIRED",
 }
+
+
+def _has(tree: Tree, *names: str) -> bool:
+    """Whether one of these members is there; one that is null is not."""
+    return any(tree.get(name) is not None for name in names)
 
 
 def _pick(tree: Tree, names: Iterable[str]) -> Tree:

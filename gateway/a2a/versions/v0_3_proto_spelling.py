@@ -131,6 +131,13 @@ def _finish_artifact_update(update: Tree, memo: Memo) -> None:
             del update[name]
 
 
+def _finish_answer(answer: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    choose(answer, "task", "message")
+    # In the hub these would be what the answer is, whatever they hold, and null as well.
+    for name in ("statusUpdate", "artifactUpdate"):
+        answer.pop(name, None)
+
+
 def _name(tree: Tree, name: str, memo: Memo) -> None:
     """Say which task and context something is about, where it does not and the call does."""
     if name not in tree:
@@ -205,11 +212,7 @@ EVENT = shape(
     msg="message",
 )
 """One event of a stream."""
-_ANSWER = shape(
-    {"task": within(_TASK), "message": within(_MESSAGE)},
-    lambda answer, _: choose(answer, "task", "message"),
-    msg="message",
-)
+_ANSWER = shape({"task": within(_TASK), "message": within(_MESSAGE)}, _finish_answer, msg="message")
 
 
 # ---- Parameters and results ------------------------------------------------------------------------------------------

@@ -262,6 +262,7 @@ def test_tasks_can_be_listed_for_a_client_that_asks() -> None:
 # ---- Results and events ----------------------------------------------------------------------------------------------
 
 DONE = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
+NONE = {"task": None, "status": None, "artifact": None}
 SAID = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
 
 
@@ -275,6 +276,10 @@ SAID = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
         ({"kind": "task", "id": "t", "status": {"state": "completed"}}, {"task": DONE}),
         ({"message_id": "m", "content": [{"text": "hi"}]}, {"message": SAID}),
         ({**SAID, "kind": "message", "role": "agent"}, {"message": SAID}),
+        ({"message": SAID, "task": None, "statusUpdate": None, "artifactUpdate": None}, {"message": SAID}),
+        ({"message": SAID, "statusUpdate": "what no answer is"}, {"message": SAID}),
+        ({**SAID, "kind": None, "task": None, "status": None, "artifact": None}, {"message": {**SAID, **NONE}}),
+        ({**DONE, "message": None}, {"task": {**DONE, "message": None}}),
     ],
 )
 def test_an_answer_may_come_with_or_without_its_wrapper(answered: Tree, meant: Tree) -> None:
@@ -290,6 +295,8 @@ def test_an_answer_may_come_with_or_without_its_wrapper(answered: Tree, meant: T
         {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}},
         {"status": {"state": "TASK_STATE_COMPLETED"}, "final": True},
         {"statusUpdate": {"status": {"state": "TASK_STATE_COMPLETED", "message": None, "timestamp": "soon"}}},
+        {"statusUpdate": {"status": {"state": "TASK_STATE_COMPLETED"}}, "message": None, "artifact_update": None},
+        {"status": {"state": "TASK_STATE_COMPLETED"}, "taskId": None, "kind": None},
     ],
 )
 def test_an_event_is_lifted_in_any_spelling(event: Tree) -> None:

@@ -1,12 +1,13 @@
 """The sample agent on the last a2a-sdk 0.3, over one binding, or on the last a2a-sdk 0.2, which has JSON-RPC alone.
 
-python a2a_sdk_0_3.py JSONRPC|HTTP+JSON
+python a2a_sdk_0_3.py JSONRPC|HTTP+JSON|GRPC VERSION
 """
 
 import asyncio
 import base64
 import contextlib
 import sys
+from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.apps import A2AStarletteApplication
@@ -49,6 +50,7 @@ from serving import (
     WRONG,
     Freed,
     serve,
+    serve_grpc,
 )
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -156,24 +158,48 @@ def card_of(url: str, *skills: str) -> AgentCard:
     )
 
 
-def application(url: str) -> Starlette:
-    """The agent."""
-    card, extended = card_of(url + "/", *SKILLS[:1]), card_of(url + "/", *SKILLS)
-    handler = DefaultRequestHandler(
+def handler_of() -> DefaultRequestHandler:
+    """What answers."""
+    return DefaultRequestHandler(
         agent_executor=Executor(),
         task_store=InMemoryTaskStore(),
         push_config_store=InMemoryPushNotificationConfigStore(),
     )
+
+
+def found(card: AgentCard, handler: DefaultRequestHandler) -> list[Route]:
+    """The routes of the card alone."""
+    routes = A2AStarletteApplication(agent_card=card, http_handler=handler).routes()
+    return [route for route in routes if "well-known" in route.path]
+
+
+def application(url: str) -> Starlette:
+    """The agent."""
+    card, extended = card_of(url + "/", *SKILLS[:1]), card_of(url + "/", *SKILLS)
+    handler = handler_of()
     if sys.argv[1] == "HTTP+JSON":
         from a2a.server.apps.rest.rest_adapter import RESTAdapter  # noqa: PLC0415 - a2a-sdk 0.2 has none of it
 
         adapter = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=extended)
         routes = [Route(path, endpoint, methods=[method]) for (path, method), endpoint in adapter.routes().items()]
-        found = A2AStarletteApplication(agent_card=card, http_handler=handler).routes()
-        return Starlette(routes=[*routes, *(route for route in found if "well-known" in route.path)])
+        return Starlette(routes=[*routes, *found(card, handler)])
     rpc = A2AStarletteApplication(agent_card=card, http_handler=handler, extended_agent_card=extended)
     return Starlette(routes=rpc.routes())
 
 
+def service(address: str, server: Any) -> Starlette:
+    """The agent over gRPC; gives the application that serves its card."""
+    from a2a.grpc import a2a_pb2_grpc  # noqa: PLC0415 - not every environment has it
+    from a2a.server.request_handlers import GrpcHandler  # noqa: PLC0415 - as above
+
+    handler = handler_of()
+    # Whoever asks over gRPC gets the card that is given here; it is where others have the extended one.
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card_of(address, *SKILLS), handler), server)
+    return Starlette(routes=found(card_of(address, *SKILLS[:1]), handler))
+
+
 if __name__ == "__main__":
-    serve(application)
+    if sys.argv[1] == "GRPC":
+        serve_grpc(service)
+    else:
+        serve(application)

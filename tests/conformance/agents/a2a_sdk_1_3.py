@@ -1,17 +1,20 @@
-"""The sample agent on a2a-sdk 1.3, over one binding.
+"""The sample agent on a2a-sdk 1.3, over one binding; over gRPC it may speak 0.3 instead.
 
-python a2a_sdk_1_3.py JSONRPC|HTTP+JSON
+python a2a_sdk_1_3.py JSONRPC|HTTP+JSON|GRPC 1.0|0.3
 """
 
 import sys
+from typing import Any
 
+from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
+from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
 from a2a.helpers import new_task_from_user_message, new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Message, Part
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Message, Part, a2a_pb2_grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 from serving import (
@@ -35,6 +38,7 @@ from serving import (
     WRONG,
     Freed,
     serve,
+    serve_grpc,
 )
 from starlette.applications import Starlette
 
@@ -114,13 +118,14 @@ def said(text: str, context: RequestContext) -> Message:
     return new_text_message(text, context_id=context.context_id, task_id=context.task_id)
 
 
-def card_of(url: str, binding: str, *skills: str) -> AgentCard:
+def card_of(url: str, *skills: str) -> AgentCard:
     """The card of the agent at a URL."""
+    binding, version = sys.argv[1:]
     return AgentCard(
         name="sample",
         description="The sample agent.",
         version="1.0.0",
-        supported_interfaces=[AgentInterface(url=url, protocol_binding=binding, protocol_version="1.0")],
+        supported_interfaces=[AgentInterface(url=url, protocol_binding=binding, protocol_version=version)],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
@@ -128,20 +133,36 @@ def card_of(url: str, binding: str, *skills: str) -> AgentCard:
     )
 
 
-def application(url: str) -> Starlette:
-    """The agent."""
-    binding = sys.argv[1]
-    card = card_of(url + "/", binding, *SKILLS[:1])
-    handler = DefaultRequestHandler(
+def handler_of(url: str) -> DefaultRequestHandler:
+    """What answers at a URL."""
+    return DefaultRequestHandler(
         agent_executor=Executor(),
         task_store=InMemoryTaskStore(),
-        agent_card=card,
+        agent_card=card_of(url, *SKILLS[:1]),
         push_config_store=InMemoryPushNotificationConfigStore(),
-        extended_agent_card=card_of(url + "/", binding, *SKILLS),
+        extended_agent_card=card_of(url, *SKILLS),
     )
-    calls = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
-    return Starlette(routes=[*create_agent_card_routes(card), *calls])
+
+
+def application(url: str) -> Starlette:
+    """The agent."""
+    handler = handler_of(url + "/")
+    calls = create_jsonrpc_routes(handler, "/") if sys.argv[1] == "JSONRPC" else create_rest_routes(handler)
+    return Starlette(routes=[*create_agent_card_routes(card_of(url + "/", *SKILLS[:1])), *calls])
+
+
+def service(address: str, server: Any) -> Starlette:
+    """The agent over gRPC; gives the application that serves its card."""
+    handler = handler_of(address)
+    if sys.argv[2] == "0.3":
+        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
+    else:
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
+    return Starlette(routes=create_agent_card_routes(card_of(address, *SKILLS[:1])))
 
 
 if __name__ == "__main__":
-    serve(application)
+    if sys.argv[1] == "GRPC":
+        serve_grpc(service)
+    else:
+        serve(application)

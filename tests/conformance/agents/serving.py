@@ -56,14 +56,53 @@ class Freed:
 
 def serve(application: Callable[[str], Any], *, lifespan: str = "off") -> None:
     """Serve what `application` makes of the agent's own URL, until the process is ended."""
+    listener, url = listening()
+    config = configured(application(url), lifespan)
+    told(url=url)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def serve_grpc(service: Callable[[str, Any], Any]) -> None:
+    """Serve an agent over gRPC, and its card over HTTP, until the process is ended.
+
+    Args:
+        service: Adds the agent to a server of gRPC, given its address; gives the application that serves the card.
+    """
+    asyncio.run(_serving_grpc(service))
+
+
+async def _serving_grpc(service: Callable[[str, Any], Any]) -> None:
+    import grpc.aio  # noqa: PLC0415 - not every environment has it
+
+    listener, url = listening()
+    server = grpc.aio.server()
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    config = configured(service(address, server), "off")
+    await server.start()
+    told(url=url, grpc=address)
+    try:
+        await uvicorn.Server(config).serve(sockets=[listener])
+    finally:
+        await server.stop(None)
+
+
+def listening() -> tuple[socket.socket, str]:
+    """A listener on a port that the system picks, and its URL."""
     # With the protocol written out: asyncio sets TCP_NODELAY for no other socket, and each answer would take 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    config = uvicorn.Config(
-        application(url), log_config=None, access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1
+    return listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def configured(application: Any, lifespan: str) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(
+        application, log_config=None, access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1
     )
-    sys.stdout.write(json.dumps({"url": url}) + "\n")
+
+
+def told(**where: str) -> None:
+    """Say where the agent is: `url`, and `grpc` where it is called over that."""
+    sys.stdout.write(json.dumps(where) + "\n")
     sys.stdout.flush()
-    uvicorn.Server(config).run(sockets=[listener])

@@ -17,7 +17,7 @@ from a2a_json_rpc.spec import (
     TaskSendParams,
     TextPart,
 )
-from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Asked, Driver, Item, Said, drive, encoded, uuid
 from pydantic import BaseModel
 
 
@@ -34,10 +34,10 @@ class Sdk(Driver):
 
     spelling = "0.1"
 
-    async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
-        self._url = url
+    async def open(self, asked: Asked) -> Item:
+        self._url = asked.url
         async with httpx.AsyncClient(trust_env=False) as http:
-            answer = await http.get(url.rstrip("/") + "/" + (card_path or ".well-known/agent.json"))
+            answer = await http.get(asked.url.rstrip("/") + "/" + (asked.card_path or ".well-known/agent.json"))
         return self.item("card", answer.raise_for_status().json())
 
     async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc.aio
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
@@ -20,7 +21,7 @@ from a2a.types import (
     TaskQueryParams,
     TextPart,
 )
-from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Asked, Driver, Item, Said, drive, encoded, uuid
 from pydantic import BaseModel
 
 KINDS = {"task": "task", "message": "message", "status-update": "status", "artifact-update": "artifact"}
@@ -31,11 +32,16 @@ class Sdk(Driver):
 
     spelling = "0.3"
 
-    async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
-        self._http = httpx.AsyncClient(trust_env=False, timeout=20)
-        resolver = A2ACardResolver(self._http, url, *([card_path] if card_path else []))
+    async def open(self, asked: Asked) -> Item:
+        self._http = httpx.AsyncClient(trust_env=False, timeout=20, headers=asked.headers)
+        resolver = A2ACardResolver(self._http, asked.url, *([asked.card_path] if asked.card_path else []))
         card = await resolver.get_agent_card()
-        config = {"httpx_client": self._http, "supported_transports": [binding], "use_client_preference": True}
+        config = {
+            "httpx_client": self._http,
+            "supported_transports": [asked.binding],
+            "use_client_preference": True,
+            "grpc_channel_factory": lambda address: grpc.aio.insecure_channel(*asked.dialled(address)),
+        }
         self._clients: dict[str, Client] = {
             "streaming": ClientFactory(ClientConfig(**config)).create(card),
             "unary": ClientFactory(ClientConfig(**config, streaming=False)).create(card),
@@ -100,10 +106,16 @@ class Sdk(Driver):
         return Part(root=FilePart(file=FileWithBytes(bytes=encoded(raw), name=name, mime_type=media_type)))
 
     def failure(self, error: BaseException) -> dict[str, Any]:
+        if isinstance(error, grpc.aio.AioRpcError):
+            # The SDK leaves it at what gRPC raises; its own servers say the class in the text.
+            named, _, _ = (error.details() or "").partition(": ")
+            return {"code": None, "status": None, "grpc": error.code().name, "type": named}
         code = getattr(getattr(error, "error", None), "code", None)
         return {"code": code, "status": getattr(error, "status_code", None)}
 
     async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
         await self._http.aclose()
 
     @property

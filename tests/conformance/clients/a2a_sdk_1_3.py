@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import grpc.aio
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
@@ -23,7 +24,7 @@ from a2a.types import (
     TaskPushNotificationConfig,
 )
 from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP
-from driving import HOOK, NOTHING, Driver, Item, Said, drive, uuid
+from driving import HOOK, NOTHING, Asked, Driver, Item, Said, drive, uuid
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.struct_pb2 import Value
@@ -34,15 +35,19 @@ class Sdk(Driver):
 
     spelling = "1.0"
 
-    async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
-        self._http = httpx.AsyncClient(trust_env=False, timeout=20)
-        resolver = A2ACardResolver(self._http, url, *([card_path] if card_path else []))
+    async def open(self, asked: Asked) -> Item:
+        self._http = httpx.AsyncClient(trust_env=False, timeout=20, headers=asked.headers)
+        resolver = A2ACardResolver(self._http, asked.url, *([asked.card_path] if asked.card_path else []))
         card = await resolver.get_agent_card()
         told = self._told("card", card)
-        others = [each for each in card.supported_interfaces if not each.protocol_version.startswith(version)]
+        others = [each for each in card.supported_interfaces if not each.protocol_version.startswith(asked.version)]
         for each in others:
             card.supported_interfaces.remove(each)
-        config = ClientConfig(httpx_client=self._http, supported_protocol_bindings=[binding])
+        config = ClientConfig(
+            httpx_client=self._http,
+            supported_protocol_bindings=[asked.binding],
+            grpc_channel_factory=lambda address: grpc.aio.insecure_channel(*asked.dialled(address)),
+        )
         self._clients: dict[str, Client] = {
             "streaming": ClientFactory(config).create(card),
             "unary": ClientFactory(replace(config, streaming=False)).create(card),
@@ -106,12 +111,15 @@ class Sdk(Driver):
         return Part(raw=raw, filename=name, media_type=media_type)
 
     async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
         await self._http.aclose()
 
     def failure(self, error: BaseException) -> dict[str, Any]:
         cause = error.__cause__
         status = cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None
-        return {"code": JSON_RPC_ERROR_CODE_MAP.get(type(error)), "status": status}
+        told = {"code": JSON_RPC_ERROR_CODE_MAP.get(type(error)), "status": status}
+        return {**told, "grpc": cause.code().name} if isinstance(cause, grpc.aio.AioRpcError) else told
 
     @property
     def _unary(self) -> Client:

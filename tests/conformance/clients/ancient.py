@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-from driving import HOOK, NOTHING, Absent, Driver, Item, Said, drive, encoded, uuid
+from driving import HOOK, NOTHING, Absent, Asked, Driver, Item, Said, drive, encoded, uuid
 
 from tests.doubles.ancient_client import AncientClient, Failed
 
@@ -16,12 +16,12 @@ class Double(Driver):
 
     spelling = "0.1"
 
-    async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
+    async def open(self, asked: Asked) -> Item:
         # No connection is kept: an agent hangs up after some of its answers.
         self._http = httpx.AsyncClient(trust_env=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
-        self._client = AncientClient(self._http, url)
+        self._client = AncientClient(self._http, asked.url)
         # Not the client's own way: it takes no card that has a word more than 0.1, and 0.2 is served the same.
-        answer = await self._http.get(url + ".well-known/agent.json")
+        answer = await self._http.get(asked.url + ".well-known/agent.json")
         return self.item("card", answer.raise_for_status().json())
 
     async def send(self, parts: list[Any], how: str, said: Said = NOTHING) -> AsyncIterator[Item]:

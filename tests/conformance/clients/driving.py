@@ -1,8 +1,8 @@
 """What the drivers of Python clients have in common: the operations, in one order, and how they are told.
 
 Imported by scripts that different interpreters run, so it knows no version of any SDK. A driver is started with one
-argument of JSON, `{"url": …, "binding": …, "version": …, "card_path": …}`, and prints one document, by operation:
-`{"items": [...]}`, or `{"failed": {...}}`, or `{"absent": WHY}` where the SDK has no such call. Each item is
+argument of JSON, the members of `Asked`, and prints one document, by operation: `{"items": [...]}`, or
+`{"failed": {...}}`, or `{"absent": WHY}` where the SDK has no such call. Each item is
 `{"spelling": "1.0" | "0.3" | "0.1", "kind": KIND, "value": …}`, as the SDK gave it; `normal.py` makes sense of them.
 
 The same operations, word for word, are in `../javascript/driving.mjs`.
@@ -13,7 +13,7 @@ import base64
 import json
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +57,44 @@ class Said:
 NOTHING = Said()
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a driver is to do.
+
+    Attributes:
+        url: Where the card is looked for.
+        binding, version: Which of the interfaces that it lists is to be called.
+        card_path: Where below the URL the card is, if not where the SDK looks for it.
+        host: A name of the agent's own, for the card and for calls over gRPC; it resolves to loopback.
+        operations: Which of them; every one where none is named.
+    """
+
+    url: str
+    binding: str
+    version: str
+    card_path: str | None = None
+    host: str | None = None
+    operations: Sequence[str] = ()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request for the card says."""
+        return {"Host": self.host} if self.host else {}
+
+    def dialled(self, address: str) -> tuple[str, list[tuple[str, str]]]:
+        """Where a channel of gRPC to an address goes, and its options."""
+        name, _, port = address.rpartition(":")
+        if name != self.host:
+            return address, []
+        return f"127.0.0.1:{port}", [("grpc.default_authority", address)]
+
+
 class Driver:
     """One client; the methods are what SDKs can do, in the words of 1.0. Each gives items."""
 
     spelling: str
 
-    async def open(self, url: str, binding: str, version: str, card_path: str | None) -> Item:
+    async def open(self, asked: Asked) -> Item:
         """Find the card by the SDK's own resolver, and make clients of it."""
         raise NotImplementedError
 
@@ -370,11 +402,11 @@ def drive(driver: Driver) -> None:
     """Do every operation, and print what came of each."""
 
     async def run() -> dict[str, Any]:
-        asked = json.loads(sys.argv[1])
+        asked = Asked(**json.loads(sys.argv[1]))
         names = [name for name in vars(Operations) if not name.startswith("_")]
-        wanted = [name for name in names if name in (asked.get("operations") or names)]
+        wanted = [name for name in names if name in (asked.operations or names)]
         try:
-            card = await driver.open(asked["url"], asked["binding"], asked["version"], asked.get("card_path"))
+            card = await driver.open(asked)
         except Exception as error:  # noqa: BLE001 - as above
             failed = _failed(driver, error)
             return {name: {"failed": failed} for name in wanted}

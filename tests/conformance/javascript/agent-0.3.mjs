@@ -1,12 +1,13 @@
 // The sample agent on the last @a2a-js/sdk 0.3, over one binding; its words are in `../agents/serving.py`.
 //
-//   node agent-0.3.mjs JSONRPC|HTTP+JSON
+//   node agent-0.3.mjs JSONRPC|HTTP+JSON|GRPC
 
 import { randomUUID } from "node:crypto";
 import { AGENT_CARD_PATH } from "a2a-0.3";
 import { DefaultRequestHandler, InMemoryPushNotificationStore, InMemoryTaskStore } from "a2a-0.3/server";
 import { UserBuilder, agentCardHandler, jsonRpcHandler, restHandler } from "a2a-0.3/server/express";
-import { serve } from "./serving.mjs";
+import { A2AService, grpcService } from "a2a-0.3/server/grpc";
+import { serve, serveGrpc } from "./serving.mjs";
 
 const text = (value) => ({ kind: "text", text: value });
 
@@ -109,7 +110,7 @@ const cardOf = (url, skills) => ({
   description: "The sample agent.",
   protocolVersion: "0.3.0",
   version: "1.0.0",
-  url: `${url}/`,
+  url,
   preferredTransport: binding,
   capabilities: { streaming: true, pushNotifications: true },
   supportsAuthenticatedExtendedCard: true,
@@ -118,8 +119,8 @@ const cardOf = (url, skills) => ({
   skills: skills.map((id) => ({ id, name: id, description: "A skill.", tags: ["sample"] })),
 });
 
-serve((url, app) => {
-  const requestHandler = new DefaultRequestHandler(
+const handlerOf = (url) =>
+  new DefaultRequestHandler(
     cardOf(url, ["echo"]),
     new InMemoryTaskStore(),
     new Executor(),
@@ -128,7 +129,20 @@ serve((url, app) => {
     { send: async () => {} },
     cardOf(url, ["echo", "secret"]),
   );
-  const options = { requestHandler, userBuilder: UserBuilder.noAuthentication };
-  app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler }));
-  app.use("/", binding === "JSONRPC" ? jsonRpcHandler(options) : restHandler(options));
-});
+
+const userBuilder = UserBuilder.noAuthentication;
+
+if (binding === "GRPC") {
+  serveGrpc((address, server, app) => {
+    const requestHandler = handlerOf(address);
+    server.addService(A2AService, grpcService({ requestHandler, userBuilder }));
+    app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler }));
+  });
+} else {
+  serve((url, app) => {
+    const requestHandler = handlerOf(`${url}/`);
+    const options = { requestHandler, userBuilder };
+    app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler }));
+    app.use("/", binding === "JSONRPC" ? jsonRpcHandler(options) : restHandler(options));
+  });
+}

@@ -1,12 +1,15 @@
-// The sample agent on @a2a-js/sdk 1.3, over one binding; what it does with a message is in `../agents/serving.py`.
+// The sample agent on @a2a-js/sdk 1.3, over one binding; what it does with a message is in `../agents/serving.py`. Over
+// gRPC it may speak 0.3 instead.
 //
-//   node agent-1.3.mjs JSONRPC|HTTP+JSON
+//   node agent-1.3.mjs JSONRPC|HTTP+JSON|GRPC 1.0|0.3
 
 import { randomUUID } from "node:crypto";
 import { AGENT_CARD_PATH, Role, TaskState } from "a2a-1.3";
+import { LegacyA2AService, legacyGrpcService } from "a2a-1.3/compat/v0_3/server/grpc";
 import { AgentEvent, DefaultRequestHandler, InMemoryPushNotificationStore, InMemoryTaskStore } from "a2a-1.3/server";
 import { UserBuilder, agentCardHandler, jsonRpcHandler, restHandler } from "a2a-1.3/server/express";
-import { serve } from "./serving.mjs";
+import { A2AService, grpcService } from "a2a-1.3/server/grpc";
+import { serve, serveGrpc } from "./serving.mjs";
 
 const part = (content, more = {}) => ({ content, metadata: undefined, filename: "", mediaType: "", ...more });
 const text = (value) => part({ $case: "text", value });
@@ -126,12 +129,12 @@ class Executor {
   }
 }
 
-const binding = process.argv[2];
+const [binding, version] = process.argv.slice(2);
 
 const cardOf = (url, skills) => ({
   name: "sample",
   description: "The sample agent.",
-  supportedInterfaces: [{ url: `${url}/`, protocolBinding: binding, tenant: "", protocolVersion: "1.0" }],
+  supportedInterfaces: [{ url, protocolBinding: binding, tenant: "", protocolVersion: version }],
   provider: undefined,
   version: "1.0.0",
   capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: [] },
@@ -152,8 +155,8 @@ const cardOf = (url, skills) => ({
   signatures: [],
 });
 
-serve((url, app) => {
-  const requestHandler = new DefaultRequestHandler(
+const handlerOf = (url) =>
+  new DefaultRequestHandler(
     cardOf(url, ["echo"]),
     new InMemoryTaskStore(),
     new Executor(),
@@ -162,7 +165,25 @@ serve((url, app) => {
     { send: async () => {} },
     cardOf(url, ["echo", "secret"]),
   );
-  const options = { requestHandler, userBuilder: UserBuilder.noAuthentication };
-  app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler }));
-  app.use("/", binding === "JSONRPC" ? jsonRpcHandler(options) : restHandler(options));
-});
+
+const userBuilder = UserBuilder.noAuthentication;
+
+if (binding === "GRPC") {
+  serveGrpc((address, server, app) => {
+    const requestHandler = handlerOf(address);
+    if (version === "0.3") {
+      server.addService(LegacyA2AService, legacyGrpcService({ requestHandler, userBuilder }));
+    } else {
+      server.addService(A2AService, grpcService({ requestHandler, userBuilder }));
+    }
+    const legacyCompat = { enabled: version === "0.3" };
+    app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler, legacyCompat }));
+  });
+} else {
+  serve((url, app) => {
+    const requestHandler = handlerOf(`${url}/`);
+    const options = { requestHandler, userBuilder };
+    app.use(`/${AGENT_CARD_PATH}`, agentCardHandler({ agentCardProvider: requestHandler }));
+    app.use("/", binding === "JSONRPC" ? jsonRpcHandler(options) : restHandler(options));
+  });
+}

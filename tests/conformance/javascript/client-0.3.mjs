@@ -2,7 +2,8 @@
 
 import { randomUUID } from "node:crypto";
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "a2a-0.3/client";
-import { Absent, HOOK, SENT, drive } from "./driving.mjs";
+import { GrpcTransportFactory } from "a2a-0.3/client/grpc";
+import { Absent, HOOK, SENT, drive, fetchAt, grpcStatus, grpcTransports } from "./driving.mjs";
 
 const KINDS = { task: "task", message: "message", "status-update": "status", "artifact-update": "artifact" };
 
@@ -99,16 +100,21 @@ class Sdk {
 
   failure(error) {
     const code = error.errorResponse?.error?.code ?? error.code ?? null;
-    return { code: typeof code === "number" ? code : null, status: error.status ?? null };
+    // Over gRPC the SDK makes the error by the status, and keeps that of one that it makes nothing of.
+    const grpc = error.cause?.code === undefined ? null : grpcStatus(error.cause.code);
+    return { code: typeof code === "number" ? code : null, status: error.status ?? null, grpc };
   }
 }
 
-await drive(async ({ url, binding, card_path }) => {
-  const resolver = new DefaultAgentCardResolver();
+await drive(async ({ url, binding, card_path, host }) => {
+  const resolver = new DefaultAgentCardResolver({ fetchImpl: fetchAt(host) });
   const card = await resolver.resolve(url, card_path);
-  const factory = new ClientFactory({
-    transports: [new JsonRpcTransportFactory(), new RestTransportFactory()],
-    preferredTransports: [binding],
-  });
+  const transports = [
+    new JsonRpcTransportFactory(),
+    new RestTransportFactory(),
+    grpcTransports(GrpcTransportFactory, host, {}),
+  ];
+  // No other than the one that is wanted: the SDK would take it where the card does not list that.
+  const factory = new ClientFactory({ transports: transports.filter((each) => each.protocolName === binding) });
   return new Sdk(await factory.createFromAgentCard(card), card);
 });

@@ -12,8 +12,10 @@ import {
   TaskPushNotificationConfig,
 } from "a2a-1.3";
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "a2a-1.3/client";
+import { GrpcTransportFactory } from "a2a-1.3/client/grpc";
 import { isJsonRpcError, isRestError, toJsonRpcError } from "a2a-1.3/errors";
-import { Absent, HOOK, SENT, drive } from "./driving.mjs";
+import { isGrpcError } from "a2a-1.3/errors/grpc";
+import { Absent, HOOK, SENT, drive, fetchAt, grpcStatus, grpcTransports } from "./driving.mjs";
 
 const KINDS = { task: "task", message: "message", statusUpdate: "status", artifactUpdate: "artifact" };
 
@@ -121,21 +123,30 @@ class Sdk {
   }
 
   failure(error) {
-    // What is no error of A2A is some other failure of the SDK's, and has no code; over HTTP+JSON one that the SDK does
-    // not know by its reason is internal to it, whatever its status.
+    // What is no error of A2A is some other failure of the SDK's, and has no code; over HTTP+JSON and gRPC one that
+    // the SDK does not know by its reason is internal to it, whatever its status.
     const code = isJsonRpcError(error) ? error.envelopeCode : error.reason ? toJsonRpcError(error).code : null;
     const rest = isRestError(error);
-    return { code: rest && code === -32603 ? null : code, status: rest ? error.statusCode : null };
+    const grpc = isGrpcError(error);
+    return {
+      code: (rest || grpc) && code === -32603 ? null : code,
+      status: rest ? error.statusCode : null,
+      grpc: grpc ? grpcStatus(error.status) : null,
+    };
   }
 }
 
-await drive(async ({ url, binding, version, card_path }) => {
+await drive(async ({ url, binding, version, card_path, host }) => {
   const settings = version === "0.3" ? { legacyCompat: { enabled: true } } : {};
-  const resolver = new DefaultAgentCardResolver(settings);
+  const resolver = new DefaultAgentCardResolver({ ...settings, fetchImpl: fetchAt(host) });
   const card = await resolver.resolve(url, card_path);
   const wanted = card.supportedInterfaces.filter((each) => each.protocolVersion.startsWith(version));
   const factory = new ClientFactory({
-    transports: [new JsonRpcTransportFactory(settings), new RestTransportFactory(settings)],
+    transports: [
+      new JsonRpcTransportFactory(settings),
+      new RestTransportFactory(settings),
+      grpcTransports(GrpcTransportFactory, host, settings),
+    ],
     preferredTransports: [binding],
   });
   const only = { ...card, supportedInterfaces: wanted.filter((each) => each.protocolBinding === binding) };

@@ -10,8 +10,10 @@ import asyncio
 import json
 import sys
 import uuid
+from functools import partial
 from typing import Any
 
+import grpc.aio
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory, minimal_agent_card
 from a2a.types import (
@@ -34,6 +36,7 @@ class Session:
 
     def __init__(self) -> None:
         self._http: httpx.AsyncClient | None = None
+        self._channels: list[grpc.aio.Channel] = []
         self._streaming: Client
         self._unary: Client
         self._polling: Client
@@ -41,10 +44,18 @@ class Session:
     async def connect(
         self, url: str, binding: str, headers: dict[str, str], *, blind: bool = False, path: str | None = None
     ) -> Any:
-        """Find the card, at a path of its own if one is named, and make clients of it; `blind` is of the URL alone."""
+        """Find the card, at a path of its own if one is named, and make clients of it; `blind` is of the URL alone.
+
+        A `Host` among the headers resolves to loopback; the others go with calls over gRPC, too.
+        """
         await self.close()
         self._http = httpx.AsyncClient(trust_env=False, headers=headers, timeout=20)
-        config = {"httpx_client": self._http, "supported_transports": [binding], "use_client_preference": True}
+        config = {
+            "httpx_client": self._http,
+            "supported_transports": [binding],
+            "use_client_preference": True,
+            "grpc_channel_factory": partial(self._channel, headers=headers),
+        }
         if blind:
             card = minimal_agent_card(url, [binding])
             card.capabilities.streaming = True
@@ -71,12 +82,12 @@ class Session:
         """The task, cancelled."""
         return _dumped(await self._unary.cancel_task(TaskIdParams(id=task)))
 
-    async def resubscribe(self, task: str) -> Any:
-        """Every event of a task that waits; it is freed when the first has come."""
+    async def resubscribe(self, task: str, word: str | None = None) -> Any:
+        """Every event of a task that waits; it is freed by its id, or by a word, when the first has come."""
         events: list[Any] = []
         async for event in self._streaming.resubscribe(TaskIdParams(id=task)):
             if not events:
-                await self.send(f"free {task}")
+                await self.send(f"free {word or task}")
             events.append(_event(event))
         return events
 
@@ -97,8 +108,43 @@ class Session:
 
     async def close(self) -> None:
         """Let go of what `connect` opened."""
+        while self._channels:
+            await self._channels.pop().close()
         if self._http is not None:
             await self._http.aclose()
+
+    def _channel(self, address: str, headers: dict[str, str]) -> grpc.aio.Channel:
+        """A channel whose calls say what the headers say, as users of this SDK make one."""
+        name, _, port = address.rpartition(":")
+        dialled, options = address, []
+        if name == headers.get("Host"):
+            dialled, options = f"127.0.0.1:{port}", [("grpc.default_authority", address)]
+        metadata = [(key.lower(), value) for key, value in headers.items() if key != "Host"]
+        channel = grpc.aio.insecure_channel(dialled, options, interceptors=[Unary(metadata), Stream(metadata)])
+        self._channels.append(channel)
+        return channel
+
+
+class Metadata:
+    """Adds to what every call says."""
+
+    def __init__(self, metadata: list[tuple[str, str]]) -> None:
+        self._metadata = metadata
+
+    async def _with_more(self, continuation: Any, details: Any, request: Any) -> Any:
+        return await continuation(details._replace(metadata=[*(details.metadata or ()), *self._metadata]), request)
+
+
+class Unary(Metadata, grpc.aio.UnaryUnaryClientInterceptor):
+    """For calls with one answer."""
+
+    intercept_unary_unary = Metadata._with_more
+
+
+class Stream(Metadata, grpc.aio.UnaryStreamClientInterceptor):
+    """For streams."""
+
+    intercept_unary_stream = Metadata._with_more
 
 
 def _event(event: Any) -> Any:
@@ -113,6 +159,8 @@ def _dumped(model: BaseModel | Task) -> Any:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return {"type": error.code().name, "code": error.code().value[0], "text": error.details()}
     inner = getattr(error, "error", None)
     code = getattr(inner, "code", None) or getattr(error, "status_code", None)
     return {"type": type(error).__name__, "code": code, "text": str(error)}

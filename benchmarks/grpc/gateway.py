@@ -1,0 +1,108 @@
+"""This gateway, as an operator runs it: one process, JWT by a key set from the network, metrics and access log on.
+
+Two agents stand behind it, one that speaks gRPC and one that speaks JSON-RPC, each at a `tenant` of its own.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from benchmarks.edge.process import Process, free_port, started
+from benchmarks.edge.workload import AUDIENCE, ISSUER, ORGANISATION, TENANT, Workload
+from benchmarks.grpc.workload import TRANSLATED
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Ports of the agents behind it, by what they speak."""
+
+    grpc: int
+    jsonrpc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One that runs, and the ports where it takes calls, by what clients speak."""
+
+    process: Process
+    grpc: int
+    http: int
+
+
+@contextmanager
+def running(folder: Path, tree: Path, agents: Agents, workload: Workload, *, name: str) -> Iterator[Running]:
+    """Start it.
+
+    Args:
+        tree: Where the package `gateway` is.
+    """
+    grpc, http = free_port(), free_port()
+    file = folder / f"{name}.yaml"
+    with _key_set(workload) as keys:
+        # JSON is YAML.
+        file.write_text(json.dumps(_configuration(agents, grpc=grpc, http=http, keys=keys)))
+        command = [sys.executable, "-m", "gateway", "serve", "-c", file]
+        environ = {"PYTHONPATH": str(tree)}
+        with started(name, command, folder=folder, ports=[grpc, http], environ=environ, told="serving") as process:
+            yield Running(process, grpc, http)
+
+
+def _configuration(agents: Agents, *, grpc: int, http: int, keys: int) -> dict[str, object]:
+    issuer = {
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "jwks": f"http://127.0.0.1:{keys}/keys",
+        "tenant_claim": "org",
+    }
+    spoken = {"url": f"http://127.0.0.1:{agents.jsonrpc}/", "protocol": "jsonrpc", "a2a_version": "1.0"}
+    behind = {
+        "relayed": {
+            "backend": {"url": f"grpc://127.0.0.1:{agents.grpc}", "a2a_version": "1.0"},
+            "match": {"tenant": TENANT},
+        },
+        "translated": {"backend": spoken, "match": {"tenant": TRANSLATED}},
+    }
+    return {
+        "version": 1,
+        "gateway": {
+            "listen": f"127.0.0.1:{http}",
+            "listen_grpc": f"127.0.0.1:{grpc}",
+            "admin": "127.0.0.1:0",
+        },
+        "auth": {"issuers": {"corp": issuer}},
+        "tenants": {ORGANISATION: sorted(behind)},
+        "agents": behind,
+    }
+
+
+@contextmanager
+def _key_set(workload: Workload) -> Iterator[int]:
+    """The identity provider: serves the key set on the port given."""
+    document = workload.key_set.encode()
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(document)))
+            self.end_headers()
+            self.wfile.write(document)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,266 @@
+"""gRPC (1.0 §10, 0.3 §3.2.2): the messages of its calls, answers and events, read and written.
+
+A message goes on as the bytes that it came as, where nothing in it must change. What decides whose agent is called is
+read with the official classes, as the agent reads it, and what other parsers could read otherwise is refused.
+
+Trees are those of ProtoJSON, which HTTP+JSON of the same generation has as well, so that both have one form.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
+
+from gateway.a2a import parameter
+from gateway.a2a.bindings import grpc_tenant, grpc_tree
+from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
+from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, read_name, write_name
+from gateway.a2a.bindings.grpc_scan import refuse_crowd
+from gateway.a2a.bindings.grpc_schema import event_class, nesting, request_class, result_class
+from gateway.a2a.bounds import BOUNDS, BodyBounds
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.path import PathCall
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.version import Misfit
+
+# ---- Calls -----------------------------------------------------------------------------------------------------------
+
+
+def read_call(
+    method: GrpcMethod, message: bytes, *, scope_field: int = SCOPE_FIELD, bounds: BodyBounds = BOUNDS
+) -> Call:
+    """The call that a client makes with a message.
+
+    Args:
+        scope_field: The number of `scope` in requests of the scoped service.
+        bounds: How many fields all of the message may have: as many as a document members and elements.
+
+    Raises:
+        ParseFailed: it is no message of the method, or a text in it is no UTF-8.
+        BadRequest: parsers could read it in two ways, or it is beyond the bounds.
+        DuplicateKey: the tenant, or the scope, stands twice in one place.
+        BadParams: two places name two tenants; a scope is missing, or is where none can be; or a name is none.
+    """
+    request = _parsed(method, message, bounds)
+    operation, version = method.operation, method.version
+    task_id = context_id = None
+    if version is Version.V1_0:
+        places = grpc_tenant.read_places(method, message, request)
+        tenant = parameter.agreed("tenant", *places.said)
+        in_body, told = bool(places.said), places.tell(tenant)
+        path = _path(operation, request)
+    else:
+        tenant = grpc_tenant.read_scope(method, message, scope_field)
+        in_body, told = tenant is not None, True
+        path = read_name(operation, request)
+    if operation.sends:
+        sent = request.message if version is Version.V1_0 else request.request
+        task_id, context_id = sent.task_id or None, sent.context_id or None
+    elif operation is Operation.LIST_TASKS:
+        context_id = request.context_id or None
+    else:
+        task_id = path.task_id
+    return Call(
+        operation=operation,
+        dialect=Dialect(Binding.GRPC, version),
+        method=method.path,
+        tenant=tenant,
+        task_id=task_id,
+        context_id=context_id,
+        body=message,
+        in_body=in_body,
+        told=told,
+        path=path,
+    )
+
+
+def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIELD) -> bytes:
+    """The message with another tenant, or none, in every place that has one; for 0.3 that is the scope.
+
+    The outer place is made where there was none, but in a call of the plain service of 0.3, which can have none.
+    """
+    method = BY_PATH[call.method]
+    if method.version is not Version.V1_0:
+        return grpc_tenant.with_text(call.body, scope_field, tenant) if method.scoped else call.body
+    if method.operation.sends:
+        request = request_class(method).FromString(call.body)
+        if grpc_tenant.read_places(method, call.body, request).inner:
+            # It makes what is around it longer or shorter, which only a writer of all of it knows.
+            request.tenant = request.configuration.task_push_notification_config.tenant = tenant or ""
+            written: bytes = request.SerializeToString()
+            return written
+    return grpc_tenant.with_outer(method, call.body, tenant)
+
+
+def read_params(call: Call) -> Tree:
+    """The parameters of a call, as its form gets them: as `rest.read_params` those of the same call.
+
+    Raises:
+        BadParams: a number in them is none that JSON has.
+    """
+    request = request_class(BY_PATH[call.method]).FromString(call.body)
+    try:
+        found = grpc_tree.read(request)
+    except Misfit as misfit:
+        raise BadParams(str(misfit), field=misfit.field) from misfit
+    if call.dialect.version is Version.V1_0:
+        found.pop("tenant", None)
+        if call.operation.sends:
+            found.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
+        return found
+    if call.operation in BY_NAME or call.operation in BY_PARENT:
+        # The ids are what they say.
+        found.pop("name", None)
+        found.pop("parent", None)
+        task, config = call.path.task_id, call.path.config_id
+        push = call.operation.kind is Kind.PUSH
+        if task is not None:
+            found["taskId" if push else "id"] = task
+        if config is not None:
+            found["id"] = config
+    return found
+
+
+def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> bytes:
+    """The message that says these parameters.
+
+    Args:
+        params: As the agent's form lowered them; and the tenant that it is told, if any, for 1.0.
+
+    Raises:
+        BadParams: they do not fit the schema, or an id is none that a resource name can carry.
+        KeyError: the generation has no such operation.
+    """
+    method = method_of(operation, version)
+    tree = dict(params) if version is Version.V1_0 else write_name(operation, params)
+    try:
+        return grpc_tree.write(tree, request_class(method), strict=True)
+    except Misfit as misfit:
+        raise BadParams(str(misfit), field=misfit.field) from misfit
+
+
+def _parsed(method: GrpcMethod, message: bytes, bounds: BodyBounds) -> Message:
+    refuse_crowd(message, nesting(method), bounds.members + bounds.elements)
+    try:
+        return request_class(method).FromString(message)
+    except DecodeError as error:
+        raise ParseFailed("the body is no message of this method") from error
+
+
+def _path(operation: Operation, request: Message) -> PathCall:
+    """The ids that a request of 1.0 has, as if they stood in a path."""
+    if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+        return PathCall(operation, task_id=request.task_id or None, config_id=request.id or None)
+    if operation.kind is Kind.PUSH:
+        return PathCall(operation, task_id=request.task_id or None)
+    if operation in BY_NAME:
+        return PathCall(operation, task_id=request.id or None)
+    return PathCall(operation)
+
+
+# ---- Answers and events ----------------------------------------------------------------------------------------------
+
+_WRONG = "the agent's answer is not what its version of A2A says"
+_PAGE: Tree = {"nextPageToken": "", "pageSize": 0, "totalSize": 0}
+"""Members of a page that 1.0 requires (§3.1.4), and that ProtoJSON leaves out where they are empty."""
+
+
+def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
+    """The result in an agent's answer, as its form reads it; that of a card as `card.parse_card` does.
+
+    Raises:
+        UpstreamProtocol: it is no such message.
+    """
+    found = _read(result_class(operation, version), message)
+    return {"tasks": [], **_PAGE, **found} if operation is Operation.LIST_TASKS else found
+
+
+def write_answer(operation: Operation, version: Version, result: object) -> bytes:
+    """The message that tells a client a result, as its form lowered it, or a card.
+
+    Members that the schema does not know are left out, and a state that it does not know is none in particular.
+
+    Raises:
+        UpstreamProtocol: it does not fit the schema.
+    """
+    if operation is Operation.DELETE_PUSH_CONFIG:
+        return b""
+    if operation is Operation.GET_EXTENDED_CARD and version is Version.V0_3:
+        result = _card_0_3(result)
+    return _write(result_class(operation, version), result)
+
+
+def read_event(version: Version, message: bytes) -> Tree:
+    """One event of an agent's stream, as its form reads it.
+
+    Raises:
+        UpstreamProtocol: it is no such message.
+    """
+    return _read(event_class(version), message)
+
+
+def write_event(version: Version, event: object) -> bytes:
+    """The message that tells a client an event, as its form lowered it; otherwise as `write_answer`."""
+    return _write(event_class(version), event)
+
+
+def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:
+    """An answer with push configurations, each with the client's tenant or with none (protocol §2.1).
+
+    One that came without a tenant stays without; all other answers stay as they are.
+
+    Raises:
+        UpstreamProtocol: it is no such message.
+    """
+    if version is not Version.V1_0 or operation.kind is not Kind.PUSH or operation is Operation.DELETE_PUSH_CONFIG:
+        return message
+    answer = _answer(result_class(operation, version), message)
+    configs = answer.configs if operation is Operation.LIST_PUSH_CONFIGS else (answer,)
+    for config in configs:
+        if config.tenant:
+            config.tenant = tenant or ""
+    # Always written anew: what stood twice stands once then, and no reader finds the one that another overruled.
+    written: bytes = answer.SerializeToString()
+    return written
+
+
+def _answer(kind: type[Message], message: bytes) -> Message:
+    try:
+        return kind.FromString(message)
+    except DecodeError as error:
+        raise UpstreamProtocol(_WRONG, detail=f"no {kind.DESCRIPTOR.full_name}") from error
+
+
+def _read(kind: type[Message], message: bytes) -> Tree:
+    try:
+        return grpc_tree.read(_answer(kind, message))
+    except Misfit as misfit:
+        raise UpstreamProtocol(_WRONG, detail=str(misfit)[:200]) from misfit
+
+
+def _write(kind: type[Message], tree: object) -> bytes:
+    try:
+        return grpc_tree.write(tree, kind, strict=False)
+    except Misfit as misfit:
+        raise UpstreamProtocol(_WRONG, detail=str(misfit)[:200]) from misfit
+
+
+def _card_0_3(card: object) -> object:
+    """A card of 0.3 whose requirements are spelled as the message has them, and not as its JSON schema.
+
+    By that schema one is `{"bearer": []}`, of which the message would keep nothing: a way in that asks for nothing.
+    """
+    if not isinstance(card, dict) or not isinstance(card.get("security"), list):
+        return card
+    security = [
+        each if not isinstance(each, dict) or isinstance(each.get("schemes"), dict) else _schemes(each)
+        for each in card["security"]
+    ]
+    return {**card, "security": security}
+
+
+def _schemes(requirement: Tree) -> Tree:
+    return {"schemes": {scheme: {"list": scopes} for scheme, scopes in requirement.items()}}

@@ -1,0 +1,70 @@
+"""The methods of gRPC that clients call: their paths, what each means, and in which generation.
+
+Three services (protocol §3): A2A's own of 1.0 and of 0.3, and the scoped one that was proposed for 0.3, whose messages
+are the same with a `scope` beside the rest. The package in the path tells the generation, whatever a header says
+(protocol trap 25): messages of one half-parse as those of the other.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.a2a.dialect import Version
+from gateway.a2a.operation import CALLABLE, Operation
+
+SERVICE_1_0 = "lf.a2a.v1.A2AService"
+SERVICE_0_3 = "a2a.v1.A2AService"
+SCOPED_0_3 = "a2a.v1.ScopedA2AService"
+SERVICES = (SERVICE_1_0, SERVICE_0_3, SCOPED_0_3)
+
+SCOPE_FIELD = 100
+"""The number of `scope` in requests of the scoped service by default: the proposal has given it none."""
+
+
+class GrpcMethod(msgspec.Struct, frozen=True):
+    """One method of one service.
+
+    Attributes:
+        path: As HTTP/2 has it: `/<service>/<name>`.
+        scoped: Whether its request has a `scope`, which is the tenant.
+    """
+
+    path: str
+    operation: Operation
+    version: Version
+    scoped: bool = False
+
+
+# What 0.3 calls otherwise; it has no ListTasks.
+_NAMES_0_3 = {
+    Operation.SUBSCRIBE_TO_TASK: "TaskSubscription",
+    Operation.LIST_PUSH_CONFIGS: "ListTaskPushNotificationConfig",
+    Operation.GET_EXTENDED_CARD: "GetAgentCard",
+}
+
+
+def _methods() -> dict[tuple[Operation, Version, bool], GrpcMethod]:
+    found: dict[tuple[Operation, Version, bool], GrpcMethod] = {}
+    for operation in CALLABLE:
+        found[operation, Version.V1_0, False] = GrpcMethod(f"/{SERVICE_1_0}/{operation}", operation, Version.V1_0)
+        if operation is Operation.LIST_TASKS:
+            continue
+        name = _NAMES_0_3.get(operation, operation.value)
+        for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)):
+            found[operation, Version.V0_3, scoped] = GrpcMethod(f"/{service}/{name}", operation, Version.V0_3, scoped)
+    return found
+
+
+_METHODS = _methods()
+
+BY_PATH: Mapping[str, GrpcMethod] = {method.path: method for method in _METHODS.values()}
+"""Every method by its path."""
+
+
+def method_of(operation: Operation, version: Version, *, scoped: bool = False) -> GrpcMethod:
+    """The method by which an agent is asked for an operation.
+
+    Raises:
+        KeyError: the generation has none for it.
+    """
+    return _METHODS[operation, version, scoped]

@@ -1,0 +1,115 @@
+"""The card of an agent behind gRPC, which has no well-known path: it is asked for by the methods that give one.
+
+1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). Which of the two services answers at all
+tells which generations the agent speaks, also where it gives no card. The gateway shows its own credential there, and
+what it gets is what whoever may read the agent's card is shown: an agent whose extended card is not meant for them has
+to have its card written down.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.a2a.bindings.body import write
+from gateway.a2a.bindings.grpc import read_answer, with_tenant
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
+from gateway.a2a.bindings.grpc_status import CODES, Status
+from gateway.a2a.call import Call
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.operation import Operation
+from gateway.upstream.grpc_channel import GrpcChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent tells of itself over gRPC.
+
+    Attributes:
+        spoken: The generations that it answered to.
+        card: The bytes of its card as JSON, or None where it gives none.
+    """
+
+    spoken: tuple[CardInterface, ...]
+    card: bytes | None
+
+
+class GrpcCards:
+    """Asks one agent for its card.
+
+    Args:
+        place: `host:port` of the agent.
+        credentials: Headers that show the gateway to the agent.
+        version: The generation that the file writes, or None for whichever answers.
+        tenant: The tenant that the file has the agent told in every call, or None.
+        scope_field: The number of `scope` in requests of the scoped service, by which 0.3 is told a tenant.
+    """
+
+    def __init__(
+        self,
+        channel: GrpcChannel,
+        place: str,
+        credentials: Mapping[str, str],
+        version: Version | None,
+        *,
+        tenant: str | None = None,
+        scope_field: int = SCOPE_FIELD,
+    ) -> None:
+        self._channel = channel
+        self._place = place
+        self._metadata = tuple((name.lower(), value) for name, value in credentials.items())
+        self._versions = (Version.V1_0, Version.V0_3) if version is None else (version,)
+        self._tenant = tenant
+        self._scope_field = scope_field
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Ask for it in one generation after the other, until there is one.
+
+        Args:
+            deadline: Seconds for each.
+            longest: Bytes of the longest card.
+
+        Raises:
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: as the channel.
+            UpstreamProtocol: what came is no card, or too long.
+        """
+        spoken: list[CardInterface] = []
+        for version in self._versions:
+            scoped = version is Version.V0_3 and self._tenant is not None
+            method = method_of(Operation.GET_EXTENDED_CARD, version, scoped=scoped)
+            metadata = (*self._metadata, ("a2a-version", version.value))
+            answer = await self._channel.unary(method.path, self._request(method), metadata, timeout=deadline)
+            if answer.status is None or _is_there(answer.status):
+                spoken.append(CardInterface(Dialect(Binding.GRPC, version), self._place))
+            message = answer.whole()
+            if message:
+                if len(message) > longest:
+                    raise UpstreamProtocol("the agent's card is too long")
+                # The schema's classes take a tenth of a second to load, and the longest cards half as much to read.
+                return Told(tuple(spoken), await asyncio.to_thread(_card, version, message))
+        return Told(tuple(spoken), None)
+
+    def _request(self, method: GrpcMethod) -> bytes:
+        if self._tenant is None:
+            # There is nothing in it that must be said.
+            return b""
+        call = Call(method.operation, Dialect(Binding.GRPC, method.version), method.path)
+        return with_tenant(call, self._tenant, scope_field=self._scope_field)
+
+
+def _card(version: Version, message: bytes) -> bytes:
+    return write(read_answer(Operation.GET_EXTENDED_CARD, version, message))
+
+
+def _is_there(status: Status) -> bool:
+    """Whether a status tells that there is such a method: it is one of A2A's errors, or none that others make.
+
+    Whoever checks credentials, or stands in front, may answer before anybody looks for the method.
+    """
+    return status.details != b"" or "Error:" in status.message or status.code not in _ANYBODY
+
+
+_ANYBODY = frozenset(
+    CODES[name] for name in ("UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
+)

@@ -1,0 +1,78 @@
+"""The sample agents over gRPC (1.0 §10). It has no paths, so each is picked by the `tenant` that its card asks for."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from a2a.types import a2a_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]  # it ships no types
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
+from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # as above
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
+
+from gateway.demo.agent import ERRORS, Agent, Refused
+from gateway.demo.task import Tree
+from gateway.upstream.grpc_library import aio, grpc
+
+_SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
+
+
+class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
+    """The methods of A2A's service; their objects are those of HTTP+JSON, which ProtoJSON makes messages of.
+
+    Args:
+        agents: By the tenant that picks each.
+    """
+
+    def __init__(self, agents: Mapping[str, Agent]) -> None:
+        self._agents = agents
+        self._methods = {f"/{_SERVICE.full_name}/{method.name}": self._method(method) for method in _SERVICE.methods}
+
+    def service(self, details: Any) -> Any:  # noqa: ANN401 - as above
+        """The method that a call is for, or None."""
+        return self._methods.get(details.method)
+
+    def _method(self, method: Any) -> Any:  # noqa: ANN401 - as above
+        asked, told = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+
+        async def call(request: Any, context: Any) -> Any:  # noqa: ANN401 - as above
+            try:
+                agent, params = self._read(request)
+                return ParseDict(await agent.call(method.name, params), told(), ignore_unknown_fields=True)
+            except Refused as refusal:
+                await _fail(context, refusal)
+
+        async def stream(request: Any, context: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401 - as above
+            try:
+                agent, params = self._read(request)
+                async with aclosing(agent.stream(method.name, params)) as events:
+                    async for event in events:
+                        yield ParseDict(event, told(), ignore_unknown_fields=True)
+            except Refused as refusal:
+                await _fail(context, refusal)
+
+        kind = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+        return kind(stream if method.server_streaming else call, asked.FromString, told.SerializeToString)
+
+    def _read(self, request: Any) -> tuple[Agent, Tree]:  # noqa: ANN401 - as above
+        agent = self._agents.get(request.tenant)
+        if agent is None:
+            raise Refused("INVALID_PARAMS", "the tenant is the name of an agent")
+        return agent, MessageToDict(request)
+
+
+async def _fail(context: Any, refusal: Refused) -> None:  # noqa: ANN401 - as above
+    """End a call with an error and its reason, by which clients know which it is (1.0 §10.6)."""
+    code = grpc.StatusCode[ERRORS[refusal.reason][2]]
+    told = Status(code=code.value[0], message=refusal.message)
+    told.details.add().Pack(ErrorInfo(reason=refusal.reason, domain="a2a-protocol.org"))
+    await context.abort(code, refusal.message, (("grpc-status-details-bin", told.SerializeToString()),))
+
+
+async def open_server(agents: Mapping[str, Agent], port: int) -> Any:  # noqa: ANN401 - as above
+    """Serve agents on a loopback port; whoever gets the server stops it."""
+    server = aio.server(options=(("grpc.so_reuseport", 0),))
+    server.add_generic_rpc_handlers((Service(agents),))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    return server

@@ -1,0 +1,208 @@
+"""FORWARD, OBSERVE, ENCODE: the answer of an agent behind gRPC on its way to the client.
+
+Between two that speak gRPC of one generation the messages pass as they came: they are read along the way, never written
+again, but for the tenant that push configurations echo, and for cards. To any other client they are translated. An
+agent's own error is the status of the call: a client of gRPC gets it as it is, in the bounds of `grpc_status`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from gateway.a2a.bindings import grpc, grpc_progress
+from gateway.a2a.bindings.body import write
+from gateway.a2a.bindings.grpc_status import read as read_status
+from gateway.a2a.bindings.grpc_status import trailers
+from gateway.a2a.call import Call
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.framing.grpc import FrameDecoder, frame
+from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import Progress
+from gateway.a2a.translation import JSONRPC_0_3, Translation
+from gateway.backing import Backing
+from gateway.exchange import Exchange
+from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
+from gateway.reply import Reply
+from gateway.stream import Stream
+from gateway.upstream.grpc_answer import GrpcAnswer
+from gateway.upstream.repertoire import Interface
+from gateway.wire import Wire
+
+_T = TypeVar("_T")
+
+
+class GrpcRelay:
+    """Brings the answer of an agent behind gRPC to the client.
+
+    Args:
+        translation: How, where the client speaks otherwise; None where it speaks as the agent does.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        clock: Callable[[], float],
+        translation: Translation | None,
+    ) -> None:
+        if exchange.call is None:
+            raise ValueError("nothing was called")
+        self._exchange = exchange
+        self._backing = backing
+        self._interface = interface
+        self._clock = clock
+        self._translation = translation
+        self._asked: Call = exchange.call if translation is None else translation.call
+
+    async def run(self, answer: GrpcAnswer, wire: Wire) -> None:
+        """Pass the answer on, to its end.
+
+        Raises:
+            UpstreamProtocol: the answer is none that A2A knows.
+            UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
+        """
+        exchange = self._exchange
+        assert exchange.call is not None
+        reply = Reply(exchange, self._clock, exchange.call.dialect, self._passed(answer), self._theirs(answer))
+        if answer.status is not None:
+            await self._complain(answer, wire, reply)
+        elif self._asked.operation.streams:
+            headers = [*reply.headers(b"text/event-stream"), *UNBUFFERED[exchange.binding]]
+            await self._stream(answer, wire).run(answer, headers)
+        else:
+            await self._frame(answer, wire, reply)
+
+    def _theirs(self, answer: GrpcAnswer) -> Pairs:
+        # Servers of 0.3 name the extensions that are active behind the answer (protocol trap 26).
+        return [*answer.headers, *answer.metadata]
+
+    def _passed(self, answer: GrpcAnswer) -> Pairs:
+        passed = pass_on(answer.headers, TO_CLIENT - {b"content-type", b"x-accel-buffering"})
+        own = (b"cache-control", b"no-store")
+        return [*passed, own, (b"x-request-id", self._exchange.id.encode("ascii"))]
+
+    async def _complain(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
+        status = answer.status
+        assert status is not None
+        error = read_status(status, self._asked.dialect.version)
+        self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
+        if self._translation is not None:
+            await reply.complain(wire, error, self._translation)
+            return
+        self._exchange.saw(Progress(event="error", error=error.code))
+        await reply.end(wire, status)
+
+    def _stream(self, answer: GrpcAnswer, wire: Wire) -> Stream:
+        if self._translation is None:
+            return GrpcStream(self._exchange, self._backing, self._clock, wire, answer)
+        return InterpretedGrpcStream(
+            self._exchange, self._backing, self._clock, wire, answer=answer, translation=self._translation
+        )
+
+    # ---- One message ---------------------------------------------------------------------------------------------
+
+    async def _frame(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
+        exchange, asked, translation = self._exchange, self._asked, self._translation
+        message = answer.whole()
+        if message is None:
+            raise UpstreamProtocol("the agent's answer is empty")
+        exchange.upstream = self._clock() - (exchange.sent or exchange.started)
+        told = await _aside(partial(grpc_progress.read, asked.operation, asked.dialect.version), message)
+        if told is None:
+            raise UpstreamProtocol("the agent's answer is no message of its method")
+        exchange.saw(told)
+        if asked.operation is Operation.GET_EXTENDED_CARD:
+            body = await self._card(message)
+        elif translation is None:
+            body = frame(self._restored(message))
+        else:
+            body = await _aside(translation.answer, message)
+        await reply.tell(wire, body)
+
+    def _restored(self, message: bytes) -> bytes:
+        call, asked = self._exchange.call, self._asked
+        assert call is not None
+        echoes = asked.operation.kind is Kind.PUSH and asked.operation is not Operation.DELETE_PUSH_CONFIG
+        if echoes and self._backing.upstream.restores_tenant(call, self._interface):
+            return grpc.restore_tenant(asked.operation, asked.dialect.version, message, call.tenant)
+        return message
+
+    async def _card(self, message: bytes) -> bytes:
+        """An extended card holds the agent's addresses like any other, so it is rebuilt like any other."""
+        exchange, call, asked = self._exchange, self._exchange.call, self._asked
+        if exchange.rule is None or call is None:
+            raise UpstreamProtocol("the agent's answer is no card")
+        tree = grpc.read_answer(asked.operation, asked.dialect.version, message)
+        card = await self._backing.cards.extended(
+            write(tree),
+            exchange.rule,
+            call.tenant,
+            host=exchange.head.host,
+            dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
+        )
+        if self._translation is not None:
+            return self._translation.wrapped(msgspec.Raw(card))
+        return frame(grpc.write_answer(asked.operation, asked.dialect.version, msgspec.json.decode(card)))
+
+
+class GrpcStream(Stream):
+    """Brings the messages of one stream to a client that speaks as the agent does."""
+
+    def __init__(
+        self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire, answer: GrpcAnswer
+    ) -> None:
+        super().__init__(exchange, backing, clock, wire)
+        self._decoder = FrameDecoder(backing.bounds.event)
+        self._answer = answer
+
+    def _told(self, data: bytes) -> Progress | None:
+        return grpc_progress.read(self._call.operation, self._call.dialect.version, data)
+
+    def _trailers(self) -> Pairs | None:
+        status = self._answer.status
+        if status is None:
+            return None
+        error = read_status(status, self._call.dialect.version)
+        self._exchange.saw(Progress(event="error", error=error.code))
+        self._exchange.grpc_status = status.code
+        return trailers(status)
+
+
+class InterpretedGrpcStream(InterpretedStream):
+    """Brings them to a client of another dialect."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        clock: Callable[[], float],
+        wire: Wire,
+        *,
+        answer: GrpcAnswer,
+        translation: Translation,
+    ) -> None:
+        super().__init__(exchange, backing, clock, wire, translation)
+        self._decoder = FrameDecoder(backing.bounds.event)
+        self._answer = answer
+
+    def _told(self, data: bytes) -> Progress | None:
+        return grpc_progress.read(self._call.operation, self._call.dialect.version, data)
+
+    def _held(self) -> bytes:
+        status = self._answer.status
+        if status is None:
+            return super()._held()
+        error = read_status(status, self._call.dialect.version)
+        self._exchange.saw(Progress(event="error", error=error.code))
+        return self._unread() + self._translation.fail(error)
+
+
+async def _aside(work: Callable[[bytes], _T], message: bytes) -> _T:
+    """What `work` makes of a message, in a thread if it is long."""
+    return work(message) if len(message) < ASIDE else await asyncio.to_thread(work, message)

@@ -1,0 +1,114 @@
+"""The schema of A2A for tools that ask a server for it (grpc.reflection.v1, and v1alpha, whose messages are the same).
+
+What is told is what A2A publishes: the services, their messages, and the files that these are in. The scoped service of
+0.3 was proposed in words; its schema here is that of 0.3 with a `scope` beside the rest, as the gateway reads it.
+
+To import this takes a tenth of a second, so it is done where somebody asks, aside.
+"""
+
+from a2a.compat.v0_3 import a2a_v0_3_pb2
+from a2a.types import a2a_pb2
+from google.protobuf.descriptor import FileDescriptor  # type: ignore[import-untyped]  # protobuf has no types of its own
+from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]  # as above
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # as above
+from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # nor has grpcio
+from grpc_reflection.v1alpha.reflection import ReflectionServicer  # type: ignore[import-untyped]  # as above
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # type: ignore[import-untyped]  # as above
+
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3, SERVICES
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.framing.grpc import frame
+from gateway.listener.grpc_wire import GrpcWire
+
+_LONGEST = 4096
+_SCOPED_FILE = "a2a_v0_3_scoped.proto"
+_MOST_KEPT = 64
+
+
+class Reflection:
+    """Answers questions about the schema.
+
+    Args:
+        scope_field: Number of `scope` in the requests of the scoped service.
+    """
+
+    def __init__(self, scope_field: int) -> None:
+        services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        self._servicer = ReflectionServicer(services, pool=_schema(scope_field))
+        self._answers: dict[bytes, bytes] = {}
+
+    async def answer(self, wire: GrpcWire) -> None:
+        """Answer each question of one client, until it has none.
+
+        Raises:
+            Fault: a question cannot be read.
+        """
+        await wire.open(200, [])
+        while (question := await wire.next(_LONGEST)) is not None:
+            await wire.write(self._told(question))
+        await wire.close()
+
+    def _told(self, question: bytes) -> bytes:
+        known = self._answers.get(question)
+        if known is not None:
+            return known
+        try:
+            request = ServerReflectionRequest.FromString(question)
+        except DecodeError as error:
+            raise BadRequest("the message is no question of reflection") from error
+        [response] = self._servicer.ServerReflectionInfo(iter((request,)), None)
+        answer = frame(response.SerializeToString())
+        if not response.HasField("error_response") and len(self._answers) < _MOST_KEPT:
+            self._answers[question] = answer
+        return answer
+
+
+def _schema(scope_field: int) -> DescriptorPool:
+    """The schema of the services alone, whatever else this process has loaded."""
+    pool = DescriptorPool()
+    known: set[str] = set()
+
+    def add(file: FileDescriptor) -> None:
+        if file.name not in known:
+            known.add(file.name)
+            for dependency in file.dependencies:
+                add(dependency)
+            pool.AddSerializedFile(file.serialized_pb)
+
+    for module in (a2a_pb2, a2a_v0_3_pb2, health_pb2):
+        add(module.DESCRIPTOR)
+    pool.Add(_scoped(a2a_v0_3_pb2.DESCRIPTOR, scope_field))
+    return pool
+
+
+def _scoped(file: FileDescriptor, scope_field: int) -> FileDescriptorProto:
+    """The file of the scoped service: the requests of 0.3 with a `scope`, under names of its own."""
+    original = FileDescriptorProto.FromString(file.serialized_pb)
+    package, _, name = SCOPED_0_3.rpartition(".")
+    scoped = FileDescriptorProto(name=_SCOPED_FILE, package=package, syntax="proto3")
+    scoped.dependency.extend([original.name, *original.dependency])
+    [service] = [each for each in original.service if f"{package}.{each.name}" == SERVICE_0_3]
+    scoped.service.add().CopyFrom(service)
+    scoped.service[0].name = name
+    requests = {method.input_type for method in service.method}
+    for message in original.message_type:
+        if f".{package}.{message.name}" in requests:
+            request = scoped.message_type.add()
+            request.CopyFrom(message)
+            request.name = f"Scoped{message.name}"
+            request.field.add(
+                name="scope",
+                json_name="scope",
+                number=scope_field,
+                type=FieldDescriptorProto.TYPE_STRING,
+                label=FieldDescriptorProto.LABEL_OPTIONAL,
+            )
+    for method in scoped.service[0].method:
+        # Those of 0.3 name paths, which it has already.
+        method.ClearField("options")
+        method.input_type = f".{package}.Scoped{method.input_type.rpartition('.')[2]}"
+    return scoped

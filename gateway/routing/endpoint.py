@@ -1,0 +1,159 @@
+"""A place where clients knock, with the rules found there; which of them a request satisfies, and which one wins.
+
+Look-ups cost the same with ten rules or ten thousand: they are filed under one of their conditions (tenant, else key,
+else claim), so that only rules which may hold are looked at.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from gateway.principal import Principal
+from gateway.routing.route import AgentRules, Knock, Rule
+
+Condition = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A host and a path where clients knock, with the rules found there.
+
+    Attributes:
+        path: Empty over gRPC, which has none.
+        tenants: Values that the A2A `tenant` may take here, as far as the table knows them.
+        tenanted: Whether a path segment behind the endpoint is read as a tenant.
+        named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
+            nobody, as a path would that leads nowhere.
+    """
+
+    host: str | None
+    path: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    agents: frozenset[str]
+    tenants: frozenset[str]
+    tenanted: bool
+    by_condition: Mapping[Condition, tuple[Rule, ...]]
+    claim_names: tuple[str, ...]
+    unconditional: tuple[Rule, ...]
+    named: bool = False
+
+    @classmethod
+    def build(
+        cls,
+        host: str | None,
+        path: tuple[str, ...],
+        rules: Sequence[Rule],
+        agents: Mapping[str, AgentRules],
+        *,
+        named: bool = False,
+    ) -> Self:
+        """File the rules that are found at one place."""
+        filed: dict[Condition, list[Rule]] = {}
+        unconditional: list[Rule] = []
+        for rule in rules:
+            condition = _filed_under(rule)
+            if condition is None:
+                unconditional.append(rule)
+            else:
+                filed.setdefault(condition, []).append(rule)
+        names = frozenset(rule.agent for rule in rules)
+        tenants = {rule.tenant for rule in rules if rule.tenant is not None}
+        for name in names:
+            tenants.update(tenant for tenant in agents[name].routes if tenant is not None)
+        claims = {str(condition[1]) for condition in filed if condition[0] == "claim"}
+        return cls(
+            host=host,
+            path=path,
+            rules=tuple(rules),
+            agents=names,
+            tenants=frozenset(tenants),
+            tenanted=bool(tenants) or any(agents[name].tenanted or agents[name].require_tenant for name in names),
+            by_condition={condition: tuple(found) for condition, found in filed.items()},
+            claim_names=tuple(sorted(claims)),
+            unconditional=tuple(unconditional),
+            named=named,
+        )
+
+    def possible(self, knock: Knock) -> Iterator[Rule]:
+        """The rules filed under what the knock shows; a superset of those that hold."""
+        yield from self.unconditional
+        if knock.tenant is not None:
+            yield from self.by_condition.get(("tenant", knock.tenant), ())
+        principal = knock.principal
+        if principal is None:
+            return
+        if principal.key is not None:
+            yield from self.by_condition.get(("key", principal.key), ())
+        for name in self.claim_names:
+            for value in claim_values(principal, name):
+                yield from self.by_condition.get(("claim", name, value), ())
+
+    def select(self, knock: Knock) -> tuple[Rule | None, tuple[Rule, ...]]:
+        """The rule that wins, or None with the rules that contend (none of them: no rule holds)."""
+        satisfied = [rule for rule in self.possible(knock) if unmet(rule, knock) is None]
+        if len(satisfied) == 1:
+            return satisfied[0], ()
+        if not satisfied:
+            return None, ()
+        top = max(satisfied, key=lambda rule: len(rule.conditions))
+        # Two agents that ask for the same contend; only over gRPC can there be such.
+        contenders = tuple(
+            rule
+            for rule in satisfied
+            if not rule.conditions <= top.conditions or (rule.agent != top.agent and rule.conditions == top.conditions)
+        )
+        if not contenders or all(rule.agent == top.agent for rule in contenders):
+            return top, ()
+        return None, (top, *contenders)
+
+
+def unmet(rule: Rule, knock: Knock) -> Condition | None:
+    """One condition of the rule that does not hold, or None where all do."""
+    for condition in rule.conditions:
+        kind = condition[0]
+        if kind == "tenant":
+            if knock.tenant != condition[1]:
+                return condition
+        elif kind == "key":
+            if knock.principal is None or knock.principal.key != condition[1]:
+                return condition
+        elif knock.principal is None or condition[2] not in claim_values(knock.principal, str(condition[1])):
+            return condition
+    return None
+
+
+def patterns(host: str) -> Iterator[str]:
+    """The host itself, then `*.suffix` from the longest suffix to the shortest."""
+    yield host
+    rest = host
+    while "." in rest:
+        rest = rest.split(".", 1)[1]
+        yield "*." + rest
+
+
+def claim_values(principal: Principal, name: str) -> tuple[object, ...]:
+    """The values that a verified claim offers to a match: itself, the members of a list, the words of `scope`."""
+    value = principal.claims.get(name)
+    if isinstance(value, list | tuple):
+        return tuple(_typed(member) for member in value if isinstance(member, str | int))
+    if isinstance(value, str) and name == "scope":
+        return tuple(value.split())
+    return (_typed(value),) if isinstance(value, str | int) else ()
+
+
+def claim_condition(name: str, value: str | bool | int) -> Condition:  # noqa: FBT001 - a claim may be true or false
+    """The condition that a claim has a value; `true` and `1` are not the same."""
+    return ("claim", name, _typed(value))
+
+
+def _typed(value: object) -> object:
+    return ("bool", value) if isinstance(value, bool) else value
+
+
+def _filed_under(rule: Rule) -> Condition | None:
+    """The one condition that a rule is filed under: the most telling one it has."""
+    for kind in ("tenant", "key", "claim"):
+        for condition in sorted(rule.conditions, key=repr):
+            if condition[0] == kind:
+                return condition
+    return None

@@ -1,0 +1,178 @@
+"""An answer over gRPC: one message, or a stream of them whose end may be far off, and the status that ends it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Self, cast
+
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.fault import Fault, UpstreamProtocol
+from gateway.a2a.framing.grpc import frame
+from gateway.a2a.headers import Pairs
+from gateway.upstream.connection import closing
+from gateway.upstream.grpc_end import own_status
+from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.headers import EXTENSIONS
+from gateway.upstream.response import late, silent
+
+
+class GrpcAnswer:
+    """An answer, from its first message or its end on.
+
+    Whoever has one reads it to the end or calls `close`. Cancelling a read ends the call, and the agent is told.
+
+    Attributes:
+        headers: The metadata in front, without what is binary: names in lower case, those of one name together.
+        known: None: nothing that is worked out from them is kept.
+        status: How the call ended, where the agent ended it with another status than OK; None while it goes well.
+        metadata: What of the metadata behind the answer names extensions.
+    """
+
+    __slots__ = ("_call", "_channel", "_message", "_over", "headers", "known", "metadata", "status")
+
+    def __init__(self, call: aio.Call, channel: aio.Channel) -> None:
+        self.headers: Pairs = []
+        self.known: None = None
+        self.status: Status | None = None
+        self.metadata: Pairs = []
+        self._call = call
+        self._channel = channel
+        self._message: bytes | None = None
+        self._over = False
+
+    def whole(self) -> bytes | None:
+        """The message of an answer that has one; None where the call streams or failed."""
+        return self._message if self._over else None
+
+    async def flow(
+        self,
+        take: Callable[[bytes], bool],
+        settle: Callable[[], Awaitable[None]],
+        timeout: float,  # noqa: ASYNC109 - of silence
+    ) -> None:
+        """Give the messages of a stream to `take` as they come, each in its frame; `status` tells how they ended.
+
+        The headers are let go: a stream may last for hours. Where `take` answers False nothing more is given to it, nor
+        asked of the agent, before `settle` was awaited.
+
+        Args:
+            timeout: Seconds of silence that are accepted.
+
+        Raises:
+            UpstreamIdle: nothing came for `timeout`.
+            UpstreamTimeout: it is not over by the time that the client said.
+            UpstreamReset: it broke off.
+            UpstreamProtocol: what came is no gRPC; or what `take` raises.
+            Draining: the channel is closed.
+        """
+        self.headers = []
+        message, self._message = self._message, None
+        while message is not None:
+            if not take(frame(message)):
+                await settle()
+            message = await self._next(timeout, silent)
+
+    def close(self) -> None:
+        """Be done with the answer. If it is not complete, the agent sees the call cancelled at once."""
+        if not self._over:
+            self._over = True
+            self._call.cancel()
+
+    disown = close
+
+    # ---- Between an answer and its channel -------------------------------------------------------------------------
+
+    async def only(self, timeout: float) -> Self:  # noqa: ASYNC109 - kept by gRPC
+        """Wait for the one message of an answer that has one.
+
+        Args:
+            timeout: Seconds that the call was given.
+        """
+        end = asyncio.get_running_loop().time() + timeout
+        try:
+            self._message = await self._call
+        except aio.AioRpcError as error:
+            self._ended(error, expired=asyncio.get_running_loop().time() > end - _HASTE)
+            return self
+        except asyncio.CancelledError as error:
+            if _is_leaving():
+                raise
+            raise closing() from error
+        finally:
+            self._over = True
+        self.headers = _pairs(await self._call.initial_metadata())
+        self.metadata = _named(_pairs(await self._call.trailing_metadata()))
+        if self._message is None:
+            raise UpstreamProtocol("the agent's answer is empty", detail="OK, and no message")
+        return self
+
+    async def begin(self, timeout: float) -> Self:  # noqa: ASYNC109 - kept here
+        """Wait for the first message of a stream, or its end.
+
+        Args:
+            timeout: Seconds to wait.
+        """
+        self._message = await self._next(timeout, late)
+        if self.status is None:
+            self.headers = _pairs(await self._call.initial_metadata())
+        return self
+
+    async def _next(self, timeout: float, expired: Callable[[], Fault]) -> bytes | None:  # noqa: ASYNC109 - as `begin`
+        """The next message of a stream, or None after the last one."""
+        if self._over:
+            return None
+        call = self._call
+        rung = False
+
+        def ring() -> None:
+            # Not `asyncio.timeout`, which would leave a read of gRPC's behind.
+            nonlocal rung
+            rung = True
+            call.cancel()
+
+        alarm = asyncio.get_running_loop().call_later(timeout, ring)
+        try:
+            message = await call.read()
+        except aio.AioRpcError as error:
+            self._over = True
+            self._ended(error, expired=False)
+            return None
+        except asyncio.CancelledError as error:
+            self.close()
+            if _is_leaving():
+                raise
+            raise (expired() if rung else closing()) from error
+        finally:
+            alarm.cancel()
+        if message is aio.EOF:
+            self._over = True
+            self.metadata = _named(_pairs(await call.trailing_metadata()))
+            return None
+        return cast("bytes", message)  # nobody told gRPC to make anything else of it
+
+    def _ended(self, error: aio.AioRpcError, *, expired: bool) -> None:
+        self.status = own_status(error, connected=self._channel.get_state() is _READY, expired=expired)
+        self.headers = _pairs(error.initial_metadata())
+        self.metadata = _named(_pairs(error.trailing_metadata()))
+
+
+_READY = grpc.ChannelConnectivity.READY
+_HASTE = 0.05
+"""Seconds by which gRPC may be early: its clock is another."""
+
+
+def _is_leaving() -> bool:
+    """Whether a wait was cancelled because its task is to end; else the channel was closed under it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _pairs(metadata: Iterable[tuple[str, str | bytes]] | None) -> Pairs:
+    return [
+        (name.encode("ascii"), value.encode("utf-8"))
+        for name, value in metadata or ()
+        if isinstance(value, str) and not name.endswith("-bin")
+    ]
+
+
+def _named(pairs: Pairs) -> Pairs:
+    return [pair for pair in pairs if pair[0] in EXTENSIONS]

@@ -1,0 +1,231 @@
+"""The connection to one agent over gRPC: made when it is first needed, shared by all calls.
+
+gRPC connects for the first call and again for the next one after a connection was lost; a call that finds no
+connection is never sent. A channel that could not connect is let go: the next call tries afresh, so that neither gRPC's
+pauses between attempts nor its memory of a name that was not found keep away an agent that is back. Calls that are
+still going on over such a channel are not disturbed.
+
+Decision: pings come less often than every five minutes. Servers of gRPC in C, Python, Go and Java take a client that
+pings more often, on a stream on which nothing is said, for an abuser (gRFC A8): with the fourth ping they close the
+connection, and every stream with it. What a dead connection does not take is found out within `_PING_TIMEOUT` all the
+same.
+
+Decision: windows do not grow with the speed of the line. What an agent sends to a client that does not read waits in
+the gateway, and would be megabytes for each stream.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from gateway.a2a.fault import BodyTooLarge, UpstreamConnect
+from gateway.upstream.connection import closing
+from gateway.upstream.grpc_answer import GrpcAnswer
+from gateway.upstream.grpc_library import aio, grpc
+
+Metadata = Sequence[tuple[str, str]]
+
+_PING_EVERY = 330.0
+_PING_TIMEOUT = 10.0
+_LOOK_UP_EVERY = 1.0
+_DEFAULT_PORT = {"grpc": 80, "grpcs": 443}
+
+_READY = grpc.ChannelConnectivity.READY
+_FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcBounds:
+    """What one call may hold, in bytes.
+
+    Attributes:
+        request: The longest message to an agent.
+        answer: The longest message from one.
+        metadata: The headers, or the trailers, of an answer.
+    """
+
+    request: int = 4 * 1024 * 1024
+    answer: int = 4 * 1024 * 1024
+    metadata: int = 32 * 1024
+
+
+DEFAULT_BOUNDS = GrpcBounds()
+
+
+class GrpcChannel:
+    """The connection to one backend.
+
+    Args:
+        url: `grpc://host:port`, or `grpcs://host:port` for TLS.
+        connect: Seconds to connect in, name look-up and TLS included.
+        roots: The certificates of who vouches for the agent, as `authorities` reads them; for TLS only.
+    """
+
+    def __init__(
+        self, url: str, bounds: GrpcBounds = DEFAULT_BOUNDS, *, connect: float, roots: bytes | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in _DEFAULT_PORT:
+            raise ValueError("no address of gRPC")
+        if parts.scheme == "grpcs" and not roots:
+            # gRPC would look for some by itself, where the environment says.
+            raise ValueError("nobody vouches for the agent")
+        host = parts.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        # Without a name for the way to look it up, some hosts would be taken for one.
+        self._target = f"dns:///{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
+        self._bounds = bounds
+        self._connect = connect
+        self._roots = roots if parts.scheme == "grpcs" else None
+        self._line: _Line | None = None
+        self._closed = False
+        self._calls: set[aio.Call] = set()
+
+    @property
+    def active(self) -> int:
+        """1 while the connection serves calls or is made for one, else 0."""
+        return int(len(self._calls) > 0)
+
+    @property
+    def idle(self) -> int:
+        """1 while the connection stands and serves none, else 0."""
+        return int(not self.active and self._line is not None and self._line.channel.get_state() is _READY)
+
+    async def unary(
+        self,
+        path: str,
+        message: bytes,
+        metadata: Metadata,
+        *,
+        timeout: float,  # noqa: ASYNC109 - kept by gRPC, which tells the agent
+    ) -> GrpcAnswer:
+        """The answer to one message, whole, or the status that stands for it.
+
+        Args:
+            timeout: Seconds for all of it, connecting included.
+
+        Raises:
+            BodyTooLarge: the message is longer than `GrpcBounds.request`.
+            UpstreamConnect: no connection; nothing was sent.
+            UpstreamTimeout: no answer in time.
+            UpstreamReset: the connection, or the call, broke off.
+            UpstreamProtocol: the answer is no gRPC or too long, or says that the gateway is not accepted.
+            Draining: the channel is closed.
+        """
+        line = self._line_for(message)
+        answer = self._begun(line, line.unary(path)(message, timeout=timeout, metadata=metadata))
+        try:
+            return await answer.only(timeout)
+        except UpstreamConnect:
+            self._let_go(line)
+            raise
+
+    async def stream(
+        self,
+        path: str,
+        message: bytes,
+        metadata: Metadata,
+        *,
+        first: float,
+        timeout: float | None,  # noqa: ASYNC109 - as above
+    ) -> GrpcAnswer:
+        """The answer to one message, from its first message or its end on; whoever gets it closes it.
+
+        Args:
+            first: Seconds to the first message, connecting included.
+            timeout: Seconds for all of it, or None for no limit.
+
+        Raises:
+            BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: as `unary`.
+        """
+        line = self._line_for(message)
+        answer = self._begun(line, line.stream(path)(message, timeout=timeout, metadata=metadata))
+        try:
+            return await answer.begin(first)
+        except UpstreamConnect:
+            self._let_go(line)
+            raise
+
+    async def aclose(self) -> None:
+        """Close the connection, cutting what is on its way; returns when nothing is left of it."""
+        self._closed = True
+        for call in tuple(self._calls):
+            call.cancel()
+        line, self._line = self._line, None
+        if line is not None:
+            await line.channel.close()
+
+    def _line_for(self, message: bytes) -> "_Line":
+        if len(message) > self._bounds.request:
+            raise BodyTooLarge(f"body exceeds {self._bounds.request} bytes")
+        if self._closed:
+            raise closing()
+        line = self._line
+        if line is None or line.channel.get_state() is _FAILED:
+            line = self._line = _Line(self._make())
+        return line
+
+    def _begun(self, line: "_Line", call: aio.Call) -> GrpcAnswer:
+        self._calls.add(call)
+        call.add_done_callback(self._over)
+        return GrpcAnswer(call, line.channel)
+
+    def _over(self, call: aio.Call) -> None:
+        self._calls.discard(call)
+
+    def _let_go(self, line: "_Line") -> None:
+        if self._line is line:
+            self._line = None
+
+    def _make(self) -> aio.Channel:
+        if self._roots is None:
+            return aio.insecure_channel(self._target, options=self._options())
+        return aio.secure_channel(self._target, grpc.ssl_channel_credentials(self._roots), options=self._options())
+
+    def _options(self) -> tuple[tuple[str, int | str], ...]:
+        return (
+            ("grpc.primary_user_agent", "a2a-gateway"),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", self._bounds.answer),
+            ("grpc.max_metadata_size", self._bounds.metadata),
+            ("grpc.absolute_max_metadata_size", self._bounds.metadata),
+            # How long one attempt to connect may take, which is the longer of these two, and a question to DNS.
+            ("grpc.min_reconnect_backoff_ms", int(self._connect * 1000)),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.dns_ares_query_timeout", int(self._connect * 1000)),
+            ("grpc.dns_min_time_between_resolutions_ms", int(_LOOK_UP_EVERY * 1000)),
+            ("grpc.keepalive_time_ms", int(_PING_EVERY * 1000)),
+            ("grpc.keepalive_timeout_ms", int(_PING_TIMEOUT * 1000)),
+            ("grpc.keepalive_permit_without_calls", 0),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.http2.bdp_probe", 0),
+            # Whether a call may be sent again is not for gRPC to say, nor for whoever answers DNS.
+            ("grpc.enable_retries", 0),
+            ("grpc.service_config_disable_resolution", 1),
+            # The environment names no proxies (safety K9), and no two backends share a connection.
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+        )
+
+
+class _Line:
+    """A channel of gRPC, and its methods, which take longer to make than to call."""
+
+    def __init__(self, channel: aio.Channel) -> None:
+        self.channel = channel
+        self._unary: dict[str, aio.UnaryUnaryMultiCallable] = {}
+        self._stream: dict[str, aio.UnaryStreamMultiCallable] = {}
+
+    def unary(self, path: str) -> aio.UnaryUnaryMultiCallable:
+        """The method at a path, which is one of `grpc_method`."""
+        found = self._unary.get(path)
+        if found is None:
+            found = self._unary[path] = self.channel.unary_unary(path)
+        return found
+
+    def stream(self, path: str) -> aio.UnaryStreamMultiCallable:
+        """As `unary`, of a method whose answer is a stream."""
+        found = self._stream.get(path)
+        if found is None:
+            found = self._stream[path] = self.channel.unary_stream(path)
+        return found

@@ -1,0 +1,96 @@
+"""How a call over gRPC ended: by the agent's own word, or by what gRPC made up because there was none.
+
+gRPC tells both as a status with a text, and has no mark for either. What is made up is known by codes, by details that
+only agents give, and by its text where gRPC always has the same. Where an agent words its own status as gRPC would, it
+passes for gRPC's: no text of gRPC's, which may name addresses, passes for the agent's.
+
+Decision: UNAVAILABLE without details is that the answer broke off. No error of A2A has that code, servers that shut
+down and proxies give it with any words they like, and gRPC hands on those words. To let them pass where the connection
+still stands was refused: whether it does is known a moment too late.
+
+The texts are those of grpcio 1.85, with or without the words round them that come and go between versions.
+`tests/upstream/test_grpc_faults.py` has real servers cause them.
+"""
+
+import re
+
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.response import CUT, late
+
+_DETAILS = "grpc-status-details-bin"
+_LONGEST_DETAIL = 300
+
+
+def own_status(error: aio.AioRpcError, *, connected: bool, expired: bool) -> Status:
+    """The status that the agent ended a call with.
+
+    Args:
+        connected: Whether there is a connection now.
+        expired: Whether the call's time is over.
+
+    Raises:
+        UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none.
+        UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted.
+    """
+    code, text = error.code(), error.details() or ""
+    details = next((value for name, value in error.trailing_metadata() or () if name == _DETAILS), b"")
+    if not isinstance(details, bytes):
+        details = b""
+    if code not in _NEVER_MADE_UP:
+        _refuse_made_up(code, text, own=details != b"", connected=connected, expired=expired)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was good here.
+        raise UpstreamProtocol("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
+    return Status(code.value[0], text, details)
+
+
+def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, connected: bool, expired: bool) -> None:
+    removed = _REMOVED.match(text)
+    if removed is None and own:
+        return
+    words = text if removed is None else text[removed.end() :]
+    detail = text[:_LONGEST_DETAIL]
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and (expired or words.startswith("Deadline Exceeded")):
+        raise UpstreamTimeout(late().message, detail=detail)
+    if _UNREACHABLE.match(words) is not None and not connected:
+        raise UpstreamConnect("the agent could not be reached", detail=detail)
+    page = _PAGE.match(words)
+    if page is not None:
+        refused = page[1] in ("401", "407")
+        message = (
+            "the agent does not accept the gateway" if refused else f"the agent answered with HTTP status {page[1]}"
+        )
+        raise UpstreamProtocol(message, detail=detail)
+    if _TOO_LONG.match(words) is not None:
+        raise UpstreamProtocol("the agent's answer is too long", detail=detail)
+    if _NO_GRPC.match(words) is not None:
+        raise UpstreamProtocol("the agent's answer is no gRPC", detail=detail)
+    # Where the connection stands and something could not be reached, it is of agents behind the agent.
+    if removed is not None or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
+        raise UpstreamReset(CUT, detail=detail)
+
+
+_REMOVED = re.compile(r"Stream removed \(")
+_UNREACHABLE = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution failed")
+_PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
+_TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
+_NO_GRPC = re.compile(
+    r"No status received|Data frame with END_STREAM|Compression bit set|Decompression failed|Error parsing '"
+    r"|Illegal header|Failed parsing HTTP/2"
+)
+_CUT = re.compile(r"Received RST_STREAM|RST_STREAM|failed to connect to all addresses")
+
+_NEVER_MADE_UP = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
+"""Codes of the agent's own alone: gRPC reserves them to applications (gRFC A54)."""

@@ -1,0 +1,371 @@
+"""Calls, answers and events of gRPC: beside the same in JSON, and whatever else a peer may send."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a.bindings import body, grpc
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_scan import text_field
+from gateway.a2a.bindings.grpc_schema import request_class, result_class
+from gateway.a2a.bounds import BodyBounds
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.path import PathCall
+from gateway.a2a.translation import FORMS
+from gateway.a2a.versions.version import Form, Memo, Misfit
+from tests.a2a.bindings.grpc_sample import VERSIONS, made
+
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+
+
+def read(operation: Operation, version: Version, **members: Any) -> Call:
+    return grpc.read_call(method_of(operation, version), made(operation, version, **members))
+
+
+def form(version: Version) -> Form:
+    """That of HTTP+JSON of the same generation."""
+    return FORMS[Dialect(Binding.REST, version)]
+
+
+# ---- Calls -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) -> None:
+    member = "message" if version is V1_0 else "request"
+    for operation in (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE):
+        call = read(operation, version, **{member: {"task_id": "t", "context_id": "c"}})
+        assert (call.task_id, call.context_id, call.path) == ("t", "c", PathCall(operation))
+        call = read(operation, version)
+        assert (call.task_id, call.context_id) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"\x0a\x01\xff",
+        b"\x0a\x03\xed\xa0\x80",
+        b"\x0a\x05a",
+        b"\x12\x02\x0a\xff",
+        b"\x12\x03\x0a\x01\xc0",
+        b"{}",
+        b"\xff",
+    ],
+)
+def test_bytes_that_are_no_such_message_are_refused(message: bytes) -> None:
+    with pytest.raises(ParseFailed):
+        grpc.read_call(method_of(Operation.SEND_MESSAGE, V1_0), message)
+
+
+@pytest.mark.parametrize("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
+def test_a_message_that_others_could_read_otherwise_is_refused(message: bytes) -> None:
+    request_class(method_of(Operation.GET_TASK, V1_0)).FromString(message)
+    for version in VERSIONS:
+        with pytest.raises(BadRequest) as caught:
+            grpc.read_call(method_of(Operation.GET_TASK, version), message)
+        assert not isinstance(caught.value, ParseFailed)
+
+
+def test_a_message_of_too_many_fields_is_refused_before_it_is_built() -> None:
+    crowd = made(Operation.SEND_MESSAGE, V1_0, message={"parts": [{}] * 1_000})
+    method = method_of(Operation.SEND_MESSAGE, V1_0)
+    assert grpc.read_call(method, crowd).operation is Operation.SEND_MESSAGE
+    with pytest.raises(BadRequest, match="too many fields"):
+        grpc.read_call(method, crowd, bounds=BodyBounds(members=100, elements=100))
+
+
+def test_a_message_that_is_nested_deeper_than_parsers_go_is_refused() -> None:
+    for levels, fits in ((40, True), (60, False), (10_000, False)):
+        value = b"\x1a\x00"
+        for _ in range(levels):
+            # A list in a value: field 6, whose field 1 is a value.
+            inner = b"\x0a" + varint(len(value)) + value
+            value = b"\x32" + varint(len(inner)) + inner
+        part = b"\x22" + varint(len(value)) + value
+        sent = b"\x2a" + varint(len(part)) + part
+        message = b"\x12" + varint(len(sent)) + sent
+        method = method_of(Operation.SEND_MESSAGE, V1_0)
+        if fits:
+            assert grpc.read_params(grpc.read_call(method, message))["message"]["parts"][0]["data"] != []
+        else:
+            with pytest.raises(ParseFailed):
+                grpc.read_call(method, message)
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 0x7F:
+        found += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return found + bytes([number])
+
+
+@pytest.mark.parametrize("double", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_has_not_is_refused_when_it_must_be_said_in_json(double: float) -> None:
+    for version in VERSIONS:
+        call = read(Operation.SEND_MESSAGE, version, metadata={"a": {"b": double}})
+        with pytest.raises(BadParams, match="a number that JSON has not"):
+            grpc.read_params(call)
+
+
+def test_numbers_of_metadata_are_integers_where_they_are_whole() -> None:
+    call = read(Operation.SEND_MESSAGE, V1_0, metadata={"whole": 42, "part": 0.1, "list": [1.0, -2.5]})
+    assert grpc.read_params(call)["metadata"] == {"whole": 42, "part": Decimal("0.1"), "list": [1, Decimal("-2.5")]}
+    assert body.write(grpc.read_params(call)["metadata"]["whole"]) == b"42"
+
+
+def test_a_value_of_an_enumeration_that_nobody_knows_is_refused_and_never_no_filter() -> None:
+    later = grpc.read_call(method_of(Operation.LIST_TASKS, V1_0), b"\x18\x63")
+    assert grpc.read_params(later) == {"status": 99}
+    with pytest.raises(Misfit, match="status: must be the name of a task state"):
+        form(V1_0).lift_params(Operation.LIST_TASKS, grpc.read_params(later), Memo())
+    for version in VERSIONS:
+        member = "message" if version is V1_0 else "request"
+        call = read(Operation.SEND_MESSAGE, version, **{member: {"message_id": "m", "role": 7, "task_id": "t"}})
+        with pytest.raises(Misfit, match="role"):
+            form(version).lift_params(Operation.SEND_MESSAGE, grpc.read_params(call), Memo())
+
+
+def test_no_tenant_is_among_the_parameters() -> None:
+    config = {"tenant": "acme", "url": "https://x", "task_id": "t"}
+    call = read(Operation.SEND_MESSAGE, V1_0, tenant="acme", configuration={"task_push_notification_config": config})
+    assert grpc.read_params(call) == {
+        "configuration": {"taskPushNotificationConfig": {"url": "https://x", "taskId": "t"}}
+    }
+    assert grpc.read_params(read(Operation.CREATE_PUSH_CONFIG, V1_0, **config)) == {"url": "https://x", "taskId": "t"}
+    assert grpc.read_params(read(Operation.GET_EXTENDED_CARD, V1_0, tenant="acme")) == {}
+    method = method_of(Operation.GET_TASK, V0_3, scoped=True)
+    scoped = grpc.read_call(method, made(Operation.GET_TASK, V0_3, name="tasks/t") + b"\xa2\x06\x04acme")
+    assert grpc.read_params(scoped) == {"id": "t"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "members", "expected"),
+    [
+        (Operation.GET_TASK, {"name": "tasks/t", "history_length": 3}, {"id": "t", "historyLength": 3}),
+        (Operation.GET_TASK, {"name": "t"}, {"id": "t"}),
+        (Operation.CANCEL_TASK, {"name": "tasks/t"}, {"id": "t"}),
+        (Operation.SUBSCRIBE_TO_TASK, {"name": "tasks/t"}, {"id": "t"}),
+        (Operation.GET_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/c"}, {"taskId": "t", "id": "c"}),
+        (Operation.GET_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/"}, {"taskId": "t"}),
+        (Operation.DELETE_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/c"}, {"taskId": "t", "id": "c"}),
+        (Operation.LIST_PUSH_CONFIGS, {"parent": "tasks/t", "page_size": 5, "page_token": "p"},
+         {"taskId": "t", "pageSize": 5, "pageToken": "p"}),
+        (Operation.CREATE_PUSH_CONFIG, {"parent": "tasks/t", "config_id": "c"}, {"taskId": "t", "configId": "c"}),
+        (Operation.CREATE_PUSH_CONFIG, {"parent": "tasks/t/pushNotificationConfigs"}, {"taskId": "t"}),
+        (Operation.GET_EXTENDED_CARD, {}, {}),
+        (Operation.GET_TASK, {}, {}),
+    ],
+)  # fmt: skip
+def test_names_of_0_3_become_the_ids_of_a_path(operation: Operation, members: Any, expected: Any) -> None:
+    assert grpc.read_params(read(operation, V0_3, **members)) == expected
+
+
+@pytest.mark.parametrize("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
+@pytest.mark.parametrize("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
+def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) -> None:
+    config = {"name": name, "push_notification_config": {"id": "c", "url": "https://x"}}
+    params = grpc.read_params(read(Operation.CREATE_PUSH_CONFIG, V0_3, parent=named, config_id="c", config=config))
+    lifted = form(V0_3).lift_params(Operation.CREATE_PUSH_CONFIG, params, Memo())
+    assert lifted == {"taskId": "t", "id": "c", "url": "https://x"}
+
+
+# ---- Calls that are written ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30, "3", 3.0, Decimal(3), True])
+def test_parameters_that_do_not_fit_are_the_clients_mistake(number: Any) -> None:
+    for version in VERSIONS:
+        with pytest.raises(BadParams) as caught:
+            grpc.write_call(Operation.GET_TASK, version, {"id": "t", "historyLength": number})
+        assert caught.value.field == "historyLength"
+
+
+@pytest.mark.parametrize("state", ["working", "TASK_STATE_CANCELLED", "TASK_STATE_NEW", 9])
+def test_a_filter_that_the_schema_does_not_know_is_refused(state: Any) -> None:
+    with pytest.raises(BadParams, match="status: must be one of"):
+        grpc.write_call(Operation.LIST_TASKS, V1_0, {"status": state})
+
+
+def test_the_role_of_a_clients_message_must_be_known() -> None:
+    for version in VERSIONS:
+        with pytest.raises(BadParams, match=r"message\.role: must be one of"):
+            grpc.write_call(Operation.SEND_MESSAGE, version, {"message": {"messageId": "m", "role": "user"}})
+
+
+def test_members_that_the_schema_does_not_have_stay_behind() -> None:
+    for version in VERSIONS:
+        params = {"id": "t", "metadata": {"a": 1}, "x": "\ud800"}
+        written = grpc.write_call(Operation.GET_TASK, version, params)
+        assert written == made(Operation.GET_TASK, version, **{"id" if version is V1_0 else "name": "t"}) or (
+            written == made(Operation.GET_TASK, version, name="tasks/t")
+        )
+
+
+@pytest.mark.parametrize("params", [{}, {"id": ""}, {"id": None}, {"id": 1}, {"id": "a/b"}, {"id": "%2F"}, {"id": ".."},
+                                    {"id": "a\n"}, {"id": "x" * 513}, {"id": "\ud800"}])  # fmt: skip
+def test_an_id_that_a_name_cannot_carry_is_refused(params: Any) -> None:
+    for operation in (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK):
+        with pytest.raises(BadParams):
+            grpc.write_call(operation, V0_3, params)
+    for operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+        with pytest.raises(BadParams):
+            grpc.write_call(operation, V0_3, {"taskId": "t", **params})
+        with pytest.raises(BadParams):
+            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "id": "c"})
+    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS):
+        with pytest.raises(BadParams):
+            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "parent": "tasks/t"})
+
+
+def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
+    with pytest.raises(KeyError):
+        grpc.write_call(Operation.LIST_TASKS, V0_3, {})
+
+
+# ---- Answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_tasks_has_all_that_is_required_of_it() -> None:
+    """As servers of 1.0 print it over HTTP+JSON, and strict readers insist on (protocol §9.2)."""
+    page = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
+    assert grpc.read_answer(Operation.LIST_TASKS, V1_0, b"") == page
+    told = new.ListTasksResponse(tasks=[{"id": "t"}], total_size=7).SerializeToString()
+    assert grpc.read_answer(Operation.LIST_TASKS, V1_0, told) == {**page, "tasks": [{"id": "t"}], "totalSize": 7}
+    listed = form(V1_0).lower_result(Operation.LIST_TASKS, {"tasks": []}, Memo())
+    assert grpc.write_answer(Operation.LIST_TASKS, V1_0, listed) == b""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version) -> None:
+    for operation in CALLABLE:
+        if (operation, version) == (Operation.LIST_TASKS, V0_3):
+            continue
+        with pytest.raises(UpstreamProtocol):
+            grpc.read_answer(operation, version, b"\x0a\xff")
+    with pytest.raises(UpstreamProtocol):
+        grpc.read_event(version, b"\xff")
+    task = result_class(Operation.GET_TASK, version)(metadata={"a": float("nan")}).SerializeToString()
+    with pytest.raises(UpstreamProtocol) as caught:
+        grpc.read_answer(Operation.GET_TASK, version, task)
+    assert "a number that JSON has not" in caught.value.detail
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> None:
+    results: list[Any] = [None, [], {"id": 1}, {"id": "\ud800"}, {"metadata": {"a": 10**400}}, {"history": [None]}]
+    for result in results:
+        with pytest.raises(UpstreamProtocol):
+            grpc.write_answer(Operation.GET_TASK, version, result)
+        with pytest.raises(UpstreamProtocol):
+            grpc.write_event(version, {"task": result} if result is not None else None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_state_that_the_schema_does_not_know_is_none_in_particular(version: Version) -> None:
+    told = grpc.write_answer(Operation.GET_TASK, version, {"id": "t", "status": {"state": "TASK_STATE_NEW"}})
+    task = result_class(Operation.GET_TASK, version).FromString(told)
+    assert task.HasField("status")
+    assert task.status.state == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("result", [None, {}, {"x": 1}])
+def test_a_deletion_is_an_empty_message(version: Version, result: Any) -> None:
+    assert grpc.write_answer(Operation.DELETE_PUSH_CONFIG, version, result) == b""
+    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"") == {}
+    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"\x0a\x01a") == {}
+
+
+def test_a_stream_that_is_asked_for_may_be_answered_at_once() -> None:
+    for version in VERSIONS:
+        result = {"message": {"messageId": "m"}}
+        answer = grpc.write_answer(Operation.SEND_STREAMING_MESSAGE, version, result)
+        assert answer == grpc.write_event(version, result) == grpc.write_answer(Operation.SEND_MESSAGE, version, result)
+        assert grpc.read_answer(Operation.SEND_STREAMING_MESSAGE, version, answer) == result
+
+
+# ---- What agents echo ------------------------------------------------------------------------------------------------
+
+CONFIG: dict[str, Any] = {"id": "c", "task_id": "t", "url": "https://x"}
+
+
+@pytest.mark.parametrize("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
+def test_a_configuration_comes_back_with_the_clients_own_tenant(operation: Operation) -> None:
+    echoed = new.TaskPushNotificationConfig(tenant="backend-7", **CONFIG).SerializeToString() + text_field(90, "kept")
+    for tenant in ("acme", None):
+        restored = grpc.restore_tenant(operation, V1_0, echoed, tenant)
+        assert b"backend-7" not in restored
+        assert b"kept" in restored
+        found = new.TaskPushNotificationConfig.FromString(restored)
+        assert (found.tenant, found.id, found.url) == (tenant or "", "c", "https://x")
+    untold = new.TaskPushNotificationConfig(**CONFIG).SerializeToString()
+    assert grpc.restore_tenant(operation, V1_0, untold, "acme") == untold
+
+
+def test_each_configuration_of_a_list_comes_back_with_the_clients_own_tenant() -> None:
+    echoed = new.ListTaskPushNotificationConfigsResponse(
+        configs=[{"tenant": "backend-7", **CONFIG}, CONFIG, {"tenant": "backend-8", **CONFIG}], next_page_token="p"
+    ).SerializeToString()
+    restored = grpc.restore_tenant(Operation.LIST_PUSH_CONFIGS, V1_0, echoed, "acme")
+    found = new.ListTaskPushNotificationConfigsResponse.FromString(restored)
+    assert [each.tenant for each in found.configs] == ["acme", "", "acme"]
+    assert found.next_page_token == "p"
+    assert b"backend" not in grpc.restore_tenant(Operation.LIST_PUSH_CONFIGS, V1_0, echoed, None)
+
+
+def test_no_tenant_hides_behind_another() -> None:
+    hidden = text_field(1, "backend-7") + text_field(1, "")
+    assert grpc.restore_tenant(Operation.GET_PUSH_CONFIG, V1_0, hidden, "acme") == b""
+    assert grpc.restore_tenant(Operation.GET_PUSH_CONFIG, V1_0, hidden + text_field(1, "b"), "a") == text_field(1, "a")
+
+
+def test_other_answers_stay_as_they_are() -> None:
+    for operation in CALLABLE:
+        if operation.kind != "push" or operation is Operation.DELETE_PUSH_CONFIG:
+            assert grpc.restore_tenant(operation, V1_0, b"\xff", "acme") == b"\xff"
+        assert grpc.restore_tenant(operation, V0_3, b"\xff", "acme") == b"\xff"
+    assert old.TaskPushNotificationConfig.DESCRIPTOR.fields_by_name.get("tenant") is None
+
+
+def test_an_echo_that_is_no_message_is_the_agents_fault() -> None:
+    with pytest.raises(UpstreamProtocol):
+        grpc.restore_tenant(Operation.GET_PUSH_CONFIG, V1_0, b"\xff", "acme")
+
+
+# ---- Another tenant; cards ------------------------------------------------------------------------------------------
+
+
+def test_another_tenant_stands_in_every_place_that_has_one() -> None:
+    """All that there is to say of it is in `test_grpc_tenant`."""
+    config = {"task_push_notification_config": {"tenant": "acme", "url": "https://x"}}
+    both = read(Operation.SEND_MESSAGE, V1_0, tenant="acme", configuration=config)
+    found = new.SendMessageRequest.FromString(grpc.with_tenant(both, "globex"))
+    assert found.tenant == found.configuration.task_push_notification_config.tenant == "globex"
+    for operation in (Operation.SEND_MESSAGE, Operation.GET_TASK):
+        assert read(operation, V1_0, tenant="acme").tenant == "acme"
+        assert grpc.with_tenant(read(operation, V1_0, tenant="acme"), None) == b""
+    scoped = grpc.read_call(method_of(Operation.GET_TASK, V0_3, scoped=True), b"\xa2\x06\x04acme")
+    assert grpc.with_tenant(scoped, "x") == b"\xa2\x06\x01x"
+    plain = read(Operation.GET_TASK, V0_3, name="tasks/t")
+    assert grpc.with_tenant(plain, "x") == plain.body
+
+
+def test_a_page_of_the_clients_own_context_is_known() -> None:
+    assert read(Operation.LIST_TASKS, V1_0, context_id="c").context_id == "c"
+    assert read(Operation.LIST_TASKS, V1_0).context_id is None
+
+
+def test_requirements_on_a_card_are_spelled_as_the_message_has_them() -> None:
+    for security in ([{"bearer": ["a"]}], [{"schemes": {"bearer": {"list": ["a"]}}}]):
+        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, {"name": "n", "security": security})
+        assert old.AgentCard.FromString(told).security[0].schemes["bearer"].list == ["a"]
+    for card in ({"name": "n"}, {"name": "n", "security": None}):
+        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, card)
+        assert grpc.read_answer(Operation.GET_EXTENDED_CARD, V0_3, told) == {"name": "n"}

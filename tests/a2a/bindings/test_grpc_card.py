@@ -1,0 +1,135 @@
+"""Cards over gRPC: an agent's are read as any other, and the gateway's own become messages whole."""
+
+import json
+from base64 import b64decode
+from typing import Any
+
+import msgspec
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
+from a2a.compat.v0_3.proto_utils import FromProto
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a.bindings import body, grpc
+from gateway.a2a.card import parse_card, spoken
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.operation import Operation
+from gateway.a2a.portrait import Discretion, Portrait, paint
+from gateway.a2a.served_card import Edition, Scheme, Served, ServedInterface, rebuild
+from tests.a2a.sample import VECTORS
+
+CARD = Operation.GET_EXTENDED_CARD
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+VECTOR = json.loads((VECTORS / "AgentCard.json").read_bytes())
+BOTH: tuple[Scheme, ...] = ("bearer", "api_key")
+
+
+def card(version: Version) -> dict[str, Any]:
+    """The card of the vectors, as an agent answers with it."""
+    told = b64decode(VECTOR[f"v{version}-grpc"]["message_b64"])
+    return parse_card(body.write(grpc.read_answer(CARD, version, told)))
+
+
+def portrait(version: Version) -> Portrait:
+    return paint(card(version), Discretion())
+
+
+def served(version: Version, binding: Binding, schemes: tuple[Scheme, ...] = BOTH) -> dict[str, Any]:
+    """The gateway's own card, as it answers a client of that dialect with it."""
+    ways = Served(
+        interfaces=(
+            ServedInterface("gw.example:443", Dialect(Binding.GRPC, V1_0), tenant="acme"),
+            ServedInterface("https://gw.example/acme", Dialect(Binding.JSONRPC, V0_3)),
+            ServedInterface("https://gw.example/acme", Dialect(Binding.REST, V0_3)),
+        ),
+        schemes=schemes,
+    )
+    tree = rebuild(portrait(version), ways, Edition.inside(Dialect(binding, version)))
+    return dict(msgspec.json.decode(msgspec.json.encode(tree)))
+
+
+@pytest.mark.parametrize("version", [V0_3, V1_0])
+def test_an_agents_card_says_what_it_says_in_json(version: Version) -> None:
+    # What is false, ProtoJSON leaves out.
+    told = json.dumps(VECTOR[f"v{version}"]).replace('"required": false, ', "")
+    theirs = parse_card(told.encode())
+    assert spoken(card(version)) == spoken(theirs)
+    assert portrait(version) == paint(theirs, Discretion())
+
+
+def test_an_agents_card_of_1_0_is_the_document_of_1_0() -> None:
+    assert card(V1_0) == VECTOR["v1.0"]
+
+
+def test_an_agents_schemes_and_requirements_are_read_whole() -> None:
+    for version, requirements in ((V0_3, "security"), (V1_0, "securityRequirements")):
+        found = card(version)
+        assert found["securitySchemes"] == VECTOR["v1.0"]["securitySchemes"]
+        assert found[requirements] == VECTOR["v1.0"]["securityRequirements"]
+
+
+@pytest.mark.parametrize("version", [V0_3, V1_0])
+def test_what_is_read_of_a_card_is_written_again(version: Version) -> None:
+    message = b64decode(VECTOR[f"v{version}-grpc"]["message_b64"])
+    kind = new.AgentCard if version is V1_0 else old.AgentCard
+    written = grpc.write_answer(CARD, version, grpc.read_answer(CARD, version, message))
+    assert kind.FromString(written) == kind.FromString(message)
+
+
+@pytest.mark.parametrize("binding", [Binding.GRPC, Binding.REST])
+def test_the_gateways_card_of_1_0_keeps_interfaces_and_schemes(binding: Binding) -> None:
+    found = new.AgentCard.FromString(grpc.write_answer(CARD, V1_0, served(V1_0, binding)))
+    assert [(each.url, each.protocol_binding, each.tenant) for each in found.supported_interfaces] == [
+        ("gw.example:443", "GRPC", "acme"),
+        ("https://gw.example/acme", "JSONRPC", ""),
+        ("https://gw.example/acme", "HTTP+JSON", ""),
+    ]
+    assert found.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
+    key = found.security_schemes["api_key"].api_key_security_scheme
+    assert (key.location, key.name) == ("header", "X-API-Key")
+    assert [sorted(each.schemes) for each in found.security_requirements] == [["bearer"], ["api_key"]]
+    assert found.capabilities.HasField("streaming")
+    assert [skill.id for skill in found.skills] == ["sum"]
+
+
+@pytest.mark.parametrize("binding", [Binding.GRPC, Binding.REST, Binding.JSONRPC])
+def test_the_gateways_card_of_0_3_keeps_interfaces_and_requirements(binding: Binding) -> None:
+    found = old.AgentCard.FromString(grpc.write_answer(CARD, V0_3, served(V0_3, binding)))
+    assert (found.url, found.preferred_transport) == ("https://gw.example/acme", "JSONRPC")
+    assert [(each.url, each.transport) for each in found.additional_interfaces] == [
+        ("https://gw.example/acme", "HTTP+JSON")
+    ]
+    assert [sorted(each.schemes) for each in found.security] == [["bearer"], ["api_key"]]
+    assert found.protocol_version == "0.3.0"
+    if binding is not Binding.JSONRPC:
+        # The JSON schema's own spelling of a scheme is no member of the message.
+        assert found.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
+        assert found.security_schemes["api_key"].api_key_security_scheme.location == "header"
+
+
+def test_the_sdk_of_0_3_reads_the_gateways_card() -> None:
+    message = old.AgentCard.FromString(grpc.write_answer(CARD, V0_3, served(V0_3, Binding.GRPC)))
+    found = FromProto.agent_card(message)
+    assert found.security == [{"bearer": []}, {"api_key": []}]
+    assert found.security_schemes is not None
+    assert found.security_schemes["bearer"].root.type == "http"
+    assert found.security_schemes["api_key"].root.type == "apiKey"
+    assert found.url == "https://gw.example/acme"
+
+
+def test_a_card_without_schemes_requires_none() -> None:
+    for version, kind in ((V0_3, old.AgentCard), (V1_0, new.AgentCard)):
+        found = kind.FromString(grpc.write_answer(CARD, version, served(version, Binding.GRPC, schemes=())))
+        assert not found.security_schemes
+
+
+@pytest.mark.parametrize("security", [[1], [{"a": 1}], [{"a": [1]}], {"a": []}, "a"])
+def test_requirements_of_another_shape_are_refused(security: Any) -> None:
+    with pytest.raises(UpstreamProtocol):
+        grpc.write_answer(CARD, V0_3, {"name": "a", "security": security})
+
+
+def test_a_scheme_may_be_called_like_the_member_that_holds_them() -> None:
+    told = grpc.write_answer(CARD, V0_3, {"name": "a", "security": [{"schemes": []}]})
+    assert list(old.AgentCard.FromString(told).security[0].schemes) == ["schemes"]

@@ -1,0 +1,441 @@
+"""Statuses of gRPC: what a fault or an agent's error says there, and what is made of whatever an agent sends."""
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from google.protobuf import (  # type: ignore[import-untyped]  # it ships none
+    any_pb2,
+    json_format,
+)
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it ships none
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a import fault as faults
+from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, AgentError, read_jsonrpc, write_rest
+from gateway.a2a.bindings.grpc_status import (
+    CODES,
+    LONGEST_TRAILERS,
+    LONGEST_WRITTEN,
+    NAMES,
+    Status,
+    of_error,
+    of_fault,
+    read,
+    trailers,
+)
+from gateway.a2a.dialect import Version
+from gateway.a2a.error_detail import STRUCT
+from gateway.a2a.error_kind import BODY_TOO_LARGE, BY_REASON, KINDS, RATE_LIMIT_EXCEEDED, TASK_NOT_FOUND, ErrorKind
+from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, ERROR_INFO, GATEWAY_DOMAIN, Fault
+from tests.a2a.sample import vector
+from tests.a2a.test_fault import classes, made
+
+ROOT = Path(__file__).parents[3]
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+VERSIONS = [V0_3, V1_0]
+
+ENTRIES: list[dict[str, Any]] = vector("errors")["a2a"]
+ALL_KINDS = [pytest.param(kind, id=kind.name) for kind in KINDS]
+
+
+def error_of(code: int, message: str = "so", **more: Any) -> AgentError:
+    found = read_jsonrpc(json.dumps({"code": code, "message": message, **more}).encode(), V1_0)
+    assert found is not None
+    return found
+
+
+def inside(status: Status) -> Any:
+    return status_pb2.Status.FromString(status.details)
+
+
+def packed(*messages: Any, code: int = 13, message: str = "so") -> Status:
+    """An agent's status with these details."""
+    told = status_pb2.Status(code=code, message=message)
+    for each in messages:
+        told.details.add().Pack(each)
+    return Status(code, message, told.SerializeToString())
+
+
+def with_any(*details: Any) -> Status:
+    return Status(13, "so", status_pb2.Status(code=13, message="so", details=details).SerializeToString())
+
+
+def own(reason: str, **metadata: str) -> Any:
+    return error_details_pb2.ErrorInfo(reason=reason, domain=A2A_DOMAIN, metadata=metadata)
+
+
+def size(status: Status) -> int:
+    """Bytes of the message and the details in the trailers."""
+    return sum(len(value) for name, value in trailers(status) if name != b"grpc-status")
+
+
+def without_metadata(details: Iterable[Any]) -> list[Any]:
+    """a2a-sdk has some over HTTP that it does not have over gRPC."""
+    return [{**detail, "metadata": {}} if detail["@type"] == ERROR_INFO else detail for detail in details]
+
+
+# ---- As the vectors have it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["reason"])
+def test_statuses_of_1_0_are_those_of_the_vectors(entry: dict[str, Any]) -> None:
+    grpc = entry["v1.0-grpc"]["grpc"]
+    binary = base64.b64decode(grpc["trailers"]["grpc-status-details-bin_b64"])
+    found = read(Status(grpc["code"], grpc["message"], binary), V1_0)
+    assert (found.code, found.reason, found.message) == (entry["jsonrpc_code"], entry["reason"], grpc["message"])
+    assert list(found.details) == without_metadata(entry["v1.0-rest"]["http"]["body"]["error"]["details"])
+    written = of_error(found, V1_0)
+    assert (NAMES[written.code], written.message) == (grpc["status"], grpc["message"])
+    assert inside(written) == status_pb2.Status.FromString(binary)
+
+
+OLDER = [entry for entry in ENTRIES if "v0.3-grpc" in entry]
+
+
+@pytest.mark.parametrize("entry", OLDER, ids=lambda entry: entry["reason"])
+def test_statuses_of_0_3_begin_with_the_name_that_is_in_the_vectors(entry: dict[str, Any]) -> None:
+    grpc = entry["v0.3-grpc"]["grpc"]
+    found = read(Status(CODES[grpc["status"]], grpc["message"]), V0_3)
+    assert (found.code, found.reason) == (entry["jsonrpc_code"], entry["reason"])
+    assert found.message == entry["v0.3-rest"]["http"]["body"]["message"]
+    assert of_error(found, V0_3).message == grpc["message"]
+    # a2a-sdk 0.3 has UNIMPLEMENTED for some; the gateway says the same code to all.
+    assert NAMES[of_error(found, V0_3).code] == entry["v1.0-grpc"]["grpc"]["status"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["reason"])
+def test_over_grpc_and_over_http_an_error_has_the_same_details(entry: dict[str, Any]) -> None:
+    found = read_jsonrpc(json.dumps(entry["v1.0-jsonrpc"]["http"]["body"]["error"]).encode(), V1_0)
+    assert found is not None
+    details = json.loads(write_rest(found, version=V1_0)[1])["error"]["details"]
+    assert without_metadata(read(of_error(found, V1_0), V1_0).details) == without_metadata(details)
+
+
+# ---- There and back --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_every_error_is_read_as_what_was_written(kind: ErrorKind, version: Version) -> None:
+    for error in (error_of(kind.code), AgentError(code=kind.code, reason=kind.reason, message="so")):
+        if error.challenges or kind.challenges:
+            continue
+        status = of_error(error, version)
+        assert NAMES[status.code] == kind.grpc_status
+        found = read(status, version)
+        assert (found.code, found.reason, found.message) == (kind.code, kind.reason, "so")
+        assert found.http_status == kind.http_status
+        again = of_error(found, version)
+        assert (again.code, again.message, inside_or_none(again)) == (
+            status.code,
+            status.message,
+            inside_or_none(status),
+        )
+
+
+def inside_or_none(status: Status) -> Any:
+    return inside(status) if status.details else None
+
+
+def test_a_code_of_the_agents_own_passes() -> None:
+    for version in VERSIONS:
+        status = of_error(error_of(-32050, "the printer is on fire"), version)
+        assert NAMES[status.code] == "INTERNAL"
+        found = read(status, version)
+        assert (found.code, found.reason, found.message) == (-32050, None, "the printer is on fire")
+        assert found.details == ()
+
+
+def test_what_agents_say_of_credentials_is_flagged_and_never_written() -> None:
+    for version in VERSIONS:
+        for status in (
+            Status(16, "who are you"),
+            packed(own("UNAUTHENTICATED"), code=13),
+            packed(own("TASK_NOT_FOUND"), code=16),
+        ):
+            assert read(status, version).challenges
+            written = of_error(read(status, version), version)
+            assert NAMES[written.code] == "INTERNAL"
+            assert written.message.endswith(NOT_ACCEPTED.message)
+            assert read(written, version).reason == "INVALID_AGENT_RESPONSE"
+
+
+def test_the_reason_goes_before_the_name_and_the_name_before_the_code() -> None:
+    info = packed(own("TASK_NOT_CANCELABLE"), code=5, message="TaskNotFoundError: so").details
+    assert read(Status(5, "UnsupportedOperationError: so", info), V0_3).reason == "TASK_NOT_CANCELABLE"
+    named = read(Status(5, "UnsupportedOperationError: so"), V0_3)
+    assert (named.reason, named.message) == ("UNSUPPORTED_OPERATION", "so")
+    assert read(Status(5, "so"), V0_3).reason == "TASK_NOT_FOUND"
+
+
+def test_a_name_is_one_only_in_0_3_and_only_if_there_is_such_an_error() -> None:
+    assert read(Status(9, "TaskNotFoundError: so"), V1_0).message == "TaskNotFoundError: so"
+    for message in ("ValueError: so", "TaskNotFoundError:so", "x TaskNotFoundError: so", "TaskNotFoundError"):
+        found = read(Status(13, message), V0_3)
+        assert (found.reason, found.message) == ("INTERNAL_ERROR", message)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+        ("INVALID_ARGUMENT", "INVALID_PARAMS"),
+        ("NOT_FOUND", "TASK_NOT_FOUND"),
+        ("PERMISSION_DENIED", "UNAUTHORIZED"),
+        ("RESOURCE_EXHAUSTED", None),
+        ("UNAVAILABLE", None),
+        ("UNIMPLEMENTED", "UNSUPPORTED_OPERATION"),
+        ("UNKNOWN", "INTERNAL_ERROR"),
+        ("DEADLINE_EXCEEDED", "INTERNAL_ERROR"),
+        ("CANCELLED", "INTERNAL_ERROR"),
+    ],
+)
+def test_where_nothing_else_tells_the_code_does(code: str, reason: str | None) -> None:
+    for version in VERSIONS:
+        assert read(Status(CODES[code], "so"), version).reason == reason
+
+
+def test_the_usual_message_tells_apart_what_shares_a_code() -> None:
+    assert read(Status(9, "Task cannot be canceled"), V1_0).reason == "TASK_NOT_CANCELABLE"
+    assert read(Status(5, "method not found"), V1_0).reason == "METHOD_NOT_FOUND"
+    assert read(Status(13, "Task cannot be canceled"), V1_0).reason == "INTERNAL_ERROR"
+
+
+def test_a_status_without_a_message_has_the_usual_one() -> None:
+    assert read(Status(5, ""), V1_0).message == read(Status(5, " \n"), V1_0).message == TASK_NOT_FOUND.words
+
+
+def test_another_gateways_refusal_of_a_long_body_is_one() -> None:
+    refused = of_fault(faults.BodyTooLarge("too long"), id="r1", version=V1_0)
+    assert read(refused, V1_0).code == BODY_TOO_LARGE.code
+    again = of_error(read(refused, V1_0), V1_0)
+    assert inside(again) == inside(refused)
+    assert read(Status(8, "too long"), V1_0).code == RATE_LIMIT_EXCEEDED.code
+
+
+# ---- Details ---------------------------------------------------------------------------------------------------------
+
+
+def test_details_that_protobuf_knows_are_theirs() -> None:
+    fields = {"@type": BAD_REQUEST, "fieldViolations": [{"field": "id", "description": "no"}]}
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.500s"}
+    struct = {"@type": STRUCT, "value": {"a": [1.5, None, {"b": True}]}}
+    error = error_of(-32602, data=[fields, retry, struct])
+    told = inside(of_error(error, V1_0))
+    assert [each.TypeName() for each in told.details] == [
+        "google.rpc.ErrorInfo",
+        "google.rpc.BadRequest",
+        "google.rpc.RetryInfo",
+        "google.protobuf.Struct",
+    ]
+    assert read(of_error(error, V1_0), V1_0).details == error.details
+
+
+def test_details_of_unknown_types_become_structs() -> None:
+    mine = {"@type": "example.com/mine.Detail", "count": 2**40, "list": [1, "x"], "deep": {"a": None}}
+    no_duration = {"@type": "type.googleapis.com/google.protobuf.Duration", "value": {"no": "duration"}}
+    no_value = {"@type": STRUCT}
+    error = error_of(-32603, data=[mine, no_duration, no_value])
+    told = inside(of_error(error, V1_0))
+    assert {each.TypeName() for each in told.details[1:]} == {"google.protobuf.Struct"}
+    found = read(of_error(error, V1_0), V1_0)
+    assert [detail["value"] for detail in found.details[1:]] == [mine, no_duration, no_value]
+
+
+def test_members_that_a_known_type_does_not_have_stay_behind() -> None:
+    error = error_of(-32602, data=[{"@type": BAD_REQUEST, "fieldViolations": [{"field": "id", "own": 1}], "own": 1}])
+    found = read(of_error(error, V1_0), V1_0).details
+    assert found[1] == {"@type": BAD_REQUEST, "fieldViolations": [{"field": "id"}]}
+
+
+def test_metadata_of_a_reason_are_strings() -> None:
+    metadata = {"errors": [{"loc": ["a"], "n": 1.5}], "text": "x", "none": None}
+    info = {"@type": ERROR_INFO, "reason": "INVALID_PARAMS", "domain": A2A_DOMAIN, "metadata": metadata}
+    [told] = read(of_error(error_of(-32602, data=[info]), V1_0), V1_0).details
+    assert told["metadata"] == {"errors": '[{"loc":["a"],"n":1.5}]', "text": "x", "none": "null"}
+    odd = {"@type": ERROR_INFO, "reason": "INVALID_PARAMS", "metadata": ["x"]}
+    [told] = read(of_error(error_of(-32602, data=[odd]), V1_0), V1_0).details
+    assert (told["reason"], told["domain"], told["metadata"]) == ("INVALID_PARAMS", A2A_DOMAIN, {})
+
+
+def test_there_is_one_reason_of_a2a_and_others_beside_it() -> None:
+    """a2a-sdk believes the last one, and none where it does not know that."""
+    other = error_details_pb2.ErrorInfo(reason="QUOTA", domain="example.com")
+    status = packed(other, own("NO_SUCH_REASON"), own("TASK_NOT_FOUND"), own("INVALID_PARAMS"), code=9)
+    found = read(status, V1_0)
+    assert found.reason == "TASK_NOT_FOUND"
+    told = json_format.MessageToDict(inside(of_error(found, V1_0)))["details"]
+    assert [(each["reason"], each["domain"]) for each in told] == [
+        ("TASK_NOT_FOUND", A2A_DOMAIN),
+        ("QUOTA", "example.com"),
+    ]
+
+
+def test_a_reason_without_a_domain_is_a2as() -> None:
+    assert read(packed(error_details_pb2.ErrorInfo(reason="TASK_NOT_FOUND")), V1_0).reason == "TASK_NOT_FOUND"
+    elsewhere = error_details_pb2.ErrorInfo(reason="TASK_NOT_FOUND", domain="example.com")
+    assert read(packed(elsewhere), V1_0).reason == "INTERNAL_ERROR"
+
+
+def test_bytes_of_unknown_types_are_told_in_base64() -> None:
+    found = read(with_any(any_pb2.Any(type_url="example.com/mine.Detail", value=b"\xff\x00")), V1_0)
+    assert found.details[1:] == ({"@type": STRUCT, "value": {"@type": "example.com/mine.Detail", "value": "/wA="}},)
+
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", classes())
+def test_every_fault_has_its_code_and_its_details(kind: type[Fault], version: Version) -> None:
+    fault = made(kind)
+    status = of_fault(fault, id="r1", version=version)
+    assert status.code == CODES[kind.grpc_status]
+    told = inside(status)
+    assert (told.code, told.message) == (status.code, status.message)
+    assert json_format.MessageToDict(told)["details"] == faults.details(fault, "r1")
+    name = "" if kind.a2a_reason is None or version is V1_0 else f"{BY_REASON[kind.a2a_reason].name}: "
+    assert status.message == f"{name}no"
+    assert size(status) <= LONGEST_TRAILERS
+
+
+@pytest.mark.parametrize("kind", [kind for kind in classes() if kind.a2a_reason is not None])
+def test_a_fault_that_is_an_error_of_the_protocol_is_read_as_that(kind: type[Fault]) -> None:
+    for version in VERSIONS:
+        found = read(of_fault(made(kind), id="r1", version=version), version)
+        assert (found.reason, found.message) == (kind.a2a_reason, "no")
+        assert found.details[0]["metadata"] == {"requestId": "r1"}
+
+
+def test_what_a_caller_may_not_know_looks_like_what_does_not_exist() -> None:
+    assert of_fault(faults.TenantDenied("no"), id="r", version=V1_0) == of_fault(
+        faults.NoRoute("no"), id="r", version=V1_0
+    )
+
+
+def test_a_wrong_field_is_named() -> None:
+    status = of_fault(faults.BadParams("no list", field="message.parts"), id="r1", version=V1_0)
+    told = json_format.MessageToDict(inside(status))["details"]
+    assert [each["@type"] for each in told] == [ERROR_INFO, ERROR_INFO, BAD_REQUEST]
+    assert [each.get("domain") for each in told] == [A2A_DOMAIN, GATEWAY_DOMAIN, None]
+
+
+def test_nobody_is_left_to_hear_that_the_client_is_gone() -> None:
+    assert of_fault(faults.ClientGone("gone"), id="r1", version=V1_0).code == CODES["CANCELLED"]
+
+
+def test_what_is_for_the_log_is_in_no_status() -> None:
+    fault = faults.UpstreamConnect("the agent could not be reached", detail="10.1.2.3 refused")
+    status = of_fault(fault, id="r1", version=V1_0)
+    assert "10.1.2.3" not in status.message
+    assert b"10.1.2.3" not in status.details
+
+
+# ---- Trailers --------------------------------------------------------------------------------------------------------
+
+
+def test_codes_and_names_are_those_of_grpc() -> None:
+    assert list(CODES.items()) == [(name, code) for code, name in NAMES.items()]
+    assert [NAMES[code] for code in (0, 1, 13, 16)] == ["OK", "CANCELLED", "INTERNAL", "UNAUTHENTICATED"]
+    assert len(NAMES) == 17
+
+
+def test_trailers_are_the_code_the_message_and_the_details() -> None:
+    assert trailers(Status(5, "no such task", b"\x08\x05")) == [
+        (b"grpc-status", b"5"),
+        (b"grpc-message", b"no such task"),
+        (b"grpc-status-details-bin", b"CAU"),
+    ]
+    assert trailers(Status(14, "")) == [(b"grpc-status", b"14")]
+
+
+@pytest.mark.parametrize(
+    ("message", "written"),
+    [
+        ("100 % sure", b"100 %25 sure"),
+        ("%41%zz", b"%2541%25zz"),
+        ("a\r\nx: y\x00\x7f\t", b"a%0D%0Ax: y%00%7F%09"),
+        ("für ☃", b"f%C3%BCr %E2%98%83"),
+        (" both ends  ", b"%20both ends%20%20"),
+        ("   ", b"%20%20%20"),
+        ("".join(map(chr, range(0x21, 0x7F))), bytes(range(0x21, 0x7F)).replace(b"%", b"%25")),
+        ("\ud800", b"?"),
+    ],
+)
+def test_a_message_is_written_in_what_a_trailer_may_hold(message: str, written: bytes) -> None:
+    assert trailers(Status(13, message))[1] == (b"grpc-message", written)
+
+
+@given(st.text())
+def test_every_message_is_read_as_it_was_meant(message: str) -> None:
+    [_, *told] = trailers(Status(13, message))
+    value = told[0][1] if told else b""
+    assert all(0x20 <= byte < 0x7F for byte in value)
+    assert value == value.strip()
+    assert unquote_to_bytes(value).decode() == message
+
+
+@pytest.mark.parametrize("code", [0, -1, 17, 99, 2**31])
+def test_a_code_that_does_not_exist_or_tells_of_success_is_unknown(code: int) -> None:
+    assert trailers(Status(code, "so", b"\x08\x05")) == [(b"grpc-status", b"2"), (b"grpc-message", b"so")]
+
+
+def test_details_that_are_too_long_stay_behind() -> None:
+    """Together with the message: clients take 8 KiB of all that stands behind an answer, and more by chance."""
+    for message, most in (("so", 5374), ("x" * 2048, 3840)):
+        whole = trailers(Status(13, message, b"x" * most))
+        assert len(whole) == 3
+        assert LONGEST_TRAILERS - 1 <= sum(len(value) for _, value in whole[1:]) <= LONGEST_TRAILERS
+        assert len(trailers(Status(13, message, b"x" * (most + 1)))) == 2
+
+
+@pytest.mark.parametrize("letter", ["x", "%", " ", "é", "🙂", "\x00"])
+def test_a_long_message_is_cut_between_characters_in_both_places(letter: str) -> None:
+    """a2a-sdk raises ValueError where the two differ."""
+    for status in (
+        of_fault(faults.BadParams(letter * 100_000), id="r1", version=V0_3),
+        of_error(AgentError(code=-32001, reason="TASK_NOT_FOUND", message=letter * LONGEST_MESSAGE), V0_3),
+    ):
+        written = dict(trailers(status))[b"grpc-message"]
+        assert len(written) <= LONGEST_WRITTEN
+        assert unquote_to_bytes(written).decode() == status.message == inside(status).message
+        name, _, text = status.message.partition(": ")
+        assert name in ("InvalidParamsError", "TaskNotFoundError")
+        assert text.strip(letter + "…") == ""
+        assert len(text) > LONGEST_WRITTEN // 13
+        assert size(status) <= LONGEST_TRAILERS
+
+
+def test_a_message_of_any_length_that_json_has_is_whole_in_plain_letters() -> None:
+    longest = max((kind for kind in KINDS if kind.reason), key=lambda kind: len(kind.name))
+    status = of_error(error_of(longest.code, "x" * LONGEST_MESSAGE), V0_3)
+    assert status.message == f"{longest.name}: " + "x" * LONGEST_MESSAGE
+
+
+def test_an_agents_message_that_has_to_be_cut_goes_without_its_details() -> None:
+    status = packed(own("TASK_NOT_FOUND"), message="x" * 5000)
+    assert [name for name, _ in trailers(status)] == [b"grpc-status", b"grpc-message"]
+    assert len(trailers(of_error(read(status, V1_0), V1_0))) == 3
+
+
+def test_what_there_is_room_for_goes_and_the_reason_before_all() -> None:
+    long = {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": A2A_DOMAIN, "metadata": {"x": "y" * 9000}}
+    others = [{"@type": "t", "x": letter * 2000} for letter in "abcd"]
+    status = of_error(error_of(-32001, "x" * 100, data=[*others, long]), V1_0)
+    told = json_format.MessageToDict(inside(status))["details"]
+    assert told[0] == {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": A2A_DOMAIN}
+    assert [each["value"]["x"][0] for each in told[1:]] == ["a", "b"]
+    assert LONGEST_TRAILERS // 2 < size(status) <= LONGEST_TRAILERS
+
+
+def test_who_has_no_grpc_does_not_pay_for_protobuf() -> None:
+    script = "import sys, gateway.a2a.bindings.grpc_status; sys.exit(any(name == 'google' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0

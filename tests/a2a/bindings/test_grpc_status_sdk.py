@@ -1,0 +1,183 @@
+"""Statuses as the clients of a2a-sdk hear them, over HTTP/2: which exception they raise, with which words."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]  # it ships no types
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from a2a.client.client import ClientCallContext
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError
+from a2a.client.transports.grpc import GrpcTransport
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+from a2a.types import a2a_pb2
+from a2a.utils.errors import A2A_REASON_TO_ERROR, JSON_RPC_ERROR_CODE_MAP, A2AError
+
+from gateway.a2a import fault as faults
+from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings.grpc_status import Status, of_error, of_fault, read, trailers
+from gateway.a2a.dialect import Version
+from gateway.a2a.error_kind import KINDS, ErrorKind
+from gateway.a2a.fault import Fault
+from gateway.a2a.headers import Pairs
+from tests.a2a.bindings.test_grpc_status import ALL_KINDS, V0_3, V1_0, VERSIONS, error_of
+from tests.a2a.test_fault import classes, made
+
+pytestmark = pytest.mark.anyio
+
+BY_NAME = {kind.__name__: kind for kind in JSON_RPC_ERROR_CODE_MAP}
+
+
+class Failing(asyncio.Protocol):
+    """A server of HTTP/2 whose answer to every call is this status and nothing else."""
+
+    def __init__(self, status: Pairs) -> None:
+        self._status = status
+        self._http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+        self._transport: asyncio.Transport
+        self._gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._http.initiate_connection()
+        transport.write(self._http.data_to_send())
+
+    def data_received(self, data: bytes) -> None:
+        for event in self._http.receive_data(data):
+            if isinstance(event, h2.events.StreamEnded):
+                head = [(b":status", b"200"), (b"content-type", b"application/grpc")]
+                self._http.send_headers(event.stream_id, [*head, *self._status], end_stream=True)
+        self._transport.write(self._http.data_to_send())
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._gone.set()
+
+    async def aclose(self) -> None:
+        self._transport.close()
+        await self._gone.wait()
+
+
+@asynccontextmanager
+async def failing(status: Status) -> AsyncIterator[Any]:
+    """A channel to such a server."""
+    connections: list[Failing] = []
+
+    def connected() -> Failing:
+        connections.append(Failing(trailers(status)))
+        return connections[-1]
+
+    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        server.close()
+        for connection in connections:
+            await connection.aclose()
+
+
+async def heard(status: Status, version: Version) -> Exception:
+    """What the SDK's client of this version raises."""
+    kind = GrpcTransport if version is V1_0 else CompatGrpcTransport
+    async with failing(status) as channel:
+        transport = kind(channel, a2a_pb2.AgentCard())
+        with pytest.raises((A2AError, A2AClientError)) as caught:
+            await transport.get_task(a2a_pb2.GetTaskRequest(id="t"), context=ClientCallContext())
+    return caught.value
+
+
+async def raw(status: Status) -> tuple[int, str, bytes]:
+    """Code, message and details as any client of gRPC hears them, that of a2a-sdk 0.3 among them."""
+    async with failing(status) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary("/a2a.v1.A2AService/GetTask")(b"")
+    found = caught.value
+    told = dict(found.trailing_metadata() or ())
+    return found.code().value[0], found.details() or "", told.get("grpc-status-details-bin", b"")
+
+
+# What only HTTP or go has a word for, and JSON-RPC's of which the SDK does not know the reason.
+NAMELESS = {kind.name for kind in KINDS if kind.name not in BY_NAME}
+WITHOUT_REASON = "JSONParseError"
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) -> None:
+    if kind.challenges:
+        return
+    for version in VERSIONS:
+        found = await heard(of_error(error_of(kind.code), version), version)
+        if kind.name in NAMELESS or (kind.name == WITHOUT_REASON and version is V1_0):
+            assert type(found) is A2AClientError
+            assert f"gRPC Error {kind.grpc_status}: " in str(found)
+            assert str(found).endswith("so")
+        else:
+            assert type(found) is BY_NAME[kind.name]
+            assert str(found) == "so"
+
+
+@pytest.mark.parametrize("kind", classes())
+async def test_a_fault_is_the_exception_of_its_reason_or_tells_its_code(kind: type[Fault]) -> None:
+    for version in VERSIONS:
+        found = await heard(of_fault(made(kind), id="r1", version=version), version)
+        expected = A2A_REASON_TO_ERROR.get(kind.a2a_reason or "", A2AClientError)
+        if kind is faults.ParseFailed and version is V0_3:
+            expected = BY_NAME[WITHOUT_REASON]
+        if kind.grpc_status == "DEADLINE_EXCEEDED":
+            expected = A2AClientTimeoutError
+        assert type(found) is expected
+        if expected is A2AClientError:
+            assert str(found) == f"gRPC Error {kind.grpc_status}: no"
+        elif expected is not A2AClientTimeoutError:
+            assert str(found) == "no"
+
+
+async def test_fields_that_are_wrong_are_told_with_the_exception() -> None:
+    fault = faults.BadParams("parts must be a list", field="message.parts")
+    found = await heard(of_fault(fault, id="r1", version=V1_0), V1_0)
+    assert isinstance(found, A2AError)
+    assert found.data == {"errors": [{"field": "message.parts", "message": "parts must be a list"}]}
+
+
+async def test_beside_other_reasons_the_exception_is_that_of_a2as() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "a2a-protocol.org"}
+    details = [{**info, "reason": "TASK_NOT_FOUND"}, {**info, "reason": "NO_SUCH"}, {**info, "domain": "example.com"}]
+    found = await heard(of_error(error_of(-32603, data=details), V1_0), V1_0)
+    assert type(found) is BY_NAME["TaskNotFoundError"]
+
+
+async def test_no_client_hears_of_a_bad_credential() -> None:
+    for version in VERSIONS:
+        found = await heard(of_error(read(Status(16, "who are you"), version), version), version)
+        assert type(found) is BY_NAME["InvalidAgentResponseError"]
+        assert str(found) == "the agent does not accept the gateway"
+
+
+@pytest.mark.parametrize(
+    "message", ["100 % sure, %41", "a\r\ngrpc-status: 0\x00", " für ☃ 🙂 ", "x" * 100_000, "🙂" * 9999]
+)
+async def test_the_words_arrive_whatever_they_are(message: str) -> None:
+    """The SDK raises ValueError where the details have other words than the status."""
+    status = of_fault(faults.TaskNotFound(message), id="r1", version=V1_0)
+    found = await heard(status, V1_0)
+    assert type(found) is BY_NAME["TaskNotFoundError"]
+    assert str(found) == status.message
+    assert status.message.removesuffix("…") == message[: len(status.message.removesuffix("…"))]
+    assert await raw(status) == (status.code, status.message, status.details)
+
+
+async def test_in_0_3_the_words_begin_with_the_name() -> None:
+    code, message, _ = await raw(of_error(AgentError(-32001, "TASK_NOT_FOUND", "no such task"), V0_3))
+    assert (grpc.StatusCode.NOT_FOUND.value[0], "TaskNotFoundError: no such task") == (code, message)
+
+
+async def test_all_that_is_written_fits_what_clients_take() -> None:
+    details = [{"@type": "t", "x": letter * 1000} for letter in "abcdefghij"]
+    status = of_error(error_of(-32001, "%" * 10_000, data=details), V1_0)
+    assert await raw(status) == (status.code, status.message, status.details)

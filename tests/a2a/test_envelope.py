@@ -1,0 +1,222 @@
+"""What each binding puts round the objects: the same parameters, results and events in every dialect."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a import envelope
+from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
+from gateway.a2a.bindings.grpc_schema import request_class
+from gateway.a2a.bounds import BOUNDS, BodyBounds
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
+from gateway.a2a.framing.grpc import frame, unframe
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import rest_path
+from tests.a2a.dialects import call_of, vector
+
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+RPC, RPC_0_3 = Dialect(Binding.JSONRPC, V1_0), Dialect(Binding.JSONRPC, V0_3)
+REST, REST_0_3 = Dialect(Binding.REST, V1_0), Dialect(Binding.REST, V0_3)
+GRPC, GRPC_0_3 = Dialect(Binding.GRPC, V1_0), Dialect(Binding.GRPC, V0_3)
+MODERN = {"v1.0-jsonrpc": RPC, "v1.0-rest": REST, "v1.0-grpc": GRPC}
+FILES = [
+    "SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask",
+    "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig",
+]  # fmt: skip
+TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+TASK_MESSAGE = bytes(
+    new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING")).SerializeToString()
+)
+UPDATE = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+
+
+def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> Call:
+    """A call without contents, as a client or the gateway makes it."""
+    return Call(operation=operation, dialect=dialect, method=operation.value, id=identity)
+
+
+# ---- Calls -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_parameters_of_a_call_are_the_same_in_every_binding_and_none_is_a_tenant(file: str) -> None:
+    found = {}
+    for name, dialect in MODERN.items():
+        call = call_of(vector(file)["request"][name], dialect)
+        assert call.tenant == "acme"
+        found[name] = envelope.read_params(call, typed=True)
+        assert "acme" not in str(found[name])
+    rpc, rest, grpc = found.values()
+    assert rest.items() <= rpc.items() or file == "CancelTask"
+    # ProtoJSON leaves out what is empty.
+    assert {name: value for name, value in grpc.items() if rpc.get(name) != value} == {}
+
+
+@pytest.mark.parametrize("dialect", [GRPC, GRPC_0_3])
+def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
+    method = method_of(Operation.GET_TASK, dialect.version)
+    message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
+    call = envelope.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
+    assert (call.operation, call.dialect, call.task_id, call.body) == (Operation.GET_TASK, dialect, "t", message)
+    assert envelope.read_params(call, typed=True) == {"id": "t"}
+    with pytest.raises(ParseFailed):
+        envelope.read_grpc(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
+    with pytest.raises(BadRequest):
+        envelope.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0))
+
+
+def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant: str | None = "acme") -> Call:
+    given = Call(operation=operation, dialect=RPC, method=operation.value, task_id="t", context_id="c")
+    return envelope.write_call(given, operation, theirs, params, tenant=tenant, id="r-1")
+
+
+SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
+SEND_0_3: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
+
+
+def test_what_is_asked_over_json_rpc_has_an_id_of_the_gateways_and_the_tenant_in_its_parameters() -> None:
+    for dialect, method in ((RPC, "GetTask"), (RPC_0_3, "tasks/get")):
+        call = asked(Operation.GET_TASK, dialect, {"id": "t"})
+        assert json.loads(call.body) == {
+            "jsonrpc": "2.0", "id": "r-1", "method": method, "params": {"id": "t", "tenant": "acme"},
+        }  # fmt: skip
+        assert (call.id, call.method, call.verb, call.in_body) == (b'"r-1"', method, "POST", True)
+        assert (call.tenant, call.task_id, call.context_id, call.dialect) == ("acme", "t", "c", dialect)
+        plain = asked(Operation.GET_TASK, dialect, {"id": "t"}, None)
+        assert "tenant" not in json.loads(plain.body)["params"]
+        assert (plain.tenant, plain.in_body) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "params", "repeats"),
+    [
+        (Operation.SEND_MESSAGE, SEND, True),
+        (Operation.SEND_STREAMING_MESSAGE, SEND, True),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "id": "a", "url": "u"}, True),
+        (Operation.CANCEL_TASK, {"id": "t"}, False),
+        (Operation.GET_TASK, {"id": "t"}, False),
+    ],
+)
+def test_over_http_json_the_path_says_the_tenant_and_1_0_repeats_it_where_its_sdks_do(
+    operation: Operation, params: dict[str, Any], *, repeats: bool
+) -> None:
+    call = asked(operation, REST, dict(params))
+    # Whoever dials puts the tenant in front of the path.
+    assert call.tenant == "acme"
+    assert (b'"tenant":"acme"' in call.body) is repeats
+    assert "acme" not in rest_path(call.path, V1_0)
+    assert b"tenant" not in call.query
+    # Strict parsers of 0.3 know no such member.
+    older = asked(operation, REST_0_3, dict(SEND_0_3 if operation.sends else params))
+    assert b"tenant" not in older.body + older.query
+    assert older.tenant == "acme"
+    assert (call.id, older.id) == (b"null", b"null")
+
+
+def test_over_grpc_1_0_has_a_field_for_the_tenant_and_0_3_none() -> None:
+    call = asked(Operation.SEND_MESSAGE, GRPC, {**SEND})
+    request = new.SendMessageRequest.FromString(call.body)
+    assert (request.tenant, request.message.message_id, call.method) == (
+        "acme",
+        "m",
+        "/lf.a2a.v1.A2AService/SendMessage",
+    )
+    assert (call.tenant, call.in_body, call.id) == ("acme", True, b"null")
+    older = asked(Operation.SEND_MESSAGE, GRPC_0_3, {**SEND_0_3})
+    assert old.SendMessageRequest.FromString(older.body).request.message_id == "m"
+    assert (older.tenant, older.method) == ("acme", "/a2a.v1.A2AService/SendMessage")
+    for each in (call, older):
+        assert BY_PATH[each.method].version is each.dialect.version
+
+
+def test_what_a_schema_has_no_place_for_is_refused() -> None:
+    for version, params in ((GRPC, {"message": {"messageId": 5}}), (GRPC_0_3, {"message": {"role": "ROLE_NOBODY"}})):
+        with pytest.raises(BadParams):
+            asked(Operation.SEND_MESSAGE, version, params)
+    with pytest.raises(BadParams):
+        asked(Operation.GET_TASK, REST, {"id": "a/b"})
+
+
+# ---- Answers and events ----------------------------------------------------------------------------------------------
+
+
+GET = {dialect: made(Operation.GET_TASK, dialect, b"7" if dialect is RPC else b"null") for dialect in (RPC, REST, GRPC)}
+ANSWERS = {
+    RPC: json.dumps({"jsonrpc": "2.0", "id": 7, "result": TASK}).encode(),
+    REST: json.dumps(TASK).encode(),
+    GRPC: TASK_MESSAGE,
+}
+
+
+@pytest.mark.parametrize("dialect", ANSWERS, ids=str)
+def test_the_result_of_an_answer_is_the_same_in_every_binding(dialect: Dialect) -> None:
+    assert envelope.result(GET[dialect], ANSWERS[dialect]) == TASK
+    raw = envelope.raw_result(GET[dialect], ANSWERS[dialect])
+    assert raw is not None
+    assert json.loads(bytes(raw)) == TASK
+
+
+@pytest.mark.parametrize("dialect", ANSWERS, ids=str)
+def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
+    wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
+    with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
+        envelope.result(GET[dialect], wrong)
+    if dialect is RPC:
+        with pytest.raises(UpstreamProtocol, match="no JSON-RPC answer"):
+            envelope.raw_result(GET[dialect], b"[]")
+
+
+def test_an_answer_of_nothing_is_none_over_http_json_and_an_empty_message_over_grpc() -> None:
+    assert envelope.raw_result(GET[REST], b" \n") is None
+    assert envelope.result(GET[REST], b"") is None
+    assert envelope.result(GET[GRPC], b"") == {}
+
+
+@pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
+def test_a_result_is_told_in_the_envelope_of_the_client(wrap: Any) -> None:
+    assert json.loads(envelope.answer(GET[RPC], wrap(TASK))) == {"jsonrpc": "2.0", "id": 7, "result": TASK}
+    assert json.loads(envelope.answer(GET[REST], wrap(TASK))) == TASK
+    assert unframe(envelope.answer(GET[GRPC], wrap(TASK))) == [TASK_MESSAGE]
+
+
+def test_a_deletion_is_told_in_each_binding() -> None:
+    told = {d: envelope.answer(made(Operation.DELETE_PUSH_CONFIG, d), {}) for d in (RPC, REST, GRPC)}
+    assert json.loads(told[RPC])["result"] == {}
+    assert told[REST] == b"{}"
+    assert told[GRPC] == frame(b"")
+
+
+STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for dialect in (RPC, REST, GRPC)}
+
+
+@pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
+def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
+    for dialect in (RPC, REST):
+        event = envelope.event(STREAMS[dialect], wrap(UPDATE))
+        assert event.startswith(b"data: {")
+        assert event.endswith(b"}\n\n")
+        assert event.count(b"\n") == 2
+        tree = json.loads(event[6:])
+        assert (tree["result"] if dialect is RPC else tree) == UPDATE
+
+
+def test_an_event_over_grpc_is_a_message_behind_its_length() -> None:
+    [message] = unframe(envelope.event(STREAMS[GRPC], UPDATE))
+    assert new.StreamResponse.FromString(message).status_update.task_id == "t"
+    assert envelope.result(STREAMS[GRPC], message, event=True) == UPDATE
+
+
+def test_what_grpc_has_no_place_for_is_no_answer() -> None:
+    wrong: tuple[Any, ...] = ({"id": 5}, [], {"status": "working"})
+    for tree in wrong:
+        with pytest.raises(UpstreamProtocol):
+            envelope.answer(GET[GRPC], tree)
+    with pytest.raises(UpstreamProtocol):
+        envelope.event(STREAMS[GRPC], {"statusUpdate": "working"})

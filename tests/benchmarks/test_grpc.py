@@ -1,0 +1,119 @@
+"""The benchmark of gRPC is runnable: every contestant starts, answers, streams and is stopped, and the page is kept."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from benchmarks.edge.contestant import ROOT
+from benchmarks.edge.load import LoadFailed
+from benchmarks.edge.measure import Figure
+from benchmarks.edge.report import BEGIN, END
+from benchmarks.edge.workload import Workload
+from benchmarks.grpc import agent
+from benchmarks.grpc.contestant import PROXIES, Field, absent, contestants
+from benchmarks.grpc.gateway import Agents
+from benchmarks.grpc.load import Streams, calls, once
+from benchmarks.grpc.measure import check
+from benchmarks.grpc.report import Results, tables, write
+from benchmarks.grpc.workload import answer, events, is_answer
+
+EVENTS = 3
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    """The agent; each of its streams has three events."""
+    with agent.running(tmp_path, ROOT, events=EVENTS, every=0.001) as found:
+        yield found
+
+
+def taking_part(proxy: str) -> None:
+    if why := absent(proxy):
+        pytest.skip(why)
+
+
+@pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
+def test_every_contestant_says_what_the_agent_says_and_is_stopped(proxy: str, agents: Agents, tmp_path: Path) -> None:
+    taking_part(proxy)
+    with contestants(Field(tmp_path, Workload.make()), agents, [proxy]) as found:
+        assert found
+        for each in found:
+            check(each)
+        process = found[0].process
+        assert process.cpu() >= 0.0  # ticks of 10 ms
+        assert process.resident() > 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
+async def test_every_contestant_relays_streams_and_crowds(proxy: str, agents: Agents, tmp_path: Path) -> None:
+    taking_part(proxy)
+    first, *rest = events(EVENTS)
+    with contestants(Field(tmp_path, Workload.make()), agents, [proxy], ["plain", "tenant"]) as [each]:
+        async with Streams(each) as streams:
+            await streams.more(1, first)
+            assert streams.opened[0].is_open
+            await streams.opened[0].read(rest)
+        assert await calls(each, answer(), together=6, seconds=0.1) >= 6
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("proxy", ["gateway", "envoy"])
+async def test_every_contestant_does_the_job_that_it_is_measured_for(
+    proxy: str, agents: Agents, tmp_path: Path
+) -> None:
+    taking_part(proxy)
+    made = Workload.make()
+    with contestants(Field(tmp_path, made), agents, [proxy]) as found:
+        for each in [each for each in found if each.over_grpc]:
+            assert is_answer(await once(each))
+            forged = replace(made, token=made.token[:-8] + "AAAAAAAA")
+            with pytest.raises(LoadFailed, match="UNAUTHENTICATED"):
+                await once(replace(each, workload=forged))
+            if each.job != "path":
+                with pytest.raises(LoadFailed):
+                    await once(replace(each, tenant="somebody"))
+
+
+@pytest.mark.anyio
+async def test_answers_and_events_of_another_kind_are_no_figure(agents: Agents, tmp_path: Path) -> None:
+    with contestants(Field(tmp_path, Workload.make()), agents, ["bare"]) as [bare]:
+        with pytest.raises(LoadFailed, match="other than"):
+            await calls(bare, b"something else", together=1, seconds=0.1)
+        first, second, last = events(EVENTS)
+        async with Streams(bare) as streams:
+            with pytest.raises(LoadFailed, match="other than"):
+                await streams.more(1, last)
+            await streams.more(1, first)
+            with pytest.raises(LoadFailed, match="other than"):
+                await streams.opened[0].read([second])
+
+
+def test_what_is_written_by_hand_survives_the_next_page(tmp_path: Path) -> None:
+    page = tmp_path / "performance-grpc.md"
+    results = Results(calls={16: [Figure("gateway", "tenant", (150.0,)), Figure("bare", "plain", (100.0,))]})
+    write(page, results, date(2026, 11, 20))
+    page.write_text(page.read_text().replace(f"{BEGIN}\n\nTo be written.", f"{BEGIN}\n\nIn the frames."))
+    write(page, results, date(2026, 11, 21))
+    text = page.read_text()
+    assert f"{BEGIN}\n\nIn the frames.\n\n{END}" in text
+    assert "To be written" not in text
+    assert "2026-11-21" in text
+
+
+def test_figures_are_given_as_ratios_to_the_bare_proxy() -> None:
+    figures = [
+        Figure("gateway", "tenant", (400.0, 500.0, 600.0)),
+        Figure("bare", "plain", (400.0,)),
+        Figure("envoy", "tenant", (200.0,)),
+    ]
+    text = tables(Results(calls={16: figures}, idle=[Figure("gateway", "tenant", (12_345.0,))]))
+    assert "| a call, beside the bare proxy, 16 at a time | ≤ 1.3 x | 1.25 |" in text
+    assert "| gateway, tenant | 500.0 (400.0 … 600.0) | 1.25 | 2.50 |" in text
+    assert "| gateway, tenant | 12.3 | - | - |" in text

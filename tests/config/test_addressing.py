@@ -1,0 +1,111 @@
+"""What `check` says of agents whose cards list gRPC, which has no paths."""
+
+import pytest
+
+from gateway.config.problem import spell
+from tests.config.reading import HASH, examined, warnings
+
+HEAD = "version: 1\ngateway: { listen_grpc: '127.0.0.1:0'%s }\n"
+AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: x }} }} }}\ntenants: {{ x: '*', z: '*' }}\n"
+
+
+def agents(*entries: str, public: str = "", head: str = "") -> str:
+    """Agents a0, a1, … on lines of their own, the first on line 4."""
+    lines = [f"  a{number}: {{ {entry} }}\n" for number, entry in enumerate(entries)]
+    return HEAD % public + head + "agents:\n" + "".join(lines)
+
+
+def at(number: int, match: str = "", more: str = "expose: grpc") -> str:
+    """An agent with a backend, its match, and what else."""
+    return ", ".join(part for part in (f"backend: http://127.0.0.1:{number + 1}", match, more) if part)
+
+
+SPLIT = "by_tenant: { x: http://127.0.0.1:8, z: http://127.0.0.1:9 }"
+NEEDED = "only its path picks it, and the `tenant` that could stand for a path is for tenants of its own"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        agents(
+            at(0),
+            at(1, "match: { path: /x, tenant: t1 }"),
+            at(2, "match: { host: h.example }"),
+            at(3, "match: { path: / }"),
+        ),
+        agents(f"{SPLIT}, match: {{ host: h.example }}, expose: [jsonrpc, grpc]"),
+        agents(f"{SPLIT}, match: [{{ path: /x }}, {{ host: h.example }}], expose: grpc"),
+        agents(f"{SPLIT}, match: {{ path: /x, key: bot }}, expose: grpc", head=AUTH),
+        agents(at(0, "match: { path: /x, tenant: t1 }, require_tenant: true")),
+        # Who lists no gRPC is told nothing.
+        agents(SPLIT, at(1, "match: { path: /x, tenant: a2 }"), at(2, more="")),
+        agents(at(0, "require_tenant: true", "visibility: listed")),
+    ],
+)
+def test_an_agent_that_is_reached_or_lists_no_grpc_is_fine(text: str) -> None:
+    assert warnings(text) == []
+
+
+@pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", "")])
+def test_a_path_of_an_agent_with_tenants_of_its_own_leads_nowhere(own: str) -> None:
+    assert warnings(agents(f"{own}, expose: [rest, grpc]")) == [
+        ("agents.a0.expose", f"clients of gRPC cannot reach it: {NEEDED}")
+    ]
+
+
+def test_a_name_that_is_a_tenant_of_another_agent_is_told_with_its_line_at_its_place() -> None:
+    text = agents(at(0, more="visibility: listed, expose: grpc"), at(1, "match: { path: /x, tenant: a0 }", ""))
+    [problem] = examined(text).problems
+    assert (problem.severity, spell(problem.path)) == ("warning", "agents.a0.expose")
+    assert (problem.place.line, problem.place.column) == (4, 58)
+    assert problem.fact == (
+        "clients of gRPC cannot reach it: its name 'a0', which would stand for its path, is a tenant of 'a1' (line 5)"
+    )
+    assert problem.remedy == "give it a match with a `host` or another `tenant`, or leave `grpc` out of `expose`"
+    text = agents(
+        at(0, "match: { path: /other, host: h.example }"),
+        "by_tenant: { a0: http://127.0.0.1:8 }, match: { host: h.example, path: / }",
+    )
+    assert [fact.rpartition(", ")[2] for _, fact in warnings(text)] == ["is a tenant of 'a1' (line 5)"]
+    assert warnings(text.replace("a0: http", "a2: http")) == []
+
+
+def test_agents_that_only_their_paths_tell_apart_are_both_told() -> None:
+    text = agents(at(0, "match: { path: /x, tenant: t1 }"), at(1, "match: { path: /z, tenant: t1 }"))
+    assert warnings(text) == [
+        ("agents.a0.expose", "clients of gRPC cannot reach it: it differs from 'a1' in its path alone (line 5)"),
+        ("agents.a1.expose", "clients of gRPC cannot reach it: it differs from 'a0' in its path alone (line 4)"),
+    ]
+
+
+def test_a_tenant_of_a_split_agent_that_another_match_asks_for_is_told_of_both() -> None:
+    split, other = (
+        f"{SPLIT}, match: {{ host: h.example }}, expose: grpc",
+        "match: { host: h.example, path: /w, tenant: x }",
+    )
+    assert warnings(agents(split, at(1, other))) == [
+        ("agents.a0.by_tenant.x", "clients of gRPC cannot reach this backend: 'a1' asks for tenant 'x' too (line 5)"),
+        ("agents.a1.expose", "clients of gRPC cannot reach it: its tenant 'x' is one of 'a0' too (line 4)"),
+    ]
+    assert warnings(agents(split.replace("expose: grpc", "expose: rest"), at(1, other, ""))) == []
+
+
+def test_a_host_that_clients_name_and_that_has_agents_of_its_own_is_told() -> None:
+    text = agents(at(0), at(1, "match: { host: gw.example, path: /y }"), public=", public_grpc: 'gw.example:443'")
+    why = "it asks for no host, and at 'gw.example', which is what clients name, other agents are found"
+    assert warnings(text) == [("agents.a0.expose", f"clients of gRPC cannot reach it: {why}")]
+
+
+def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
+    keeping = at(0, "match: { host: h.example }, upstream_tenant: keep")
+    others = [at(number, f"match: {{ host: h.example, path: /x/p{number} }}", "") for number in range(1, 8)]
+    fact = "over gRPC its tenants share the field with other agents ({}): one of such a name is not reached"
+    assert warnings(agents(keeping, *others)) == [("agents.a0.expose", fact.format("a1, a2, a3, a4, a5, …"))]
+    assert warnings(agents(keeping, others[0])) == [("agents.a0.expose", fact.format("a1"))]
+    assert warnings(agents(keeping.replace("expose: grpc", "expose: rest"), *others)) == []
+    assert warnings(agents(at(0, "match: { path: /p, tenant: t1 }, upstream_tenant: keep"), at(1))) == []
+
+
+def test_what_follows_from_a_broken_match_is_not_told() -> None:
+    text = agents(at(0, "require_tenant: true, match: { path: 7 }"))
+    assert [problem.severity for problem in examined(text).problems] == ["error"]

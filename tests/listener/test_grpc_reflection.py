@@ -1,0 +1,127 @@
+"""Reflection: what tools learn of A2A's schema, and that it is enough to call by."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
+from grpc_reflection.v1alpha.reflection_pb2 import (  # type: ignore[import-untyped]  # nor has grpcio
+    ServerReflectionRequest,
+)
+from grpc_reflection.v1alpha.reflection_pb2_grpc import (  # type: ignore[import-untyped]  # as above
+    ServerReflectionStub,
+)
+
+from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPED_0_3, SERVICES
+from gateway.a2a.call import Head
+from gateway.listener.grpc_reflection import Reflection
+from gateway.listener.grpc_wire import GrpcWire
+from tests.listener.grpc_front import GrpcFront, grpc_fronting
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def reflecting(scope_field: int = 100) -> AsyncIterator[tuple[ServerReflectionStub, Reflection]]:
+    reflection = Reflection(scope_field)
+
+    async def serve(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
+        await reflection.answer(wire)
+
+    async with grpc_fronting(serve) as front, front.channel() as channel:
+        yield ServerReflectionStub(channel), reflection
+
+
+async def told(stub: ServerReflectionStub, **asked: Any) -> Any:
+    call = stub.ServerReflectionInfo(iter([ServerReflectionRequest(**asked)]), timeout=10)
+    [answer] = [each async for each in call]
+    return answer
+
+
+async def schema(stub: ServerReflectionStub, symbol: str) -> DescriptorPool:
+    """The schema of a symbol as a tool would build it."""
+    answer = await told(stub, file_containing_symbol=symbol)
+    pool = DescriptorPool()
+    files = [FileDescriptorProto.FromString(each) for each in answer.file_descriptor_response.file_descriptor_proto]
+    known = {file.name: file for file in files}
+
+    def add(name: str) -> None:
+        file = known.pop(name, None)
+        if file is not None:
+            for dependency in file.dependency:
+                add(dependency)
+            pool.Add(file)
+
+    for file in files:
+        add(file.name)
+    return pool
+
+
+async def test_the_services_are_listed() -> None:
+    async with reflecting() as (stub, _):
+        answer = await told(stub, list_services="")
+        names = {service.name for service in answer.list_services_response.service}
+        assert names == {*SERVICES, "grpc.health.v1.Health"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_every_method_is_described_with_all_that_it_needs(service: str) -> None:
+    async with reflecting() as (stub, _):
+        described = (await schema(stub, service)).FindServiceByName(service)
+        named = {f"/{service}/{method.name}": method for method in described.methods}
+        assert {path for path in BY_PATH if path.startswith(f"/{service}/")} == named.keys()
+        for path, method in named.items():
+            assert method.server_streaming is BY_PATH[path].operation.streams
+
+
+async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> None:
+    async with reflecting(scope_field=77) as (stub, _):
+        pool = await schema(stub, SCOPED_0_3)
+        method = pool.FindServiceByName(SCOPED_0_3).FindMethodByName("GetTask")
+        message = GetMessageClass(method.input_type)(name="tasks/1", scope="acme")
+        plain = GetMessageClass(pool.FindMessageTypeByName("a2a.v1.GetTaskRequest"))
+        read = plain.FromString(message.SerializeToString())
+        assert read.name == "tasks/1"
+        assert message.SerializeToString().endswith(bytes((77 << 3 & 0x7F | 2 | 0x80, 77 >> 4)) + b"\x04acme")
+        assert method.output_type.full_name == "a2a.v1.Task"
+
+
+async def test_files_are_told_by_their_names() -> None:
+    async with reflecting() as (stub, _):
+        answer = await told(stub, file_by_filename="a2a.proto")
+        first = FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
+        assert first.package == "lf.a2a.v1"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"file_containing_symbol": "a2a.v1.Nothing"},
+        {"file_by_filename": "google/protobuf/api.proto"},
+        {"file_containing_symbol": "grpc.reflection.v1alpha.ServerReflection"},
+        {"all_extension_numbers_of_type": "a.B"},
+    ],
+)
+async def test_what_is_not_of_a2a_is_not_there(asked: dict[str, str]) -> None:
+    async with reflecting() as (stub, _):
+        assert (await told(stub, **asked)).error_response.error_code == 5
+
+
+async def test_several_questions_of_one_client_are_answered_in_order() -> None:
+    asked = [ServerReflectionRequest(list_services=""), ServerReflectionRequest(), ServerReflectionRequest(host="x")]
+    async with reflecting() as (stub, _):
+        call = stub.ServerReflectionInfo(iter(asked), timeout=10)
+        answers = [each async for each in call]
+        assert [each.original_request for each in answers] == asked
+        assert [each.error_response.error_code for each in answers] == [0, 3, 3]
+
+
+async def test_few_answers_are_kept_and_none_that_say_no() -> None:
+    async with reflecting() as (stub, reflection):
+        for number in range(100):
+            await told(stub, file_containing_symbol=f"a.B{number}")
+            await told(stub, list_services=str(number))
+        assert len(reflection._answers) == 64

@@ -1,0 +1,286 @@
+"""Bytes that no client of gRPC sends by itself: refused or harmless, and never another agent's (safety T12)."""
+
+from typing import Any
+
+import pytest
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
+from gateway.a2a.bindings.grpc_scan import text_field
+from gateway.a2a.dialect import Version
+from gateway.a2a.framing.grpc import frame
+from gateway.a2a.operation import Operation
+from tests.a2a.bindings.grpc_sample import fill_value
+from tests.doubles.grpc_tenants import Told, held, in_json, key, message, tenants
+
+pytestmark = pytest.mark.anyio
+
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+SCOPE = 100
+LIST = method_of(Operation.LIST_PUSH_CONFIGS, V1_0).path
+OLD_SEND = method_of(Operation.SEND_MESSAGE, V0_3).path
+SCOPED_SEND = method_of(Operation.SEND_MESSAGE, V0_3, scoped=True).path
+ACME, GLOBEX = text_field(1, "acme"), text_field(1, "globex")
+WHOLE = message()
+"""A send that names nobody."""
+
+
+def push(tenants: bytes) -> bytes:
+    """The configuration of a send, whose push configuration has these fields."""
+    return held(3, held(2, tenants))
+
+
+def refused(told: Told, code: str, reason: str) -> None:
+    assert (told.http, told.code, told.reason) == (200, code, reason), told.words
+    assert told.messages == ()
+
+
+# ---- Which tenant ----------------------------------------------------------------------------------------------------
+
+
+UNREADABLE = {
+    "a tenant twice": (ACME + GLOBEX + WHOLE, "DUPLICATE_KEY"),
+    "the same one twice": (ACME + WHOLE + ACME, "DUPLICATE_KEY"),
+    "one before and one behind": (ACME + WHOLE + GLOBEX, "DUPLICATE_KEY"),
+    "an empty one and another": (text_field(1, "") + ACME + WHOLE, "DUPLICATE_KEY"),
+    "another under a longer tag": (ACME + WHOLE + b"\x8a\x00\x06globex", "BAD_REQUEST"),
+    "one under a longer tag alone": (b"\x8a\x80\x80\x80\x00\x06globex" + WHOLE, "BAD_REQUEST"),
+    "a tag without an end": (ACME + WHOLE + b"\x8a\x80\x80\x80\x80\x00\x06globex", "BAD_REQUEST"),
+    "a number in its place": (ACME + WHOLE + b"\x08\x01", "BAD_REQUEST"),
+    "a number alone in its place": (WHOLE + b"\x08\x01", "BAD_REQUEST"),
+    "four bytes in its place": (ACME + WHOLE + b"\x0d\0\0\0\0", "BAD_REQUEST"),
+    "eight bytes in its place": (ACME + WHOLE + b"\x09\0\0\0\0\0\0\0\0", "BAD_REQUEST"),
+    "a group in its place": (ACME + WHOLE + b"\x0b\x0a\x06globex\x0c", "BAD_REQUEST"),
+    "a group round it": (WHOLE + b"\x53\x0a\x06globex\x54" + ACME, "BAD_REQUEST"),
+    "a wire type that is none": (ACME + WHOLE + b"\x57", "BAD_REQUEST"),
+    "a field with the number 0": (ACME + WHOLE + b"\x02\x00", "BAD_REQUEST"),
+    "bytes that are no UTF-8": (b"\x0a\x04ac\xffe" + WHOLE, "BAD_REQUEST"),
+    "an overlong dot": (b"\x0a\x05acme\xc0\xae" + WHOLE, "BAD_REQUEST"),
+    "a length beyond the end": (WHOLE + b"\x0a\x7facme", "BAD_REQUEST"),
+    "a length without an end": (ACME + WHOLE + b"\x52\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "BAD_REQUEST"),
+    "a message cut in two": (ACME + WHOLE[:-1], "BAD_REQUEST"),
+    "another tenant in the push configuration": (ACME + WHOLE + push(GLOBEX), "BAD_REQUEST"),
+    "that, and none outside": (WHOLE + push(ACME) + push(GLOBEX), "DUPLICATE_KEY"),
+    "two in one push configuration": (ACME + WHOLE + push(ACME + GLOBEX), "DUPLICATE_KEY"),
+    "two in two that are merged": (ACME + WHOLE + held(3, held(2, ACME) + held(2, GLOBEX)), "DUPLICATE_KEY"),
+    "a number in the push configuration": (ACME + WHOLE + push(b"\x08\x01"), "BAD_REQUEST"),
+    "a longer tag in the push configuration": (ACME + WHOLE + push(b"\x8a\x00\x06globex"), "BAD_REQUEST"),
+    "a longer tag on the way there": (ACME + WHOLE + held(3, b"\x92\x00\x08" + GLOBEX), "BAD_REQUEST"),
+    "a configuration that is a number": (ACME + WHOLE + b"\x18\x01", "BAD_REQUEST"),
+    "a group in the configuration": (ACME + WHOLE + held(3, b"\x53\x54"), "BAD_REQUEST"),
+    "a thousand fields": (ACME + WHOLE + b"\x52\x00" * 1000, "BAD_REQUEST"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_a_tenant_that_two_parsers_could_read_in_two_ways_reaches_nobody(name: str) -> None:
+    body, reason = UNREADABLE[name]
+    async with tenants() as site:
+        for caller in ("both", "acme", "globex"):
+            refused(await site.ask(body, key(caller)), "INVALID_ARGUMENT", reason)
+        assert site.reached == []
+
+
+READABLE = {
+    "before the message": ACME + WHOLE,
+    "behind the message": WHOLE + ACME,
+    "between the halves of the message": b"\x12\x03\x0a\x01m" + ACME + WHOLE,
+    "with a length that is longer than it need be": b"\x0a\x84\x80\x00acme" + WHOLE,
+    "beside fields that nobody knows": text_field(5, "globex") + ACME + WHOLE + text_field(SCOPE, "globex"),
+    "in the push configuration as well": ACME + WHOLE + push(ACME),
+    "in the push configuration alone": WHOLE + push(ACME),
+    "with an empty one in the push configuration": ACME + WHOLE + push(text_field(1, "")),
+    "in the push configuration, with an empty one outside": text_field(1, "") + WHOLE + push(ACME),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READABLE)
+async def test_wherever_a_tenant_stands_it_names_one_agent_which_is_told_none(name: str) -> None:
+    async with tenants() as site:
+        for caller in ("both", "acme"):
+            assert (await site.ask(READABLE[name], key(caller))).code == "OK"
+        refused(await site.ask(READABLE[name], key("globex")), "NOT_FOUND", "NO_ROUTE")
+        assert site.reached == ["one", "one"]
+        for sent in site.sent:
+            assert (sent.tenant, sent.configuration.task_push_notification_config.tenant) == ("", "")
+            assert sent.message == new.SendMessageRequest.FromString(WHOLE).message
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    ["ACME", "acme ", " acme", "acme\0", "acme\n", "..", ".", "-", "v1", "tasks", "a/b", "%61cme",
+     "\u0430cme", "\uff41cme", "acme\u200b", "*", "acme,globex", "x" * 65, "x" * 100_000, "nobody", "one.agents.test"],
+)  # fmt: skip
+async def test_what_is_not_exactly_a_tenant_is_none(tenant: str) -> None:
+    async with tenants() as site:
+        told = await site.ask(message(tenant=tenant), key("both"))
+        assert (told.code, told.reason) in (("NOT_FOUND", "NO_ROUTE"), ("INVALID_ARGUMENT", "BAD_REQUEST"))
+        assert len(told.words) < 100
+        assert site.reached == []
+
+
+async def test_the_first_field_of_a_list_is_the_task_and_never_the_tenant() -> None:
+    async with tenants() as site:
+        both = key("both")
+        await site.ask(message(Operation.LIST_PUSH_CONFIGS, task_id="globex", tenant="acme"), both, path=LIST)
+        assert site.reached == ["one"]
+        assert (site.sent[0].task_id, site.sent[0].tenant) == ("globex", "")
+        for body in (ACME, ACME + text_field(3, "globex"), text_field(2, "acme"), b"\x22\x06nobody" + ACME):
+            assert (await site.ask(body, both, path=LIST)).code != "OK"
+        twice = ACME + text_field(4, "acme") + text_field(4, "globex")
+        refused(await site.ask(twice, both, path=LIST), "INVALID_ARGUMENT", "DUPLICATE_KEY")
+        assert site.reached == ["one"]
+
+
+@pytest.mark.parametrize(
+    "method", [each for each in BY_PATH.values() if each.version is V1_0], ids=lambda each: each.path
+)
+async def test_a_tenant_under_the_number_of_another_request_is_none(method: Any) -> None:
+    """Clients of the candidates of 1.0 have it at 2, 3, 4 and 9, and those of the list at 4."""
+    async with tenants() as site:
+        own = 4 if method.operation is Operation.LIST_PUSH_CONFIGS else 1
+        for number in {1, 2, 3, 4, 5, 9, SCOPE} - {own}:
+            told = await site.ask(text_field(number, "globex"), key("both"), path=method.path)
+            assert told.code in ("NOT_FOUND", "INVALID_ARGUMENT"), number
+            # Beside one that counts it is whatever that field is, or nothing.
+            await site.ask(text_field(number, "globex") + text_field(own, "acme"), key("both"), path=method.path)
+        assert set(site.reached) <= {"one"}
+
+
+# ---- The scope -------------------------------------------------------------------------------------------------------
+
+
+OLD = message(version=V0_3)
+TO_ACME, TO_GLOBEX = text_field(SCOPE, "acme"), text_field(SCOPE, "globex")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(OLD, "BAD_REQUEST", id="missing"),
+        pytest.param(OLD + text_field(SCOPE, ""), "BAD_REQUEST", id="empty"),
+        pytest.param(OLD + TO_ACME + TO_GLOBEX, "DUPLICATE_KEY", id="twice"),
+        pytest.param(TO_ACME + OLD + TO_ACME, "DUPLICATE_KEY", id="the same twice"),
+        pytest.param(OLD + text_field(99, "acme"), "BAD_REQUEST", id="under another number"),
+        pytest.param(ACME + OLD, "BAD_REQUEST", id="under that of 1.0"),
+        pytest.param(OLD + TO_ACME + b"\xa0\x06\x01", "BAD_REQUEST", id="and a number"),
+        pytest.param(OLD + b"\xa2\x86\x00\x04acme", "BAD_REQUEST", id="under a longer tag"),
+        pytest.param(OLD + TO_ACME + b"\xa2\x86\x80\x00\x06globex", "BAD_REQUEST", id="again under a longer tag"),
+        pytest.param(OLD + b"\xa2\x06\x01\xff", "BAD_REQUEST", id="no UTF-8"),
+        pytest.param(OLD + TO_ACME + text_field(4, "globex"), "BAD_REQUEST", id="beside a tenant of a candidate"),
+    ],
+)
+async def test_a_call_of_the_scoped_service_has_one_scope(body: bytes, reason: str) -> None:
+    async with tenants(speaks='protocol: grpc, a2a_version: "0.3"') as site:
+        # What else says whose it is says nothing here.
+        for authority in (b"gateway.example", b"one.agents.test"):
+            told = await site.ask(body, key("both"), path=SCOPED_SEND, authority=authority)
+            refused(told, "INVALID_ARGUMENT", reason)
+        assert site.reached == []
+
+
+async def test_the_scope_picks_the_agent_and_stays_here() -> None:
+    async with tenants(speaks='protocol: grpc, a2a_version: "0.3"') as site:
+        for body in (OLD + TO_ACME, TO_ACME + OLD):
+            assert (await site.ask(body, key("both"), path=SCOPED_SEND)).code == "OK"
+        assert site.reached == ["one", "one"]
+        assert {(asked.path, asked.message) for _, asked in site.asked} == {(OLD_SEND, OLD)}
+        refused(await site.ask(OLD + TO_GLOBEX, key("acme"), path=SCOPED_SEND), "NOT_FOUND", "NO_ROUTE")
+        # At a host of its own no tenant picks an agent, and this one is told none.
+        await site.ask(OLD + TO_GLOBEX, key("both"), path=SCOPED_SEND, authority=b"one.agents.test")
+        assert site.reached == ["one", "one", "one"]
+        assert site.asked[-1][1].message == OLD
+
+
+@pytest.mark.parametrize("body", [OLD + TO_ACME, OLD + TO_GLOBEX + TO_ACME, OLD + text_field(4, "globex")])
+async def test_a_call_of_the_plain_service_has_no_scope_and_no_tenant(body: bytes) -> None:
+    async with tenants(speaks='protocol: grpc, a2a_version: "0.3"') as site:
+        for authority in (b"gateway.example", b"one.agents.test"):
+            told = await site.ask(body, key("both"), path=OLD_SEND, authority=authority)
+            refused(told, "INVALID_ARGUMENT", "BAD_REQUEST")
+        assert site.reached == []
+
+
+# ---- What is no message ----------------------------------------------------------------------------------------------
+
+
+FRAMES = {
+    "nothing": (b"", "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "half a prefix": (b"\0\0", "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "half a message": (frame(ACME + WHOLE)[:-1], "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "two messages": (frame(ACME + WHOLE) + frame(GLOBEX + WHOLE), "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "an empty one behind": (frame(ACME + WHOLE) + frame(b""), "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "a byte behind": (frame(ACME + WHOLE) + b"\0", "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "a compressed message": (b"\1" + frame(ACME + WHOLE)[1:], "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "a flag that is none": (b"\2" + frame(ACME + WHOLE)[1:], "INVALID_ARGUMENT", "BAD_REQUEST"),
+    "a length of four gibibytes": (b"\0\xff\xff\xff\xff" + ACME, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE"),
+    "more than a body may have": (frame(ACME + WHOLE + b"\x52\x00" * 1024), "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE"),
+    "JSON": (frame(b'{"tenant":"acme","message":{"messageId":"m"}}'), "INVALID_ARGUMENT", "BAD_REQUEST"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMES)
+async def test_what_is_not_one_message_reaches_nobody_and_disturbs_nobody(name: str) -> None:
+    body, code, reason = FRAMES[name]
+    async with tenants(listens="body_limit: 2KiB") as site:
+        client = await site.client()
+        refused(await site.ask(body, key("both"), framed=True, client=client), code, reason)
+        assert site.reached == []
+        assert (await site.ask(ACME + WHOLE, key("both"), client=client)).code == "OK"
+        assert site.reached == ["one"]
+
+
+async def test_a_message_that_nests_deeper_than_parsers_go_is_refused() -> None:
+    async with tenants() as site:
+        for depth, code in ((20, "OK"), (2000, "INVALID_ARGUMENT")):
+            told = await site.ask(message(tenant="acme") + nested(depth), key("both"))
+            assert told.code == code
+        assert site.reached == ["one"]
+
+
+def nested(depth: int) -> bytes:
+    """The metadata of a send: an object in an object, and so on."""
+    inner = b""
+    for _ in range(depth):
+        # A name and its value, which is an object.
+        inner = held(1, text_field(1, "k") + held(2, held(5, inner)))
+    return held(4, inner)
+
+
+# ---- What is a message, and means nothing ----------------------------------------------------------------------------
+
+
+async def test_what_a_schema_does_not_know_is_the_agents_to_judge_where_it_speaks_grpc() -> None:
+    odd = message(tenant="acme", message={"message_id": "m", "role": 99, "parts": [{}]}) + text_field(77, "later")
+    async with tenants() as site:
+        assert (await site.ask(odd, key("both"))).code == "OK"
+        [sent] = site.sent
+        assert sent.message.role == 99
+        assert text_field(77, "later") in site.asked[0][1].message
+        assert site.reached == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("members", "more"),
+    [
+        pytest.param({"message": {"message_id": "m", "role": 99, "parts": [{"text": "hi"}]}}, b"", id="a role"),
+        pytest.param({"message": {"message_id": "m", "role": 1, "parts": [{}]}}, b"", id="a part of no kind"),
+        pytest.param({}, b"\x22\x10\x0a\x0e\x0a\x01n\x12\x09\x11\0\0\0\0\0\0\xf8\x7f", id="a number that JSON has not"),
+    ],
+)
+async def test_what_json_has_no_word_for_is_refused(members: dict[str, Any], more: bytes) -> None:
+    async with tenants(script=in_json()) as site:
+        refused(
+            await site.ask(message(tenant="acme", **members) + more, key("both")), "INVALID_ARGUMENT", "BAD_REQUEST"
+        )
+        assert site.reached == []
+        assert (await site.ask(message(tenant="acme"), key("both"))).code == "OK"
+
+
+async def test_an_object_that_says_tenant_is_only_an_object() -> None:
+    request = new.SendMessageRequest.FromString(ACME + WHOLE)
+    fill_value(request.metadata.fields["tenant"], "globex")
+    fill_value(request.message.metadata.fields["params"], {"tenant": "globex"})
+    async with tenants(script=in_json()) as site:
+        assert (await site.ask(request.SerializeToString(), key("both"))).code == "OK"
+        assert site.reached == ["one"]

@@ -1,0 +1,379 @@
+"""Answers of agents over HTTP, good and bad, on their way to clients of gRPC."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a.dialect import Version
+from gateway.a2a.operation import Operation
+from tests.doubles.gateway import Running, agent
+from tests.doubles.grpc_agent import grpc_over
+from tests.doubles.grpc_events import artifact, status, status_0_3
+from tests.doubles.grpc_gateway import GrpcClient, fronting, request
+from tests.doubles.interpreted import (
+    TASK_0_3,
+    TASK_1_0,
+    Answer,
+    complaint,
+    plain,
+    plays,
+    result,
+    rpc_event,
+    stream,
+)
+from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
+from tests.loops import both_loops
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
+anyio_backend = both_loops
+__all__ = ("grpc_over",)
+
+V0_3, V1_0 = Version.V0_3, Version.V1_0
+ANYWHERE = "match: [{ path: /echo }, { path: / }]"
+GET, STREAM = Operation.GET_TASK, Operation.SEND_STREAMING_MESSAGE
+ASKED = request(GET, id="t-1")
+ASKED_0_3 = request(GET, V0_3, name="tasks/t-1")
+MESSAGE = new.Message(message_id="m", role="ROLE_USER", parts=[new.Part(text="hi")])
+SENT = request(STREAM, message=MESSAGE)
+SENT_0_3 = request(STREAM, V0_3, request=old.Message(message_id="m", role="ROLE_USER", content=[old.Part(text="hi")]))
+INFO = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}
+WORKING = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+COMPLETED = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+EVERY = ["jsonrpc 1.0", "jsonrpc 0.3", "rest 1.0", "rest 0.3"]
+
+
+@asynccontextmanager
+async def speaking(script: Script, speaks: str, more: str = ANYWHERE) -> AsyncIterator[tuple[Running, GrpcClient]]:
+    """A gateway in front of an agent of one dialect, and a client of gRPC."""
+    binding, _, version = speaks.partition(" ")
+    async with ScriptedBackend(agent(script)) as backend:
+        spoken = f'protocol: {binding}, a2a_version: "{version}"'
+        async with fronting(backend.url, more, backend=spoken) as (gateway, client):
+            yield gateway, client
+
+
+# ---- What is well ----------------------------------------------------------------------------------------------------
+
+TASKS = {"jsonrpc 1.0": TASK_1_0, "jsonrpc 0.3": TASK_0_3, "rest 1.0": TASK_1_0, "rest 0.3": TASK_1_0}
+
+
+def answered(speaks: str, tree: Any) -> Answer:
+    return result(tree) if speaks.startswith("jsonrpc") else plain(tree)
+
+
+@pytest.mark.parametrize("speaks", EVERY)
+async def test_a_task_is_told_as_a_message_of_the_clients_generation(speaks: str) -> None:
+    async with speaking(plays(answered(speaks, {**TASKS[speaks], "unheardOf": 1})), speaks) as (gateway, client):
+        told = await client.ask(GET, ASKED)
+        task = new.Task(id="t-1", context_id="c-1", status=new.TaskStatus(state="TASK_STATE_COMPLETED"))
+        assert (told.code, new.Task.FromString(*told.messages)) == ("OK", task)
+        assert told.headers.keys() == {"x-request-id"}
+        told = await client.ask(GET, ASKED_0_3, version=V0_3)
+        older = old.Task(id="t-1", context_id="c-1", status=old.TaskStatus(state="TASK_STATE_COMPLETED"))
+        assert (told.code, old.Task.FromString(*told.messages)) == ("OK", older)
+        await gateway.line(of=2)
+        assert {(line["binding"], line["rpc_code"], line["outcome"]) for line in gateway.lines} == {
+            ("grpc", None, "ok")
+        }
+
+
+async def test_a_long_answer_is_translated_whole() -> None:
+    artifacts = [{"artifactId": "a", "parts": [{"text": "long " * 100_000}]}]
+    async with speaking(plays(result({**TASK_1_0, "artifacts": artifacts})), "jsonrpc 1.0") as (_, client):
+        told = await client.ask(GET, ASKED)
+        assert new.Task.FromString(*told.messages).artifacts[0].parts[0].text == "long " * 100_000
+
+
+async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() -> None:
+    def answer(received: Received) -> bytes:
+        body = json.dumps({"jsonrpc": "2.0", "id": json.loads(received.body)["id"], "result": TASK_1_0}).encode()
+        lines = [
+            b"a2a-extensions: https://ext.example/a",
+            b"x-powered-by: 10.0.0.7",
+            b"retry-after: 3",
+            b"vary: accept",
+        ]
+        # Metadata is ASCII.
+        lines += [b"vary: accept", b"content-language: d\xe9", b"deprecation: true"]
+        return head(b"content-length: %d" % len(body), *lines, content_type=b"application/json") + body
+
+    async with speaking(plays(answer), "jsonrpc 1.0") as (_, client):
+        told = await client.ask(GET, ASKED)
+        assert told.headers.keys() == {"x-request-id", "a2a-extensions", "deprecation"}
+        assert told.headers["a2a-extensions"] == "https://ext.example/a"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"id": "t-1"},
+        {**TASK_1_0, "status": {"state": "TASK_STATE_UNHEARD"}},
+        {**TASK_1_0, "artifacts": [{"artifactId": "a", "parts": [{"raw": "!"}]}]},
+        {**TASK_1_0, "history": [{"messageId": 5}]},
+        None,
+        [],
+    ],
+)
+async def test_what_does_not_fit_the_schema_is_no_answer(tree: Any) -> None:
+    async with speaking(plays(result(tree)), "jsonrpc 1.0") as (_, client):
+        told = await client.ask(GET, ASKED)
+        assert (told.messages, told.code) == ((), "INTERNAL")
+        assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+
+
+# ---- What the agent refuses ------------------------------------------------------------------------------------------
+
+NOT_FOUND = {
+    "jsonrpc 1.0": complaint(-32001, "gone", [INFO, {"@type": "type.example.com/agent.Unheard", "of": [1]}]),
+    "jsonrpc 0.3": complaint(-32001, "gone"),
+    "rest 1.0": plain(
+        {"error": {"code": 404, "status": "NOT_FOUND", "message": "gone", "details": [INFO]}}, b"404 Not Found"
+    ),
+    "rest 0.3": plain({"code": -32001, "type": "TaskNotFoundError", "message": "gone"}, b"404 Not Found"),
+}
+
+
+@pytest.mark.parametrize("speaks", NOT_FOUND)
+async def test_an_agents_own_error_is_a_status_with_its_reason(speaks: str) -> None:
+    async with speaking(plays(NOT_FOUND[speaks]), speaks) as (gateway, client):
+        told = await client.ask(GET, ASKED)
+        assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "gone")
+        assert told.reasons == ["TASK_NOT_FOUND"]
+        assert (told.status.code, told.status.message) == (5, "gone")
+        assert ("Unheard" in str(told.status)) is (speaks == "jsonrpc 1.0")
+        told = await client.ask(GET, ASKED_0_3, version=V0_3)
+        assert (told.code, told.words) == ("NOT_FOUND", "TaskNotFoundError: gone")
+        await gateway.line(of=2)
+        lines = {(line["outcome"], line["rpc_code"], line["reason"]) for line in gateway.lines}
+        assert lines == {("client_error", 5, None)}
+
+
+CODES = [
+    (-32700, "INVALID_ARGUMENT"), (-32600, "INVALID_ARGUMENT"), (-32602, "INVALID_ARGUMENT"), (-32603, "INTERNAL"),
+    (-32002, "FAILED_PRECONDITION"), (-32003, "FAILED_PRECONDITION"), (-32004, "FAILED_PRECONDITION"),
+    (-32005, "INVALID_ARGUMENT"), (-32006, "INTERNAL"), (-32099, "INTERNAL"), (7, "INTERNAL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "status_name"), CODES)
+async def test_every_code_has_a_status(code: int, status_name: str) -> None:
+    async with speaking(plays(complaint(code, "as it is")), "jsonrpc 1.0") as (_, client):
+        told = await client.ask(GET, ASKED)
+        assert (told.messages, told.code, told.words) == ((), status_name, "as it is")
+
+
+def page(line: bytes, *headers: bytes, kind: bytes = b"text/html") -> Answer:
+    """A page that names an address."""
+    body = b"<html>at 10.0.0.7</html>" if kind == b"text/html" else b'{"at":"10.0.0.7"}'
+    return lambda _: head(b"content-length: %d" % len(body), *headers, status=line, content_type=kind) + body
+
+
+PAGES = {
+    "200": (page(b"200 OK"), "INTERNAL", "upstream_error"),
+    "302": (page(b"302 Found", b"location: http://10.0.0.7/"), "INTERNAL", "upstream_error"),
+    "401": (page(b"401 Unauthorized", b'www-authenticate: Basic realm="10.0.0.7"'), "INTERNAL", "upstream_error"),
+    "401, as JSON": (page(b"401 Unauthorized", kind=b"application/json"), "INTERNAL", "upstream_error"),
+    "404": (page(b"404 Not Found"), "INTERNAL", "upstream_error"),
+    "407": (page(b"407 Proxy Authentication Required"), "INTERNAL", "upstream_error"),
+    "429": (page(b"429 Too Many Requests"), "INTERNAL", "upstream_error"),
+    "429, and when": (page(b"429 Too Many Requests", b"retry-after: 3"), "RESOURCE_EXHAUSTED", "limited"),
+    "500": (page(b"500 Oops"), "INTERNAL", "upstream_error"),
+    "503": (page(b"503 Busy"), "INTERNAL", "upstream_error"),
+    "503, and when": (page(b"503 Busy", b"retry-after: 3"), "UNAVAILABLE", "upstream_error"),
+}
+
+
+@pytest.mark.parametrize("operation", [GET, STREAM])
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_is_no_answer_and_nothing_of_it_is_told(name: str, operation: Operation) -> None:
+    answer, code, outcome = PAGES[name]
+    async with speaking(plays(answer), "jsonrpc 1.0") as (gateway, client):
+        if operation is GET:
+            told = await client.ask(GET, ASKED)
+        else:
+            told = await client.stream(STREAM, SENT).end()
+        assert (told.messages, told.code) == ((), code)
+        assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+        assert not any(word in told.text for word in ("10.0.0.7", "html", "127.0.0.1", "www-authenticate"))
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"], line["status"]) == ("upstream_protocol", outcome, 200)
+
+
+async def test_a_challenge_in_the_words_of_0_1_passes_neither() -> None:
+    async with speaking(plays(complaint(-32007, "who are you")), "jsonrpc 0.1") as (_, client):
+        told = await client.ask(GET, ASKED)
+        assert (told.code, told.reasons) == ("INTERNAL", ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"])
+        assert "who are you" not in told.text
+
+
+async def test_an_answer_to_somebody_else_is_none() -> None:
+    async with speaking(plays(plain({"jsonrpc": "2.0", "id": "other", "result": TASK_1_0})), "jsonrpc 1.0") as (
+        _,
+        client,
+    ):
+        told = await client.ask(GET, ASKED)
+        assert (told.messages, told.code) == ((), "INTERNAL")
+
+
+# ---- Streams ---------------------------------------------------------------------------------------------------------
+
+
+def event(speaks: str, received: Received, tree: Any) -> bytes:
+    return (
+        rpc_event(received, tree) if speaks.startswith("jsonrpc") else b"data: " + json.dumps(tree).encode() + b"\n\n"
+    )
+
+
+def older(tree: Any) -> Any:
+    """An event in the words of JSON-RPC 0.3."""
+    update = tree["statusUpdate"]
+    state = update["status"]["state"].removeprefix("TASK_STATE_").lower()
+    return {**update, "kind": "status-update", "status": {"state": state}, "final": state == "completed"}
+
+
+def streams(speaks: str, *trees: Any, last: bytes = b"", whole: bool = True) -> Answer:
+    def answer(received: Received) -> bytes:
+        said = [older(tree) for tree in trees] if speaks == "jsonrpc 0.3" else trees
+        every = [event(speaks, received, tree) for tree in said]
+        return stream(*every, *([last] if last else []), whole=whole)
+
+    return answer
+
+
+@pytest.mark.parametrize("speaks", EVERY)
+async def test_a_stream_of_events_is_a_stream_of_messages(speaks: str) -> None:
+    async with speaking(plays(streams(speaks, WORKING, COMPLETED)), speaks) as (gateway, client):
+        told = await client.stream(STREAM, SENT).end()
+        assert (told.messages, told.code) == ((status(), status("TASK_STATE_COMPLETED")), "OK")
+        told = await client.stream(STREAM, SENT_0_3, version=V0_3).end()
+        assert told.messages == (status_0_3(), status_0_3("TASK_STATE_COMPLETED", final=True))
+        await gateway.line(of=2)
+        assert {(line["events"], line["closed_by"]) for line in gateway.lines} == {(2, "agent")}
+
+
+async def test_comments_of_an_agent_are_no_messages() -> None:
+    def answer(received: Received) -> bytes:
+        return stream(b": ping\n\n", b"event: ping\n\n", rpc_event(received, WORKING), b": ping\n\n")
+
+    async with speaking(plays(answer), "jsonrpc 1.0") as (_, client):
+        assert (await client.stream(STREAM, SENT).end()).messages == (status(),)
+
+
+async def test_the_one_event_that_an_agent_answers_with_is_a_stream() -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
+    async with speaking(plays(result({"message": message})), "jsonrpc 1.0") as (_, client):
+        told = await client.stream(STREAM, SENT).end()
+        answer = new.StreamResponse.FromString(*told.messages)
+        assert (answer.message.message_id, told.code) == ("m", "OK")
+
+
+async def test_long_events_keep_their_place() -> None:
+    long = {"artifactUpdate": {"taskId": "t", "contextId": "c"}}
+    long["artifactUpdate"]["artifact"] = {"artifactId": "a", "parts": [{"text": "x" * 300_000}]}  # type: ignore[assignment]
+    async with speaking(plays(streams("jsonrpc 1.0", WORKING, long, WORKING, long, COMPLETED)), "jsonrpc 1.0") as (
+        _,
+        client,
+    ):
+        told = await client.stream(STREAM, SENT).end()
+        between, last = status(), status("TASK_STATE_COMPLETED")
+        assert told.messages == (between, artifact(300_000), between, artifact(300_000), last)
+
+
+ERRORS = {
+    "jsonrpc 1.0": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone", "data": [INFO]}},
+    "jsonrpc 0.3": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone"}},
+    "rest 1.0": {"error": {"code": 404, "status": "NOT_FOUND", "message": "gone", "details": [INFO]}},
+}
+
+
+@pytest.mark.parametrize("speaks", ERRORS)
+async def test_an_error_event_is_the_status_behind_the_messages(speaks: str) -> None:
+    last = b"event: error\ndata: " + json.dumps(ERRORS[speaks]).encode() + b"\n\n"
+    async with speaking(plays(streams(speaks, WORKING, COMPLETED, last=last)), speaks) as (gateway, client):
+        told = await client.stream(STREAM, SENT).end()
+        assert told.messages == (status(), status("TASK_STATE_COMPLETED"))
+        assert (told.code, told.words, told.reasons) == ("NOT_FOUND", "gone", ["TASK_NOT_FOUND"])
+        told = await client.stream(STREAM, SENT_0_3, version=V0_3).end()
+        # Nothing says any more that it is the last.
+        assert told.messages == (status_0_3(), status_0_3("TASK_STATE_COMPLETED"))
+        assert (told.code, told.words) == ("NOT_FOUND", "TaskNotFoundError: gone")
+        await gateway.line(of=2)
+        lines = {(line["outcome"], line["rpc_code"], line["closed_by"]) for line in gateway.lines}
+        assert lines == {("client_error", 5, "agent")}
+
+
+async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> None:
+    gone = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        received = await wire.request()
+        last = b"data: " + json.dumps(ERRORS["jsonrpc 1.0"]).encode() + b"\n\n"
+        await wire.send(
+            streams("jsonrpc 1.0", WORKING, last=last + rpc_event(received, WORKING), whole=False)(received)
+        )
+        await wire.hang()
+        gone.set()
+
+    async with speaking(script, "jsonrpc 1.0") as (gateway, client):
+        told = await client.stream(STREAM, SENT).end()
+        assert (told.messages, told.code, told.words) == ((status(),), "NOT_FOUND", "gone")
+        async with asyncio.timeout(5):
+            await gone.wait()
+        line = await gateway.line()
+        assert (line["rpc_code"], line["closed_by"], line["outcome"]) == (5, "agent", "client_error")
+
+
+@pytest.mark.parametrize("speaks", NOT_FOUND)
+async def test_an_error_before_the_first_event_is_the_status_alone(speaks: str) -> None:
+    async with speaking(plays(NOT_FOUND[speaks]), speaks) as (_, client):
+        told = await client.stream(STREAM, SENT).end()
+        assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "gone")
+        assert told.reasons == ["TASK_NOT_FOUND"]
+
+
+@pytest.mark.parametrize("speaks", EVERY)
+async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks: str) -> None:
+    async def script(wire: Wire) -> None:
+        received = await wire.request()
+        await wire.send(streams(speaks, WORKING, COMPLETED, whole=False)(received))
+
+    async with speaking(script, speaks) as (gateway, client):
+        told = await client.stream(STREAM, SENT_0_3, version=V0_3).end()
+        assert told.messages[0] == status_0_3()
+        assert old.StreamResponse.FromString(told.messages[1]).status_update.status.state == old.TASK_STATE_COMPLETED
+        assert (told.code, told.reasons) == ("UNAVAILABLE", ["UPSTREAM_RESET"])
+        assert "127.0.0.1" not in told.text
+        line = await gateway.line()
+        assert (line["reason"], line["closed_by"], line["rpc_code"]) == ("upstream_reset", "agent", 14)
+
+
+async def test_an_event_that_is_none_ends_the_stream() -> None:
+    async with speaking(plays(streams("jsonrpc 1.0", WORKING, {"unheardOf": {}})), "jsonrpc 1.0") as (_, client):
+        told = await client.stream(STREAM, SENT).end()
+        assert (told.messages, told.code) == ((status(),), "INTERNAL")
+        assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+
+
+async def test_a_client_that_breaks_off_hangs_up_on_the_agent() -> None:
+    gone = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        received = await wire.request()
+        await wire.send(streams("jsonrpc 1.0", WORKING, whole=False)(received))
+        await wire.hang()
+        gone.set()
+
+    async with speaking(script, "jsonrpc 1.0") as (gateway, client):
+        call = client.stream(STREAM, SENT)
+        assert await call.next() == status()
+        call.cancel()
+        async with asyncio.timeout(5):
+            await gone.wait()
+        assert (await gateway.line())["reason"] == "client_gone"
+        await gateway.rested()

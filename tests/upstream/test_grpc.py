@@ -1,0 +1,374 @@
+"""Which method of which service an agent is called by, and the message and the metadata that it gets."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as old_pb2
+from a2a.types import a2a_pb2
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types of its own
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gateway.a2a.bindings import grpc as binding
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
+from gateway.a2a.call import Call, Head
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamTimeout
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.principal import Principal
+from gateway.upstream.grpc import GrpcUpstream
+from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
+from gateway.upstream.repertoire import spellings
+from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
+
+GRPC = Dialect(Binding.GRPC, Version.V1_0)
+GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
+CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
+TIMES = Timeouts(connect=5, first_byte=200, send=300, stream_idle=400, total=500)
+
+
+@dataclass
+class Cards:
+    version: int = 0
+    spoken: tuple[CardInterface, ...] = ()
+
+
+def offers(*interfaces: tuple[Dialect, str] | tuple[Dialect, str, str]) -> Cards:
+    return Cards(1, tuple(CardInterface(*interface) for interface in interfaces))
+
+
+class Channel:
+    """Keeps what it is asked to send."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+
+    async def unary(self, path: str, message: bytes, metadata: Any, *, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
+        self.asked = {"path": path, "message": message, "metadata": metadata, "timeout": timeout}
+
+    async def stream(self, path: str, message: bytes, metadata: Any, **more: Any) -> None:
+        self.asked = {"path": path, "message": message, "metadata": metadata, **more}
+
+
+def upstream(channel: Any = None, cards: Cards | None = None, **more: Any) -> GrpcUpstream:
+    settings: dict[str, Any] = {"timeouts": TIMES, "treatment": Treatment(), **more}
+    given: Any = Channel() if channel is None else channel
+    return GrpcUpstream(backend="billing", url="grpc://agent:50051", channel=given, cards=cards or Cards(), **settings)
+
+
+def read(method: GrpcMethod, message: Message, *, tail: bytes = b"") -> Call:
+    return binding.read_call(method, message.SerializeToString() + tail)
+
+
+def get_task(tenant: str = "") -> Call:
+    return read(method_of(Operation.GET_TASK, Version.V1_0), a2a_pb2.GetTaskRequest(tenant=tenant, id="t"))
+
+
+def old_get_task(scope: str | None = None) -> Call:
+    method = method_of(Operation.GET_TASK, Version.V0_3, scoped=scope is not None)
+    return read(method, old_pb2.GetTaskRequest(name="tasks/t"), tail=b"" if scope is None else scoped(scope))
+
+
+def scoped(scope: str, number: int = SCOPE_FIELD) -> bytes:
+    """The field that the classes do not know (protobuf's wire format: tag, length, text)."""
+    tag = number << 3 | 2
+    return bytes([tag & 0x7F | 0x80, tag >> 7, len(scope)]) + scope.encode()
+
+
+def either(message: bytes, scope: str | None, number: int = SCOPE_FIELD) -> tuple[bytes, bytes]:
+    """A message with a scope, in whichever order."""
+    field = b"" if scope is None else scoped(scope, number)
+    return message + field, field + message
+
+
+async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER, **more: Any) -> dict[str, Any]:
+    agent = upstream(**more)
+    interface = agent.interface(call, spellings(call))
+    await agent.send(call, interface, head or Head("POST", b"/"), caller)
+    channel: Any = agent.channel
+    asked: dict[str, Any] = channel.asked
+    return asked
+
+
+@asynccontextmanager
+async def real(agent: GrpcAgent, **more: Any) -> AsyncIterator[GrpcUpstream]:
+    made = upstream(GrpcChannel(agent.url, GrpcBounds(), connect=5), **more)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+# ---- The method ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_reaches_the_agent_as_it_came() -> None:
+    call = get_task()
+    async with grpc_agent(says(b"one")) as agent, real(agent) as called:
+        answer = await called.send(call, called.interface(call, (GRPC,)), Head("POST", b"/"), CALLER)
+        assert answer.whole() == b"one"
+        [asked] = agent.asked
+        assert asked.path == "/lf.a2a.v1.A2AService/GetTask"
+        assert asked.message == call.body
+
+
+@pytest.mark.parametrize("operation", CALLABLE)
+async def test_each_operation_is_a_method_of_its_generation(operation: Operation) -> None:
+    call = replace(get_task(), operation=operation)
+    assert (await sent(call))["path"] == f"/lf.a2a.v1.A2AService/{operation}"
+    if operation is not Operation.LIST_TASKS:
+        old = replace(old_get_task(), operation=operation)
+        assert (await sent(old))["path"] == method_of(operation, Version.V0_3).path
+
+
+@pytest.mark.parametrize("operation", CALLABLE)
+async def test_sends_wait_long_and_streams_have_no_end(operation: Operation) -> None:
+    asked = await sent(replace(get_task(), operation=operation))
+    patience = 300 if operation.sends else 200
+    if operation.streams:
+        assert (asked["first"], asked["timeout"]) == (patience, None)
+    else:
+        assert asked["timeout"] == patience
+        short = Timeouts(connect=5, first_byte=200, send=300, stream_idle=400, total=100)
+        assert (await sent(replace(get_task(), operation=operation), timeouts=short))["timeout"] == 100
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [(b"2S", 2.0), (b"1H", 200), (b"1M", 60.0), (b"500m", 0.5), (b"7u", 7e-6), (b"9n", 9e-9), (b"0S", 0.0), (b"x", 200),
+     (b"-1S", 200), (b"999999999S", 200), (b"1", 200), (b"1S ", 200), (b"", 200)],
+)  # fmt: skip
+async def test_the_agent_is_told_the_shorter_of_two_deadlines(said: bytes, seconds: float) -> None:
+    head = Head("POST", b"/", headers=((b"grpc-timeout", said),), grpc=method_of(Operation.GET_TASK, Version.V1_0))
+    assert (await sent(get_task(), head))["timeout"] == pytest.approx(seconds)
+    streaming = replace(get_task(), operation=Operation.SUBSCRIBE_TO_TASK)
+    expected = None if seconds == 200 and said != b"1H" else 3600 if said == b"1H" else pytest.approx(seconds)
+    assert (await sent(streaming, head))["timeout"] == expected
+    # Over another binding it is just a header.
+    assert (await sent(get_task(), replace(head, grpc=None)))["timeout"] == 200
+
+
+async def test_a_client_whose_time_is_over_is_not_waited_for() -> None:
+    head = Head("POST", b"/", headers=((b"grpc-timeout", b"200m"),), grpc=method_of(Operation.GET_TASK, Version.V1_0))
+    async with grpc_agent(hangs()) as agent, real(agent) as called:
+        call = get_task()
+        with pytest.raises(UpstreamTimeout):
+            await called.send(call, called.interface(call, (GRPC,)), head, CALLER)
+        [asked] = agent.asked
+        assert asked.timeout is not None
+        assert asked.timeout < 0.5
+        await asked.over.wait()
+
+
+# ---- The tenant ------------------------------------------------------------------------------------------------------
+
+ASKS = offers((GRPC, "agent:50051", "inside"))
+
+
+@pytest.mark.parametrize(
+    ("treatment", "cards", "told", "gets"),
+    [
+        (None, None, "acme", ""),
+        (None, None, "", ""),
+        (None, ASKS, "acme", "inside"),
+        (None, ASKS, "", "inside"),
+        (None, ASKS, "inside", "inside"),
+        ("strip", ASKS, "acme", ""),
+        ("keep", ASKS, "acme", "acme"),
+        ("keep", None, "", ""),
+        ("other", None, "acme", "other"),
+        ("other", None, "", "other"),
+    ],
+)
+async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
+    treatment: str | None, cards: Cards | None, told: str, gets: str
+) -> None:
+    call = get_task(told)
+    asked = await sent(call, cards=cards, treatment=Treatment(treatment))
+    message = a2a_pb2.GetTaskRequest.FromString(asked["message"])
+    assert (message.tenant, message.id) == (gets, "t")
+    if told == gets:
+        assert asked["message"] is call.body
+    agent = upstream(cards=cards, treatment=Treatment(treatment))
+    assert agent.restores_tenant(call, agent.interface(call, (GRPC,))) == (told != gets)
+
+
+async def test_the_name_by_which_an_agent_is_found_is_not_for_the_agent() -> None:
+    call = replace(get_task("billing"), addressed=True)
+    for treatment, gets in (("keep", ""), (None, ""), ("other", "other")):
+        asked = await sent(call, treatment=Treatment(treatment))
+        assert a2a_pb2.GetTaskRequest.FromString(asked["message"]).tenant == gets
+    old = replace(old_get_task("billing"), addressed=True)
+    assert (await sent(old, treatment=Treatment("keep")))["path"] == "/a2a.v1.A2AService/GetTask"
+
+
+@pytest.mark.parametrize(
+    ("treatment", "scope", "gets"),
+    [
+        (None, None, None),
+        (None, "acme", None),
+        ("strip", "acme", None),
+        ("keep", "acme", "acme"),
+        ("keep", None, None),
+        ("other", "acme", "other"),
+        ("other", None, "other"),
+    ],
+)
+async def test_to_0_3_a_tenant_is_the_scope_of_the_scoped_service(
+    treatment: str | None, scope: str | None, gets: str | None
+) -> None:
+    asked = await sent(old_get_task(scope), treatment=Treatment(treatment))
+    service = "A2AService" if gets is None else "ScopedA2AService"
+    assert asked["path"] == f"/a2a.v1.{service}/GetTask"
+    assert asked["message"] in either(old_get_task().body, gets)
+
+
+async def test_the_number_of_the_scope_is_the_files() -> None:
+    asked = await sent(old_get_task(), treatment=Treatment("other"), scope_field=77)
+    assert asked["message"] in either(old_get_task().body, "other", 77)
+
+
+async def test_what_was_translated_for_0_3_gets_its_scope_too() -> None:
+    message = binding.write_call(Operation.GET_TASK, Version.V0_3, {"id": "t"})
+    method = method_of(Operation.GET_TASK, Version.V0_3).path
+    for tenant, in_body in (("acme", True), ("acme", False), (None, False)):
+        call = Call(Operation.GET_TASK, GRPC_0_3, method, tenant=tenant, body=message, in_body=in_body)
+        asked = await sent(call, treatment=Treatment("keep"), version=Version.V0_3)
+        service = "A2AService" if tenant is None else "ScopedA2AService"
+        assert asked["path"] == f"/a2a.v1.{service}/GetTask"
+        assert asked["message"] in either(message, tenant)
+
+
+# ---- The metadata ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_agent_gets_allowed_metadata_and_the_gateways_own_and_no_other() -> None:
+    came = (
+        (b"content-type", b"application/grpc"),
+        (b"user-agent", b"grpc-go/1.60"),
+        (b"te", b"trailers"),
+        (b"grpc-timeout", b"20S"),
+        (b"grpc-encoding", b"gzip"),
+        (b"grpc-accept-encoding", b"gzip"),
+        (b"authorization", b"Bearer client"),
+        (b"x-api-key", b"client"),
+        (b"a2a-version", b"9.9"),
+        (b"x-a2a-extensions", b"https://e.test/a"),
+        (b"a2a-extensions", b"https://e.test/b,https://e.test/a"),
+        (b"x-a2a-tenant", b"globex"),
+        (b"x-a2a-subject", b"root"),
+        (b"x-request-id", b"spoofed"),
+        (b"x-forwarded-for", b"127.0.0.1"),
+        (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        (b"accept-language", b"de"),
+        (b"accept", b"application/json"),
+        (b"x-region", b"eu"),
+        (b"x-raw-bin", b"AAA"),
+        (b"x-odd", b"caf\xe9"),
+    )
+    head = Head("POST", b"/", headers=came, grpc=method_of(Operation.GET_TASK, Version.V1_0))
+    treatment = Treatment(
+        credentials=((b"authorization", b"Bearer ours"),),
+        forwarded=frozenset({b"x-region", b"x-raw-bin", b"x-odd", b"user-agent", b"grpc-encoding"}),
+    )
+    async with grpc_agent(says(b"one")) as agent, real(agent, treatment=treatment) as called:
+        call = get_task()
+        await called.send(call, called.interface(call, (GRPC,)), head, CALLER)
+        [asked] = agent.asked
+    told = {name: value for name, value in asked.metadata if name != "user-agent"}
+    assert len(told) == len(asked.metadata) - 1
+    expected = [
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("accept-language", "de"),
+        ("x-region", "eu"),
+        ("a2a-version", "1.0"),
+        ("a2a-extensions", "https://e.test/a, https://e.test/b"),
+        ("authorization", "Bearer ours"),
+        ("x-forwarded-for", "203.0.113.9"),
+        ("x-a2a-tenant", "acme"),
+        ("x-a2a-subject", "alice"),
+        ("x-request-id", "r1"),
+    ]
+    assert told == dict(expected)
+    assert "grpc-go" not in str(asked.told("user-agent"))
+
+
+async def test_extensions_and_version_are_said_as_the_agents_generation_does() -> None:
+    head = Head("POST", b"/", headers=((b"a2a-extensions", b"https://e.test/a"), (b"a2a-version", b"1.0")))
+    metadata = dict((await sent(old_get_task(), head))["metadata"])
+    assert metadata["a2a-version"] == "0.3"
+    assert metadata["x-a2a-extensions"] == "https://e.test/a"
+    assert "a2a-extensions" not in metadata
+
+
+async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -> None:
+    head = Head("POST", b"/", headers=((b"authorization", b"Bearer client"), (b"x-api-key", b"k"), (b"cookie", b"c")))
+    assert not {"authorization", "x-api-key", "cookie"} & set(dict((await sent(get_task(), head))["metadata"]))
+    metadata = dict((await sent(get_task(), head, treatment=Treatment(forward_caller=True)))["metadata"])
+    assert (metadata["authorization"], metadata["x-api-key"]) == ("Bearer client", "k")
+    assert "cookie" not in metadata
+
+
+@pytest.mark.parametrize("pair", [(b"x-key", b"a\tb"), (b"x-key", b"\xe9"), (b"x-key-bin", b"a"), (b"grpc-key", b"a")])
+def test_a_credential_that_grpc_cannot_carry_is_never_left_out_silently(pair: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError, match="no metadata"):
+        upstream(treatment=Treatment(credentials=(pair,)))
+
+
+headers = st.lists(
+    st.tuples(
+        st.sampled_from([b"traceparent", b"x-one", b"x-two-bin", b"grpc-x", b"baggage", b"a2a-extensions", b"X-UP"]),
+        st.binary(max_size=12),
+    ),
+    max_size=6,
+)
+subjects = st.text(max_size=6) | st.sampled_from([" a", "a ", "%20a", "\ta"])
+
+
+@given(headers, subjects, st.text(max_size=6))
+async def test_whatever_a_client_sends_is_metadata_or_left_out(
+    came: list[tuple[bytes, bytes]], subject: str, address: str
+) -> None:
+    caller = replace(CALLER, principal=Principal("acme", subject), forwarded_for=address)
+    treatment = Treatment(forwarded=frozenset({b"x-one", b"x-two-bin", b"grpc-x", b"X-UP"}))
+    metadata = (await sent(get_task(), Head("POST", b"/", headers=tuple(came)), caller=caller, treatment=treatment))[
+        "metadata"
+    ]
+    for name, value in metadata:
+        assert name == name.lower()
+        assert not name.startswith("grpc-")
+        assert not name.endswith("-bin")
+        assert value.isascii()
+        assert value.isprintable()
+        assert value == value.strip(" ")
+
+
+async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> None:
+    agent = upstream(cards=offers((GRPC, "agent:1"), (GRPC_0_3, "agent:1")))
+    head = Head("POST", b"/", headers=((b"traceparent", b"a"), (b"a2a-extensions", b"https://e.test/a")))
+    callers = [
+        CALLER,
+        replace(CALLER, principal=Principal("acme", "bob"), request_id="r2"),
+        replace(CALLER, forwarded_for="203.0.113.8"),
+    ]
+    channel: Any = agent.channel
+    for call in (get_task(), old_get_task(), get_task()):
+        for caller in (*callers, *callers):
+            await agent.send(call, agent.interface(call, (call.dialect,)), head, caller)
+            fresh = Head("POST", b"/", headers=head.headers, known={})
+            assert channel.asked == await sent(call, fresh, caller=caller)
+            assert len(head.known) <= 16
+
+
+def test_it_is_an_upstream_like_any_other() -> None:
+    made: Upstream = upstream()
+    assert (made.backend, made.url) == ("billing", "grpc://agent:50051")
+    assert made.interfaces() == {}

@@ -1,0 +1,232 @@
+"""What an answer over gRPC gives to who relays it: messages, headers, and the status at its end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from h2.connection import H2Connection
+from h2.events import PingAckReceived, WindowUpdated
+
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.framing.grpc import frame
+from gateway.upstream.grpc_answer import GrpcAnswer
+from gateway.upstream.grpc_channel import GrpcChannel
+from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
+from tests.doubles.http2_server import Turn, http2_server
+from tests.doubles.taking import Taking
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
+
+PATH = "/lf.a2a.v1.A2AService/SubscribeToTask"
+METADATA = (("x-one", "1"), ("a2a-extensions", "https://e.test/a"), ("x-one", "2"), ("x-raw-bin", b"\0"))
+# gRPC puts those of one name together.
+SHOWN = [(b"x-one", b"1"), (b"x-one", b"2"), (b"a2a-extensions", b"https://e.test/a")]
+
+
+@asynccontextmanager
+async def asked(answer: Answer) -> AsyncIterator[tuple[GrpcChannel, GrpcAgent]]:
+    async with grpc_agent(answer) as agent:
+        channel = GrpcChannel(agent.url, connect=5)
+        try:
+            yield channel, agent
+        finally:
+            await channel.aclose()
+
+
+async def unary(channel: GrpcChannel) -> GrpcAnswer:
+    return await channel.unary(PATH, b"q", (), timeout=20)
+
+
+async def stream(channel: GrpcChannel) -> GrpcAnswer:
+    return await channel.stream(PATH, b"q", (), first=20, timeout=None)
+
+
+async def read(answer: GrpcAnswer) -> list[bytes]:
+    client = Taking()
+    await answer.flow(client.take, client.settle, 20)
+    return client.taken
+
+
+# ---- One message -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_is_one_message_with_headers() -> None:
+    trailers = (("x-a2a-extensions", "https://e.test/b"), ("x-other", "1"), ("x-raw-bin", b"\0"))
+    async with asked(says(b"one", headers=METADATA, trailers=trailers)) as (channel, _):
+        answer = await unary(channel)
+        assert answer.whole() == b"one"
+        assert answer.headers == SHOWN
+        assert answer.metadata == [(b"x-a2a-extensions", b"https://e.test/b")]
+        assert answer.status is None
+        assert answer.known is None
+        answer.close()
+        answer.disown()
+        assert answer.whole() == b"one"
+
+
+async def test_an_empty_message_is_one() -> None:
+    async with asked(says(b"")) as (channel, _):
+        assert (await unary(channel)).whole() == b""
+
+
+async def test_the_agents_own_error_is_the_status_of_its_answer() -> None:
+    async with asked(fails("NOT_FOUND", "TaskNotFoundError: nö", b"\x08\x05")) as (channel, _):
+        answer = await unary(channel)
+        assert answer.status == Status(5, "TaskNotFoundError: nö", b"\x08\x05")
+        assert answer.whole() is None
+
+
+@pytest.mark.parametrize("code", ["CANCELLED", "ABORTED", "UNKNOWN", "INTERNAL", "UNIMPLEMENTED", "DEADLINE_EXCEEDED"])
+async def test_each_code_is_the_agents_own_where_the_agent_says_it(code: str) -> None:
+    async with asked(fails(code, "in my own words")) as (channel, _):
+        for ask in (unary, stream):
+            answer = await ask(channel)
+            assert answer.status is not None
+            assert answer.status.message == "in my own words"
+            assert await read(answer) == []
+
+
+# ---- A stream --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_is_message_by_message_each_in_its_frame() -> None:
+    trailers = (("a2a-extensions", "https://e.test/b"), ("x-other", "1"))
+    async with asked(says(b"one", b"", b"three", headers=METADATA, trailers=trailers)) as (channel, _):
+        answer = await stream(channel)
+        assert answer.headers == SHOWN
+        assert answer.whole() is None
+        assert await read(answer) == [frame(b"one"), frame(b""), frame(b"three")]
+        assert answer.status is None
+        assert answer.metadata == [(b"a2a-extensions", b"https://e.test/b")]
+        assert answer.headers == []
+        assert answer.whole() is None
+
+
+async def test_a_stream_may_have_nothing_to_say() -> None:
+    async with asked(says(headers=METADATA)) as (channel, _):
+        answer = await stream(channel)
+        assert answer.headers == SHOWN
+        assert await read(answer) == []
+        assert answer.status is None
+
+
+async def test_the_agents_own_error_ends_its_stream() -> None:
+    async with asked(fails("INTERNAL", "broken", b"\x08\x0d", after=(b"one", b"two"))) as (channel, _):
+        answer = await stream(channel)
+        assert answer.status is None
+        assert await read(answer) == [frame(b"one"), frame(b"two")]
+        assert answer.status == Status(13, "broken", b"\x08\x0d")
+
+
+async def test_a_stream_begins_before_it_ends() -> None:
+    goes_on = asyncio.Event()
+
+    async def answer_in_time(asked: Asked) -> None:
+        await asked.write(b"one")
+        await goes_on.wait()
+        await asked.write(b"two")
+
+    async with asked(answer_in_time) as (channel, _):
+        answer = await stream(channel)
+        goes_on.set()
+        assert await read(answer) == [frame(b"one"), frame(b"two")]
+
+
+async def test_what_takes_may_refuse_and_the_agent_is_told_when_the_answer_is_closed() -> None:
+    async with asked(hangs(b"one", b"two")) as (channel, agent):
+        answer = await stream(channel)
+
+        def refuse(_chunk: bytes) -> bool:
+            raise ValueError("no such event")
+
+        with pytest.raises(ValueError, match="no such event"):
+            await answer.flow(refuse, Taking().settle, 20)
+        assert not agent.asked[0].cancelled.is_set()
+        answer.close()
+        answer.close()
+        await agent.asked[0].cancelled.wait()
+        assert channel.active == 0
+
+
+async def test_a_reader_who_is_cancelled_cancels_the_call() -> None:
+    async with asked(hangs(b"one")) as (channel, agent):
+        answer = await stream(channel)
+        client = Taking()
+        reading = asyncio.ensure_future(answer.flow(client.take, client.settle, 20))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await agent.asked[0].cancelled.wait()
+
+
+async def test_waiting_for_the_client_is_no_silence_of_the_agents() -> None:
+    async with asked(says(b"one", b"two")) as (channel, _):
+        answer = await stream(channel)
+        client = Taking(slowly=True)
+        reading = asyncio.ensure_future(answer.flow(client.take, client.settle, 0.01))
+        await client.full.wait()
+        # Longer than the agent may be silent.
+        asyncio.get_running_loop().call_later(0.05, client.released.set)
+        await reading
+        assert client.taken == [frame(b"one"), frame(b"two")]
+
+
+class Endless:
+    """Sends as much as it may, and knows how much that was."""
+
+    def __init__(self) -> None:
+        self.message = frame(b"x" * 1000)
+        self.sent = 0
+        self.stuck = asyncio.Event()
+
+    def begin(self, turn: Turn) -> None:
+        self.turn = turn
+        turn.head()
+        turn.on_event = self.on_event
+        self.send()
+
+    def send(self) -> None:
+        h2: H2Connection = self.turn.h2
+        while (room := min(h2.local_flow_control_window(self.turn.stream), 16_384)) > 0:
+            at = self.sent % len(self.message)
+            self.turn.data((self.message * 18)[at : at + room])
+            self.sent += room
+        h2.ping(b"12345678")
+
+    def on_event(self, event: object) -> None:
+        if isinstance(event, WindowUpdated):
+            self.send()
+        elif isinstance(event, PingAckReceived):
+            self.stuck.set()
+
+
+async def test_an_agent_is_read_no_faster_than_its_client_reads() -> None:
+    endless = Endless()
+    async with http2_server(endless.begin) as server:
+        channel = GrpcChannel(server.url, connect=5)
+        answer = await stream(channel)
+        client = Taking(slowly=True)
+        reading = asyncio.ensure_future(answer.flow(client.take, client.settle, 20))
+        await client.full.wait()
+        for _ in range(5):
+            endless.stuck.clear()
+            endless.turn.ping()
+            await endless.stuck.wait()
+        stuck_at = endless.sent
+        assert 0 < stuck_at < 512 * 1024
+        assert len(client.taken) == 1
+        client.slowly = False
+        client.released.set()
+        # And goes on where it was.
+        while endless.sent < 4 * stuck_at:
+            endless.stuck.clear()
+            endless.turn.ping()
+            await endless.stuck.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        answer.close()
+        del answer
+        await channel.aclose()

@@ -1,0 +1,285 @@
+"""One connection for all calls: made when it is needed, made again when it is lost, and to nobody else."""
+
+import asyncio
+import gc
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trustme
+
+from gateway.a2a.fault import BodyTooLarge, Draining, Fault, UpstreamConnect, UpstreamReset
+from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
+from gateway.upstream.grpc_library import grpc
+from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, hangs, says
+from tests.doubles.http2_server import OK, http2_server
+from tests.doubles.taking import Taking
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
+
+PATH = "/lf.a2a.v1.A2AService/GetTask"
+ECHO = says(b"echo")
+
+
+@asynccontextmanager
+async def to(agent: GrpcAgent, **more: Any) -> AsyncIterator[GrpcChannel]:
+    channel = GrpcChannel(agent.url, connect=5, **more)
+    try:
+        yield channel
+    finally:
+        await channel.aclose()
+
+
+async def ask(channel: GrpcChannel, message: bytes = b"q") -> bytes | None:
+    return (await channel.unary(PATH, message, (), timeout=20)).whole()
+
+
+def peers(agent: GrpcAgent) -> set[str]:
+    return {asked.peer for asked in agent.asked}
+
+
+# ---- One connection --------------------------------------------------------------------------------------------------
+
+
+async def test_it_connects_with_the_first_call_and_all_calls_share_the_connection() -> None:
+    async with http2_server(lambda turn: turn.head().data(b"\0\0\0\0\0").trailers(OK)) as server:
+        channel = GrpcChannel(server.url, connect=5)
+        assert server.connections == 0
+        assert (channel.active, channel.idle) == (0, 0)
+        answers = await asyncio.gather(*(ask(channel) for _ in range(50)))
+        assert answers == [b""] * 50
+        assert server.connections == 1
+        assert (channel.active, channel.idle) == (0, 1)
+        await channel.aclose()
+        assert (channel.active, channel.idle) == (0, 0)
+
+
+async def test_it_serves_calls_or_rests() -> None:
+    async with grpc_agent(hangs(b"one")) as agent, to(agent) as channel:
+        answer = await channel.stream(PATH, b"q", (), first=20, timeout=None)
+        assert (channel.active, channel.idle) == (1, 0)
+        answer.close()
+        assert (channel.active, channel.idle) == (0, 1)
+
+
+async def test_two_backends_at_one_address_share_nothing() -> None:
+    async with grpc_agent(ECHO) as agent, to(agent) as one, to(agent) as other:
+        await ask(one)
+        await ask(other)
+        assert len(peers(agent)) == 2
+
+
+async def test_a_connection_that_was_lost_is_made_again() -> None:
+    async with grpc_agent(ECHO) as agent, to(agent) as channel:
+        assert await ask(channel) == b"echo"
+        await agent.server.stop(0)
+        with pytest.raises(UpstreamConnect):
+            await ask(channel)
+        async with grpc_agent(says(b"back"), port=agent.port):
+            # At once, however long gRPC itself would wait.
+            assert await ask(channel) == b"back"
+
+
+async def test_an_agent_that_comes_late_is_found_with_the_next_call() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    channel = GrpcChannel(f"grpc://127.0.0.1:{port}", connect=5)
+    for _ in range(3):
+        with pytest.raises(UpstreamConnect):
+            await ask(channel)
+    async with grpc_agent(ECHO, port=port):
+        assert await ask(channel) == b"echo"
+        await channel.aclose()
+
+
+async def test_many_who_cannot_reach_the_agent_are_all_told_so() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        channel = GrpcChannel(f"grpc://127.0.0.1:{probe.getsockname()[1]}", connect=5)
+        failed = await asyncio.gather(*(ask(channel) for _ in range(20)), return_exceptions=True)
+    assert {type(each) for each in failed} == {UpstreamConnect}
+    await channel.aclose()
+
+
+async def test_a_stream_outlives_the_failure_to_connect_again() -> None:
+    released = asyncio.Event()
+
+    async def answer(asked: Asked) -> None:
+        await asked.write(b"one")
+        await released.wait()
+        await asked.write(b"two")
+
+    async with grpc_agent(answer) as agent, to(agent) as channel:
+        streaming = await channel.stream(PATH, b"q", (), first=20, timeout=None)
+        stopping = asyncio.ensure_future(agent.server.stop(20))
+        # It takes no new calls, and finishes this one.
+        failed: Fault | None = None
+        while not isinstance(failed, UpstreamConnect):
+            try:
+                (await channel.stream(PATH, b"q", (), first=20, timeout=None)).close()
+            except (UpstreamConnect, UpstreamReset) as fault:
+                failed = fault.with_traceback(None)
+        released.set()
+        client = Taking()
+        await streaming.flow(client.take, client.settle, 20)
+        assert [chunk[5:] for chunk in client.taken] == [b"one", b"two"]
+        await stopping
+
+
+# ---- Whose word counts -----------------------------------------------------------------------------------------------
+
+
+async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with grpc_agent(ECHO) as agent, to(agent) as channel:
+        assert await ask(channel) == b"echo"
+
+
+async def test_the_agent_is_told_who_asks_and_how_long_it_has() -> None:
+    async with grpc_agent(ECHO) as agent, to(agent) as channel:
+        await channel.unary(PATH, b"q", (("x-one", "1"),), timeout=1000)
+        [asked] = agent.asked
+        assert asked.message == b"q"
+        assert asked.path == PATH
+        assert asked.told("x-one") == ["1"]
+        assert str(asked.told("user-agent")[0]).startswith("a2a-gateway ")
+        assert asked.timeout is not None
+        assert 900 < asked.timeout < 1100
+        (await channel.stream(PATH, b"q", (), first=20, timeout=None)).close()
+        assert agent.asked[1].timeout is None or agent.asked[1].timeout > 1e6
+
+
+async def test_what_is_longer_than_a_request_may_be_is_not_sent() -> None:
+    async with grpc_agent(ECHO) as agent, to(agent, bounds=GrpcBounds(request=10)) as channel:
+        assert await ask(channel, b"x" * 10) == b"echo"
+        with pytest.raises(BodyTooLarge, match="body exceeds 10 bytes"):
+            await ask(channel, b"x" * 11)
+        with pytest.raises(BodyTooLarge):
+            await channel.stream(PATH, b"x" * 11, (), first=20, timeout=None)
+        assert len(agent.asked) == 1
+
+
+async def test_a_long_answer_comes_whole() -> None:
+    async with grpc_agent(says(b"x" * 3_000_000)) as agent, to(agent) as channel:
+        assert await ask(channel, b"y" * 3_000_000) == b"x" * 3_000_000
+
+
+async def test_pings_are_rarer_than_servers_forbid() -> None:
+    options = dict(GrpcChannel("grpc://127.0.0.1:1", connect=1)._options())
+    # gRFC A8: five minutes on a stream that is silent, in C, Go and Java alike.
+    assert int(options["grpc.keepalive_time_ms"]) > 300_000
+    assert options["grpc.keepalive_permit_without_calls"] == 0
+
+
+# ---- TLS -------------------------------------------------------------------------------------------------------------
+
+
+def serving(authority: trustme.CA, name: str) -> Any:
+    leaf = authority.issue_cert(name)
+    chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
+    return grpc.ssl_server_credentials([(leaf.private_key_pem.bytes(), chain)])
+
+
+async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> None:
+    authority = trustme.CA()
+    roots = authority.cert_pem.bytes()
+    async with grpc_agent(ECHO, tls=serving(authority, "localhost")) as agent, to(agent, roots=roots) as channel:
+        assert await ask(channel) == b"echo"
+
+
+@pytest.mark.parametrize("name", ["localhost", "other.example"])
+async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    tls = serving(stranger if name == "localhost" else authority, name)
+    async with grpc_agent(ECHO, tls=tls) as agent, to(agent, roots=authority.cert_pem.bytes()) as channel:
+        with pytest.raises(UpstreamConnect) as failed:
+            await ask(channel)
+        assert failed.value.message == "the agent could not be reached"
+        assert agent.asked == []
+
+
+async def test_plain_text_is_not_spoken_to_who_expects_tls_nor_the_other_way_round() -> None:
+    authority = trustme.CA()
+    async with grpc_agent(ECHO, tls=serving(authority, "localhost")) as secure, grpc_agent(ECHO) as plain:
+        for port, scheme in ((secure.port, "grpc"), (plain.port, "grpcs")):
+            channel = GrpcChannel(f"{scheme}://localhost:{port}", connect=1, roots=authority.cert_pem.bytes())
+            with pytest.raises(UpstreamConnect):
+                await ask(channel)
+            await channel.aclose()
+        assert secure.asked == plain.asked == []
+
+
+def test_without_anybody_who_vouches_there_is_no_tls() -> None:
+    for roots in (None, b""):
+        with pytest.raises(ValueError, match="vouches"):
+            GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
+
+
+def test_only_addresses_of_grpc_are_dialled() -> None:
+    with pytest.raises(ValueError, match="no address"):
+        GrpcChannel("https://agent:1", connect=1)
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("grpc://agent", "dns:///agent:80"),
+        ("grpc://agent:50051", "dns:///agent:50051"),
+        ("grpc://[::1]:50051", "dns:///[::1]:50051"),
+    ],
+)
+def test_an_address_is_dialled_as_it_is_written(url: str, target: str) -> None:
+    assert GrpcChannel(url, connect=1)._target == target
+
+
+# ---- The end ---------------------------------------------------------------------------------------------------------
+
+
+async def test_closing_it_cuts_what_is_on_its_way_and_nothing_is_sent_any_more() -> None:
+    async with grpc_agent(hangs(b"one")) as agent:
+        channel = GrpcChannel(agent.url, connect=5)
+        answer = await channel.stream(PATH, b"q", (), first=20, timeout=None)
+        client = Taking()
+        flowing = asyncio.ensure_future(answer.flow(client.take, client.settle, 20))
+        asking = asyncio.ensure_future(channel.unary("/other/Method", b"q", (), timeout=20))
+        while len(agent.asked) < 2:
+            await agent.next()
+        await channel.aclose()
+        for each in (flowing, asking):
+            with pytest.raises(Draining):
+                await each
+        for asked in agent.asked:
+            await asked.cancelled.wait()
+        with pytest.raises(Draining):
+            await ask(channel)
+        assert channel.active == 0
+
+
+def of_calls() -> set[asyncio.Task[Any]]:
+    """Tasks of ours, and those of gRPC on this side."""
+    names = ("GrpcChannel.", "UnaryUnaryCall.", "UnaryStreamCall.", "_AioCall.")
+    return {task for task in asyncio.all_tasks() if str(getattr(task.get_coro(), "__qualname__", "")).startswith(names)}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_who_is_cancelled_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    async with grpc_agent(hangs()) as agent, to(agent) as channel:
+        for _ in range(3):
+            call = channel.stream(PATH, b"q", (), first=20, timeout=None) if streams else ask(channel)
+            asking = asyncio.ensure_future(call)
+            asked = await agent.next()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await asked.cancelled.wait()
+            del asking, call
+        assert channel.active == 0
+        while left := of_calls():
+            await asyncio.wait(left)
+        gc.collect()
+        assert [each for each in gc.get_objects() if type(each).__name__ in ("UnaryUnaryCall", "UnaryStreamCall")] == []

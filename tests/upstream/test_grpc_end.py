@@ -1,0 +1,118 @@
+"""Whose word a status is, by its code, its text and its details."""
+
+from typing import Any
+
+import pytest
+
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.upstream.grpc_end import own_status
+from gateway.upstream.grpc_library import aio, grpc
+
+CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
+INFO = b"\x08\x05a2a-protocol.org"
+
+
+def ended(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | bytes]) -> aio.AioRpcError:
+    return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(*trailing), text, f"{code.name}:{text}")
+
+
+def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | bytes], **more: Any) -> Status:
+    known: dict[str, bool] = {"connected": True, "expired": False, **more}
+    return own_status(ended(code, text, *trailing), **known)
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
+def test_a_status_with_details_is_the_agents_whatever_its_code(code: grpc.StatusCode) -> None:
+    for text in ("try later", "Socket closed", "failed to connect to all addresses", "No status received"):
+        status = read(code, text, ("x-other", "1"), ("grpc-status-details-bin", INFO))
+        assert status == Status(code.value[0], text, INFO)
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
+def test_a_text_that_nobody_else_has_is_the_agents(code: grpc.StatusCode) -> None:
+    if code is grpc.StatusCode.UNAVAILABLE:
+        # Servers that shut down say what they like.
+        with pytest.raises(UpstreamReset, match="before its answer was complete"):
+            read(code, "in my own words")
+    else:
+        assert read(code, "in my own words") == Status(code.value[0], "in my own words")
+
+
+def test_an_agent_need_not_say_anything() -> None:
+    assert read(grpc.StatusCode.NOT_FOUND, None) == Status(5, "")
+    assert read(grpc.StatusCode.UNKNOWN, "") == Status(2, "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS"],
+)
+def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
+    text = "Stream removed (Socket closed)"
+    assert read(grpc.StatusCode[code], text, connected=False, expired=True).message == text
+
+
+@pytest.mark.parametrize("details", [(), (("grpc-status-details-bin", INFO),)])
+def test_who_challenges_the_gateway_challenges_nobody_else(details: tuple[tuple[str, bytes], ...]) -> None:
+    with pytest.raises(UpstreamProtocol, match=r"^the agent does not accept the gateway$"):
+        read(grpc.StatusCode.UNAUTHENTICATED, "who are you?", *details)
+
+
+def test_what_could_not_be_reached_was_not_reached_unless_there_is_a_connection() -> None:
+    for text in (
+        "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.7:1: Connection refused",
+        "errors resolving agent:1: [field:hostname lookup error:not found]",
+        "DNS resolution failed for agent:1",
+    ):
+        with pytest.raises(UpstreamConnect) as failed:
+            read(grpc.StatusCode.UNAVAILABLE, text, connected=False)
+        assert failed.value.message == "the agent could not be reached"
+        assert failed.value.detail == text
+        with pytest.raises(UpstreamReset):
+            read(grpc.StatusCode.UNAVAILABLE, text, connected=True)
+
+
+def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
+    late = grpc.StatusCode.DEADLINE_EXCEEDED
+    for text, expired in (
+        ("anything", True),
+        ("Deadline Exceeded", False),
+        ("Stream removed (Deadline Exceeded)", False),
+    ):
+        with pytest.raises(UpstreamTimeout):
+            read(late, text, expired=expired)
+    assert read(late, "my own tool did not answer").message == "my own tool did not answer"
+
+
+@pytest.mark.parametrize("removed", ["{}", "Stream removed ({})"])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Received http2 header with status: 502", UpstreamProtocol),
+        ("CLIENT: Received message larger than max (5 vs. 1)", UpstreamProtocol),
+        ("Received message larger than max (5 vs. 1)", UpstreamProtocol),
+        ("received trailing metadata size exceeds hard limit (5 vs. 1)", UpstreamProtocol),
+        ("No status received", UpstreamProtocol),
+        ("Compression bit set but no encoding configured", UpstreamProtocol),
+        ("RST_STREAM (Received RST_STREAM with error code 2)", UpstreamReset),
+        ("Received RST_STREAM with error code 2", UpstreamReset),
+    ],
+)
+def test_what_grpc_says_is_known_by_its_words(removed: str, text: str, kind: type[Fault]) -> None:
+    with pytest.raises(kind) as caught:
+        read(grpc.StatusCode.UNKNOWN, removed.format(text))
+    assert text in caught.value.detail
+    assert "RST" not in caught.value.message
+
+
+def test_what_was_removed_was_cut_whatever_the_reason() -> None:
+    text = "Stream removed (for reasons of 2031)"
+    with pytest.raises(UpstreamReset):
+        read(grpc.StatusCode.INTERNAL, text, ("grpc-status-details-bin", INFO))
+
+
+def test_the_log_gets_no_more_than_it_can_use() -> None:
+    with pytest.raises(UpstreamReset) as caught:
+        read(grpc.StatusCode.UNAVAILABLE, "x" * 100_000)
+    assert len(caught.value.detail) <= 300

@@ -1,0 +1,248 @@
+"""Which dialect of an agent a call goes to, where, and which tenant the agent is told."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.call import Call
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.operation import Operation
+from gateway.a2a.path import PathCall, read_rest, segments
+from gateway.upstream.repertoire import GRPC, HTTP, Interface, Repertoire, spellings
+
+RPC = Dialect(Binding.JSONRPC, Version.V1_0)
+REST = Dialect(Binding.REST, Version.V1_0)
+RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
+REST_0_3 = Dialect(Binding.REST, Version.V0_3)
+RPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
+GRPC_1_0 = Dialect(Binding.GRPC, Version.V1_0)
+GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
+
+
+@dataclass
+class Cards:
+    version: int = 0
+    spoken: tuple[CardInterface, ...] = ()
+
+
+def offers(*interfaces: tuple[Dialect, str] | tuple[Dialect, str, str]) -> Cards:
+    return Cards(1, tuple(CardInterface(*interface) for interface in interfaces))
+
+
+def repertoire(cards: Cards | None = None, *, url: str = "http://agent:8000/base", **more: Any) -> Repertoire:
+    return Repertoire(url=url, cards=cards or Cards(), relayed=HTTP, **more)
+
+
+def behind_grpc(cards: Cards | None = None, **more: Any) -> Repertoire:
+    return Repertoire(url="grpc://agent:50051", cards=cards or Cards(), relayed=GRPC, binding=Binding.GRPC, **more)
+
+
+def rpc(method: str, params: object, *, tenant: str | None = None) -> Call:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(tenant=tenant), b"", None)
+
+
+def restful(method: str, path: str) -> Call:
+    found = read_rest(method, segments(path.encode()), tenanted=True)
+    assert found is not None
+    return rest.read_call(found, b"", b"", Version.V1_0)
+
+
+def over_grpc(operation: Operation, version: Version = Version.V1_0, **more: Any) -> Call:
+    return Call(operation, Dialect(Binding.GRPC, version), method_of(operation, version).path, **more)
+
+
+def where(agent: Repertoire, call: Call) -> Interface:
+    return agent.interface(call, spellings(call))
+
+
+def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_where_the_file_says() -> None:
+    agent = repertoire()
+    assert agent.interfaces() == {}
+    assert where(agent, rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
+    assert where(repertoire(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
+
+
+def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
+    agent = repertoire(binding=Binding.JSONRPC)
+    assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
+    assert where(agent, restful("GET", "/tasks/t")).dialect == RPC
+    old = repertoire(version=Version.V0_3)
+    assert where(old, rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
+    assert where(old, rpc("GetTask", {"id": "t"})).dialect == RPC_0_3
+    assert where(old, restful("GET", "/tasks/t")).dialect == REST_0_3
+    with pytest.raises(MethodNotAllowed, match=r"this agent speaks A2A 0\.3, which has no ListTasks"):
+        where(old, rpc("ListTasks", {}))
+
+
+def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_changes() -> None:
+    cards = offers(
+        (REST, "http://agent:8000/base/rest"), (RPC, "http://agent:8000/base/rpc/"), (GRPC_1_0, "agent:9000")
+    )
+    agent = repertoire(cards)
+    assert list(agent.interfaces().values()) == [Interface(REST, "/base/rest"), Interface(RPC, "/base/rpc/")]
+    assert agent.interfaces() is agent.interfaces()
+    cards.version, cards.spoken = 2, offers((RPC_0_3, "http://agent:8000/base/old")).spoken
+    assert list(agent.interfaces()) == [RPC_0_3]
+
+
+def test_only_the_backends_own_origin_and_path_are_ever_dialled() -> None:
+    elsewhere = repertoire(offers((RPC, "http://169.254.169.254/latest")))
+    assert where(elsewhere, rpc("GetTask", {"id": "t"})).path == "/base"
+
+
+def test_the_file_overrules_the_card() -> None:
+    url = "http://agent:8000/base/"
+    cards = offers((RPC, url + "rpc"), (RPC_0_3, url + "old"), (REST, url + "rest"))
+    assert list(repertoire(cards, version=Version.V1_0).interfaces()) == [RPC, REST]
+    assert repertoire(cards, binding=Binding.JSONRPC).interfaces() == {
+        RPC: Interface(RPC, "/base"),
+        RPC_0_3: Interface(RPC_0_3, "/base"),
+    }
+    written = repertoire(binding=Binding.REST, version=Version.V0_3)
+    assert written.interfaces() == {REST_0_3: Interface(REST_0_3, "/base")}
+
+
+def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() -> None:
+    url = "http://agent:8000/base/rpc"
+    cards = offers((RPC, url, "a"), (RPC, url, "b"), (RPC, url + "2", "c"), (REST, url, ".."), (REST, url, "."))
+    found = repertoire(cards).interfaces()
+    assert found[RPC] == Interface(RPC, "/base/rpc", ("a", "b"))
+    assert found[REST].tenants == ()
+
+
+@pytest.mark.parametrize(
+    ("client", "offered", "chosen"),
+    [
+        (RPC, [RPC_0_1, RPC_0_3, REST_0_3, REST], REST),
+        (REST, [RPC_0_3, REST_0_3], REST_0_3),
+        (RPC_0_3, [RPC_0_1, REST, RPC], RPC),
+        (RPC_0_3, [RPC, REST_0_3], REST_0_3),
+        (RPC, [GRPC_1_0, RPC_0_1], RPC_0_1),
+    ],
+)
+def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
+    client: Dialect, offered: list[Dialect], chosen: Dialect
+) -> None:
+    agent = repertoire(offers(*((dialect, "http://agent:8000/base") for dialect in offered)))
+    call = restful("GET", "/tasks/t") if client is REST else rpc("GetTask", {"id": "t"})
+    assert agent.interface(call, (client,)).dialect == chosen
+
+
+def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
+    for more in ({}, {"binding": Binding.GRPC}):
+        with pytest.raises(Fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
+            where(repertoire(offers((GRPC_1_0, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
+        assert "secret" not in caught.value.message
+
+
+def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
+    call = rpc("tasks/get", {"id": "t"})
+    assert spellings(call) == (RPC_0_3, RPC_0_1)
+    assert where(repertoire(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
+    config = {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}
+    for method, params, meant in (
+        ("tasks/pushNotification/get", {"id": "t"}, RPC_0_1),
+        ("tasks/pushNotification/set", {"id": "t", **config}, RPC_0_1),
+        ("tasks/pushNotification/get", {"id": "t", "pushNotificationConfigId": "c"}, RPC_0_3),
+        ("tasks/pushNotification/set", {"taskId": "t", **config}, RPC_0_3),
+    ):
+        assert spellings(rpc(method, params)) == (meant,)
+    assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
+
+
+# ---- Behind an address of gRPC ---------------------------------------------------------------------------------------
+
+
+def test_what_is_behind_grpc_speaks_nothing_else() -> None:
+    cards = offers((RPC, "http://agent:8000/rpc"), (GRPC_0_3, "agent:50051"), (REST, "http://agent:8000/"))
+    assert behind_grpc(cards).interfaces() == {GRPC_0_3: Interface(GRPC_0_3, "/")}
+    assert where(behind_grpc(cards), rpc("GetTask", {"id": "t"})).dialect == GRPC_0_3
+    assert repertoire(cards).interfaces().keys() == {RPC, REST}
+
+
+@pytest.mark.parametrize("cards", [None, offers((RPC_0_3, "http://agent:8000/rpc"))])
+@pytest.mark.parametrize(
+    ("call", "assumed"),
+    [
+        (over_grpc(Operation.GET_TASK), GRPC_1_0),
+        (over_grpc(Operation.GET_TASK, Version.V0_3), GRPC_0_3),
+        (rpc("GetTask", {"id": "t"}), GRPC_1_0),
+        (rpc("tasks/get", {"id": "t"}), GRPC_1_0),
+        (restful("GET", "/tasks/t"), GRPC_1_0),
+    ],
+)
+def test_as_long_as_nobody_says_otherwise_it_speaks_as_a_client_of_grpc_or_1_0(
+    cards: Cards | None, call: Call, assumed: Dialect
+) -> None:
+    assert where(behind_grpc(cards), call) == Interface(assumed, "/")
+
+
+@pytest.mark.parametrize("cards", [None, offers((GRPC_1_0, "agent:50051"))])
+def test_the_version_that_the_file_writes_holds_whatever_a_card_says(cards: Cards | None) -> None:
+    agent = behind_grpc(cards, version=Version.V0_3)
+    assert list(agent.interfaces()) == [GRPC_0_3]
+    for call in (over_grpc(Operation.GET_TASK), rpc("GetTask", {"id": "t"})):
+        assert where(agent, call).dialect == GRPC_0_3
+    with pytest.raises(MethodNotAllowed, match=r"this agent speaks A2A 0\.3, which has no ListTasks"):
+        where(agent, rpc("ListTasks", {}))
+
+
+def test_a_client_of_grpc_is_relayed_where_its_generation_is_spoken() -> None:
+    both = behind_grpc(offers((GRPC_1_0, "agent:50051"), (GRPC_0_3, "agent:50051")))
+    for version in (Version.V1_0, Version.V0_3):
+        assert where(both, over_grpc(Operation.GET_TASK, version)).dialect.version is version
+    old = behind_grpc(offers((GRPC_0_3, "agent:50051")))
+    assert where(old, over_grpc(Operation.GET_TASK)).dialect == GRPC_0_3
+    with_json = repertoire(offers((RPC_0_3, "http://agent:8000/base"), (GRPC_1_0, "agent:50051")))
+    assert where(with_json, over_grpc(Operation.GET_TASK)).dialect == RPC_0_3
+
+
+def test_tenants_of_an_interface_of_grpc_are_collected_whatever_their_address() -> None:
+    cards = offers((GRPC_1_0, "agent:50051", "a"), (GRPC_1_0, "http://agent:9/x", "b"))
+    assert behind_grpc(cards).interfaces()[GRPC_1_0].tenants == ("a", "b")
+
+
+# ---- The tenant ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "declared", "gets"),
+    [
+        (None, (), None),
+        (None, ("inside",), "inside"),
+        ("strip", ("inside",), None),
+        ("keep", (), None),
+        ("keep", ("inside",), None),
+        ("other", (), "other"),
+    ],
+)
+def test_a_name_by_which_an_agent_is_found_is_no_tenant_of_the_agents(
+    asked: str | None, declared: tuple[str, ...], gets: str | None
+) -> None:
+    agent = behind_grpc(tenant=asked)
+    interface = Interface(GRPC_1_0, "/", declared)
+    for name in ("billing", "inside"):
+        call = over_grpc(Operation.GET_TASK, tenant=name, addressed=True)
+        assert agent.tenant(call, interface) == gets
+        # The client gets its own back.
+        assert agent.restores_tenant(call, interface) is (gets != name)
+        meant = replace(call, addressed=False)
+        assert agent.tenant(meant, interface) == (
+            name if asked == "keep" or (name in declared and asked is None) else gets
+        )
+
+
+def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() -> None:
+    cards = offers((GRPC_1_0, "agent:50051"))
+    with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC"):
+        where(repertoire(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))
+    with pytest.raises(VersionUnsupported):
+        where(repertoire(cards), rpc("GetTask", {"id": "t"}))
