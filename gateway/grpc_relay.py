@@ -161,8 +161,8 @@ class GrpcStream(Stream):
         self._decoder = FrameDecoder(backing.bounds.event)
         self._answer = answer
 
-    def _told(self, data: bytes) -> Progress | None:
-        return grpc_progress.read(self._call.operation, self._call.dialect.version, data)
+    def _told(self, data: bytes) -> Progress:
+        return _told(self._call, data)
 
     def _trailers(self) -> Pairs | None:
         status = self._answer.status
@@ -191,8 +191,8 @@ class InterpretedGrpcStream(InterpretedStream):
         self._decoder = FrameDecoder(backing.bounds.event)
         self._answer = answer
 
-    def _told(self, data: bytes) -> Progress | None:
-        return grpc_progress.read(self._call.operation, self._call.dialect.version, data)
+    def _told(self, data: bytes) -> Progress:
+        return _told(self._call, data)
 
     def _held(self) -> bytes:
         status = self._answer.status
@@ -201,6 +201,19 @@ class InterpretedGrpcStream(InterpretedStream):
         error = read_status(status, self._call.dialect.version)
         self._exchange.saw(Progress(event="error", error=error.code))
         return self._unread() + self._translation.fail(error)
+
+
+def _told(call: Call, message: bytes) -> Progress:
+    """What one message of a stream tells.
+
+    Raises:
+        UpstreamProtocol: it is none.
+    """
+    told = grpc_progress.read(call.operation, call.dialect.version, message)
+    if told is None:
+        # Not for the stream to say: what is blank there, and nothing, are bytes like any other here.
+        raise UpstreamProtocol("the agent sent an event that is no answer", detail=f"{len(message)} bytes")
+    return told
 
 
 async def _aside(work: Callable[[bytes], _T], message: bytes) -> _T:

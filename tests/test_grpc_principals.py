@@ -209,6 +209,14 @@ async def test_an_answer_of_more_fields_than_anyone_reads_reaches_nobody() -> No
         assert answer.status == 502
 
 
+@pytest.mark.parametrize("garbage", [b"\x0a", b"\x0a\x0a", b"\xff"], ids=["blank", "blanks", "garbage"])
+async def test_bytes_that_are_no_event_reach_nobody_also_where_they_are_blank(garbage: bytes) -> None:
+    async with tenants(by_path({STREAM: says(WORKING, garbage, WORKING)})) as site:
+        told = await site.ask(TO_ACME, key("acme"), path=STREAM)
+        refused(told, "INTERNAL", "UPSTREAM_PROTOCOL")
+        assert told.messages == (WORKING,)
+
+
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 

@@ -28,10 +28,8 @@ from tests.doubles.interpreted import (
     stream,
 )
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
-from tests.loops import both_loops
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
-anyio_backend = both_loops
 __all__ = ("grpc_over",)
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0

@@ -45,7 +45,7 @@ DEADLINE = 10.0
 
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
-NO_CARD = "gives no card over gRPC; write one down with `card: { file: … }`"
+NO_CARD = "the agent gives none over gRPC; write one down with `card: { file: … }`"
 """What operators are told of an agent behind gRPC that has none."""
 _WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 

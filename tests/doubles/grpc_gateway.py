@@ -18,7 +18,7 @@ import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # it ships no types
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
 
-from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
@@ -205,7 +205,7 @@ async def standing(answer: Answer, more: str = "", *, card: bytes | None = None,
         yield Site(gateway, agent, client)
 
 
-_CARDS = frozenset(method_of(Operation.GET_EXTENDED_CARD, version).path for version in (Version.V1_0, Version.V0_3))
+_CARDS = frozenset(path for path, method in BY_PATH.items() if method.operation is Operation.GET_EXTENDED_CARD)
 
 
 def _asked(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 WAIT = 20.0
 """Seconds after which what a test waits for will not happen any more."""
 
-_SERVING = re.compile(r"serving (http\S+), admin on (http\S+)")
+_SERVING = re.compile(r"serving (http[^\s,]+), admin on (http[^\s,\"]+)(?:, gRPC on ([^\s\"]+))?")
 
 Line = dict[str, Any]
 
@@ -79,6 +79,7 @@ class GatewayProcess:
     Attributes:
         url: Where clients find it, without a slash at the end.
         admin: Where operators find it.
+        grpc: Host and port where it takes calls over gRPC; empty for nowhere.
     """
 
     def __init__(self, file: Path) -> None:
@@ -97,6 +98,7 @@ class GatewayProcess:
         self._log = Lines(self._process.stderr)
         self.url = ""
         self.admin = ""
+        self.grpc = ""
 
     @property
     def pid(self) -> int:
@@ -107,7 +109,7 @@ class GatewayProcess:
         """Wait until it says where it serves."""
         said = _SERVING.search(self._log.find(lambda line: _SERVING.search(line) is not None))
         assert said is not None
-        self.url, self.admin = said[1].rstrip("/"), said[2].rstrip('/"}')
+        self.url, self.admin, self.grpc = said[1].rstrip("/"), said[2].rstrip("/"), said[3] or ""
         return self
 
     def access(self, request_id: str) -> Line:

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import io
 import itertools
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -242,30 +241,10 @@ def stub_of(channel: aio.Channel) -> Any:
 # ---- The gateway ---------------------------------------------------------------------------------------------------
 
 
-_SERVING = re.compile(r"serving (http\S+), gRPC on (\S+), admin on ([^\s\"]+)")
-
-
-class GrpcGatewayProcess(GatewayProcess):
-    """One gateway process.
-
-    Attributes:
-        grpc: Host and port where it takes calls over gRPC.
-    """
-
-    grpc = ""
-
-    def await_serving(self) -> Self:
-        """Wait until it says where it serves."""
-        said = _SERVING.search(self.said(", gRPC on "))
-        assert said is not None
-        self.url, self.grpc, self.admin = (address.rstrip("/") for address in said.groups())
-        return self
-
-
 @contextmanager
-def gateway_process(configuration: Mapping[str, object], folder: Path) -> Iterator[GrpcGatewayProcess]:
+def gateway_process(configuration: Mapping[str, object], folder: Path) -> Iterator[GatewayProcess]:
     """A gateway process that serves a configuration, until the end of the block."""
-    process = GrpcGatewayProcess(write(configuration, folder))
+    process = GatewayProcess(write(configuration, folder))
     try:
         yield process.await_serving()
     finally:
