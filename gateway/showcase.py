@@ -58,12 +58,16 @@ async def show(
         # a customer's: the product's card where the file has one, else only how to call the agent.
         own = _is_own(snapshot, exchange, backing, (route.tenant, path.tenant))
         tenant, bare = (route.tenant if own else None), not (own or backing.product)
+    personal = backing.source.personal
+    if personal and not _may_call(snapshot, exchange, backing):
+        # The agent meant it for who may call it.
+        bare = True
     card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD)
     exchange.first_byte = clock()
     etag = card.etag.encode("ascii")
     # Picked by a credential, or a tenant's own: nobody else may be shown it from a cache.
     picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
-    public = snapshot.table.agents[backing.agent].public and not picked
+    public = snapshot.table.agents[backing.agent].public and not picked and not personal
     headers: Pairs = [
         (b"etag", etag),
         (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),
@@ -109,10 +113,15 @@ async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clo
 def _is_own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenants: tuple[str, str | None]) -> bool:
     """Whether the backend that was found is the caller's: by its own tenant, or by the one it may name and did."""
     principal = exchange.principal
-    if principal is None or not snapshot.table.may_call(principal, backing.agent):
+    if principal is None or not _may_call(snapshot, exchange, backing):
         return False
     found, named = tenants
     return found in (principal.tenant, named)
+
+
+def _may_call(snapshot: Snapshot, exchange: Exchange, backing: Backing) -> bool:
+    principal = exchange.principal
+    return principal is not None and snapshot.table.may_call(principal, backing.agent)
 
 
 def _holds(exchange: Exchange, etag: bytes) -> bool:

@@ -168,6 +168,7 @@ class CardSource:
         fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
         error: Why the last attempt failed, for operators only, or None.
         settled: Set once the first attempt has ended, well or badly.
+        personal: Whether the card is the extended one, which the agent gave to the gateway's credential.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class CardSource:
         self.fetched_at: float | None = None
         self.error: str | None = None
         self.settled = asyncio.Event()
+        self.personal = False
         self._place = place
         self._client = client
         self._watch = watch if watch is not None else CardWatch()
@@ -285,6 +287,7 @@ class CardSource:
             except CardInvalid as error:
                 self._speaks(told.spoken)
                 raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+            self.personal = told.personal
             await self._take(card, len(body))
         self._speaks(told.spoken)
         if told.card is None:

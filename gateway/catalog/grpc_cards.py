@@ -1,9 +1,8 @@
 """The card of an agent behind gRPC, which has no well-known path: it is asked for by the methods that give one.
 
 1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). Which of the two services answers at all
-tells which generations the agent speaks, also where it gives no card. The gateway shows its own credential there, and
-what it gets is what whoever may read the agent's card is shown: an agent whose extended card is not meant for them has
-to have its card written down.
+tells which generations the agent speaks, also where it gives no card. The gateway shows its own credential there, so
+what it gets is shown to who may call the agent; anybody else sees a bare card, unless one is written down.
 """
 
 import asyncio
@@ -29,10 +28,12 @@ class Told:
     Attributes:
         spoken: The generations that it answered to.
         card: The bytes of its card as JSON, or None where it gives none.
+        personal: Whether it is meant for who may call the agent: the extended one, or one for a credential.
     """
 
     spoken: tuple[CardInterface, ...]
     card: bytes | None
+    personal: bool = False
 
 
 class GrpcCards:
@@ -87,7 +88,9 @@ class GrpcCards:
                 if len(message) > longest:
                     raise UpstreamProtocol("the agent's card is too long")
                 # The schema's classes take a tenth of a second to load, and the longest cards half as much to read.
-                return Told(tuple(spoken), await asyncio.to_thread(_card, version, message))
+                card = await asyncio.to_thread(_card, version, message)
+                personal = version is Version.V1_0 or bool(self._metadata)
+                return Told(tuple(spoken), card, personal)
         return Told(tuple(spoken), None)
 
     def _request(self, method: GrpcMethod) -> bytes:

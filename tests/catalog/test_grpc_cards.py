@@ -206,3 +206,13 @@ async def test_a_url_that_is_written_is_asked_instead() -> None:
     ):
         assert await read.refresh() is CardReport.UNREACHABLE
         assert agent.asked == []
+
+
+async def test_an_extended_card_is_personal_and_a_public_one_of_0_3_with_a_credential_too() -> None:
+    async with source(by_path({NEW: says(CARD_1_0)})) as (read, _):
+        await read.refresh()
+        assert read.personal
+    async with source(by_path({OLD: says(CARD_0_3)})) as (read, _):
+        await read.refresh()
+        # It was asked for with a credential, and nobody knows what it would be without.
+        assert read.personal

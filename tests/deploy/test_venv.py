@@ -154,7 +154,7 @@ def test_one_that_is_stopped_half_way_leaves_no_half_environment(shell: Shell, e
     with shell.start() as process:
         assert arrived.read_text() == "here\n"
         os.killpg(process.pid, ending)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode != 0
     assert ".venv-run" not in shell.left
     assert shell.left == set() or ending is signal.SIGKILL
