@@ -49,6 +49,9 @@ PAIRS = [
     for agent, client in (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}))
 ]
 
+# This server ends a subscription before or behind its last event, as it happens: with and without the gateway.
+RACES = {("py-0.3 grpc", "subscribe")}
+
 pytestmark = pytest.mark.skipif(bool(SDK_0_3.missing), reason=SDK_0_3.missing)
 
 
