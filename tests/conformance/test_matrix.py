@@ -76,7 +76,7 @@ def test_a_client_of_another_dialect_is_told_what_those_of_the_agents_own_are(
     assert [
         (verdict.operation, *difference(verdict.got, verdict.wanted))
         for verdict in verdicts
-        if verdict.outcome is Outcome.DIFFERS
+        if verdict.outcome is Outcome.DIFFERS and (agent.key, verdict.operation) not in RACES
     ] == []
 
 
