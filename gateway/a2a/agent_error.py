@@ -9,8 +9,8 @@ client is a message of `LONGEST_MESSAGE` characters at most, and details within 
 
 Decision, 2026-11-22: an agent that does not accept a credential tells nobody but the gateway, as in `upstream.page`.
 Such an error is flagged (`challenges`) for the caller to refuse, and is written as an invalid answer should one get as
-far as that: passed on, it would say that the credential shown *here* is bad. 403 and its words count, too, since the
-gateway's own clients cannot tell whose they are; a relay, which changes nothing, passes them.
+far as that: passed on, it would say that the credential shown *here* is bad. 403 is the agent's own word on
+what it does for a caller, and passes.
 """
 
 import msgspec

@@ -24,6 +24,10 @@ esac
 """
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Shell:
     """A shell with one Python in its path, and what that was asked to do."""
 
@@ -61,6 +65,8 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Whoever runs the tests in the background of a shell has it ignored, and a shell never hears it then.
+            preexec_fn=heed_interrupts,  # noqa: PLW1509 - there are no threads here
         )
 
     def run(self, code: int = 0, **environ: str) -> str:
