@@ -21,8 +21,8 @@ JOBS = ("plain", "path", "claim", "tenant")
 VARIABLE = "ENVOY"
 """The environment variable that names the binary."""
 
-_TYPES = "type.googleapis.com/envoy.extensions"
-_MANY = 1_000_000
+TYPES = "type.googleapis.com/envoy.extensions"
+MANY = 1_000_000
 
 
 def binary() -> str | None:
@@ -51,24 +51,24 @@ def running(folder: Path, agent: int, workload: Workload) -> Iterator[tuple[Proc
 
 def _bootstrap(folder: Path, ports: Mapping[str, int], workload: Workload, *, admin: int, agent: int) -> Node:
     http = {
-        "@type": f"{_TYPES}.upstreams.http.v3.HttpProtocolOptions",
+        "@type": f"{TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http_protocol_options": {}},
     }
-    bounds = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY}
+    bounds = {"max_connections": MANY, "max_pending_requests": MANY, "max_requests": MANY}
     cluster = {
         "name": "agent",
         "type": "STATIC",
         "connect_timeout": "3s",
         "load_assignment": {
             "cluster_name": "agent",
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address(agent)}}]}],
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(agent)}}]}],
         },
         "circuit_breakers": {"thresholds": [bounds]},
         "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http},
     }
     listeners = [_listener(job, port, folder, workload) for job, port in ports.items()]
     return {
-        "admin": {"address": _address(admin)},
+        "admin": {"address": address(admin)},
         "static_resources": {"listeners": listeners, "clusters": [cluster]},
     }
 
@@ -81,21 +81,21 @@ def _listener(job: str, port: int, folder: Path, workload: Workload) -> Node:
         "tenant": {"prefix": "/", "dynamic_metadata": [_metadata("a2a", "tenant")]},
     }
     route = {"match": routed_by[job], "route": {"cluster": "agent", "timeout": "0s", "idle_timeout": "600s"}}
-    filters = [_filter("router.v3.Router", "router", {})]
+    filters = [http_filter("router.v3.Router", "router", {})]
     if job == "tenant":
-        filters.insert(0, _filter("json_to_metadata.v3.JsonToMetadata", "json_to_metadata", _TENANT_RULES))
+        filters.insert(0, http_filter("json_to_metadata.v3.JsonToMetadata", "json_to_metadata", _TENANT_RULES))
     if job != "plain":
-        filters.insert(0, _filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", _verification(workload)))
+        filters.insert(0, http_filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", verification(workload)))
     manager = {
-        "@type": f"{_TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": f"{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": job,
         "stream_idle_timeout": "600s",
-        "access_log": [_access_log(folder / f"envoy-{job}.log")],
+        "access_log": [access_log(folder / f"envoy-{job}.log")],
         "route_config": {"virtual_hosts": [{"name": "agents", "domains": ["*"], "routes": [route]}]},
         "http_filters": filters,
     }
     chain = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
-    return {"name": job, "address": _address(port), "filter_chains": [{"filters": chain}]}
+    return {"name": job, "address": address(port), "filter_chains": [{"filters": chain}]}
 
 
 _TENANT_RULES: Node = {
@@ -110,7 +110,7 @@ _TENANT_RULES: Node = {
 }
 
 
-def _verification(workload: Workload) -> Node:
+def verification(workload: Workload) -> Node:
     issuer = {
         "issuer": ISSUER,
         "audiences": [AUDIENCE],
@@ -134,7 +134,7 @@ def _metadata(namespace: str, *path: str) -> Node:
     }
 
 
-def _access_log(file: Path) -> Node:
+def access_log(file: Path, status: str = "%RESPONSE_CODE%") -> Node:
     """About what the gateway writes of each call."""
     fields = {
         "time": "%START_TIME%",
@@ -142,7 +142,7 @@ def _access_log(file: Path) -> Node:
         "client": "%DOWNSTREAM_REMOTE_ADDRESS%",
         "method": "%REQ(:METHOD)%",
         "path": "%REQ(:PATH)%",
-        "status": "%RESPONSE_CODE%",
+        "status": status,
         "flags": "%RESPONSE_FLAGS%",
         "bytes_in": "%BYTES_RECEIVED%",
         "bytes_out": "%BYTES_SENT%",
@@ -154,19 +154,19 @@ def _access_log(file: Path) -> Node:
     return {
         "name": "envoy.access_loggers.file",
         "typed_config": {
-            "@type": f"{_TYPES}.access_loggers.file.v3.FileAccessLog",
+            "@type": f"{TYPES}.access_loggers.file.v3.FileAccessLog",
             "path": str(file),
             "log_format": {"json_format": fields},
         },
     }
 
 
-def _filter(kind: str, name: str, settings: Node) -> Node:
+def http_filter(kind: str, name: str, settings: Node) -> Node:
     return {
         "name": f"envoy.filters.http.{name}",
-        "typed_config": {"@type": f"{_TYPES}.filters.http.{kind}", **settings},
+        "typed_config": {"@type": f"{TYPES}.filters.http.{kind}", **settings},
     }
 
 
-def _address(port: int) -> Node:
+def address(port: int) -> Node:
     return {"socket_address": {"address": "127.0.0.1", "port_value": port}}

@@ -30,7 +30,7 @@ def running(
     """
     port = free_port()
     file = folder / f"{name}.yaml"
-    with _key_set(workload) as keys:
+    with key_set(workload) as keys:
         # JSON is YAML.
         file.write_text(json.dumps(_configuration(port, agent=agent, keys=keys, connections=connections)))
         command = [sys.executable, "-m", "gateway", "serve", "-c", file]
@@ -71,7 +71,7 @@ def _configuration(port: int, *, agent: int, keys: int, connections: int) -> dic
 
 
 @contextmanager
-def _key_set(workload: Workload) -> Iterator[int]:
+def key_set(workload: Workload) -> Iterator[int]:
     """The identity provider: serves the key set on the port given."""
     document = workload.key_set.encode()
 

@@ -18,18 +18,14 @@ from a2a.types import a2a_pb2
 from google.protobuf.descriptor import FileDescriptor  # type: ignore[import-untyped]  # protobuf ships no types
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]  # as above
 
-from benchmarks.edge.envoy import binary
+from benchmarks.edge.envoy import MANY, TYPES, Node, access_log, address, binary, http_filter, verification
 from benchmarks.edge.process import Process, free_port, started
-from benchmarks.edge.workload import AUDIENCE, ISSUER, TENANT, Workload
+from benchmarks.edge.workload import TENANT, Workload
 from benchmarks.grpc.workload import SERVICE
-
-Node = dict[str, object]
 
 JOBS = ("path", "tenant")
 
-_TYPES = "type.googleapis.com/envoy.extensions"
 _EXTRACTION = "envoy.filters.http.grpc_field_extraction"
-_MANY = 1_000_000
 
 
 def version() -> str | None:
@@ -58,17 +54,17 @@ def running(folder: Path, agent: int, workload: Workload) -> Iterator[tuple[Proc
 
 def _cluster(agent: int) -> Node:
     http = {
-        "@type": f"{_TYPES}.upstreams.http.v3.HttpProtocolOptions",
+        "@type": f"{TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},
     }
-    bounds = {"max_connections": _MANY, "max_pending_requests": _MANY, "max_requests": _MANY}
+    bounds = {"max_connections": MANY, "max_pending_requests": MANY, "max_requests": MANY}
     return {
         "name": "agent",
         "type": "STATIC",
         "connect_timeout": "3s",
         "load_assignment": {
             "cluster_name": "agent",
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address(agent)}}]}],
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(agent)}}]}],
         },
         "circuit_breakers": {"thresholds": [bounds]},
         "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http},
@@ -78,25 +74,25 @@ def _cluster(agent: int) -> Node:
 def _listener(job: str, port: int, folder: Path, workload: Workload) -> Node:
     match: Node = {"prefix": f"/{SERVICE}/"}
     filters = [
-        _filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", _verification(workload)),
-        _filter("router.v3.Router", "router", {}),
+        http_filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", verification(workload)),
+        http_filter("router.v3.Router", "router", {}),
     ]
     if job == "tenant":
         match["dynamic_metadata"] = [_TOLD_TENANT]
         # Before the token, which has the route looked for anew: this filter does not.
-        filters.insert(0, _filter("grpc_field_extraction.v3.GrpcFieldExtractionConfig", _FIELD, _extraction()))
+        filters.insert(0, http_filter("grpc_field_extraction.v3.GrpcFieldExtractionConfig", _FIELD, _extraction()))
     route = {"match": match, "route": {"cluster": "agent", "timeout": "0s", "idle_timeout": "600s"}}
     manager = {
-        "@type": f"{_TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": f"{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": job,
         "codec_type": "HTTP2",
         "stream_idle_timeout": "600s",
-        "access_log": [_access_log(folder / f"envoy-{job}.log")],
+        "access_log": [access_log(folder / f"envoy-{job}.log", "%GRPC_STATUS%")],
         "route_config": {"virtual_hosts": [{"name": "agents", "domains": ["*"], "routes": [route]}]},
         "http_filters": filters,
     }
     chain = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
-    return {"name": job, "address": _address(port), "filter_chains": [{"filters": chain}]}
+    return {"name": job, "address": address(port), "filter_chains": [{"filters": chain}]}
 
 
 _FIELD = "grpc_field_extraction"
@@ -134,52 +130,3 @@ def _schema() -> FileDescriptorSet:
 
     add(a2a_pb2.DESCRIPTOR)
     return found
-
-
-def _verification(workload: Workload) -> Node:
-    issuer = {
-        "issuer": ISSUER,
-        "audiences": [AUDIENCE],
-        "local_jwks": {"inline_string": workload.key_set},
-        "jwt_cache_config": {"jwt_cache_size": 500},
-        "payload_in_metadata": "claims",
-        "clear_route_cache": True,
-    }
-    return {"providers": {"corp": issuer}, "rules": [{"match": {"prefix": "/"}, "requires": {"provider_name": "corp"}}]}
-
-
-def _access_log(file: Path) -> Node:
-    """About what the gateway writes of each call."""
-    fields = {
-        "time": "%START_TIME%",
-        "id": "%REQ(X-REQUEST-ID)%",
-        "client": "%DOWNSTREAM_REMOTE_ADDRESS%",
-        "method": "%REQ(:PATH)%",
-        "status": "%GRPC_STATUS%",
-        "flags": "%RESPONSE_FLAGS%",
-        "bytes_in": "%BYTES_RECEIVED%",
-        "bytes_out": "%BYTES_SENT%",
-        "duration": "%DURATION%",
-        "upstream_duration": "%RESPONSE_DURATION%",
-        "upstream": "%UPSTREAM_CLUSTER%",
-        "traceparent": "%REQ(TRACEPARENT)%",
-    }
-    return {
-        "name": "envoy.access_loggers.file",
-        "typed_config": {
-            "@type": f"{_TYPES}.access_loggers.file.v3.FileAccessLog",
-            "path": str(file),
-            "log_format": {"json_format": fields},
-        },
-    }
-
-
-def _filter(kind: str, name: str, settings: Node) -> Node:
-    return {
-        "name": f"envoy.filters.http.{name}",
-        "typed_config": {"@type": f"{_TYPES}.filters.http.{kind}", **settings},
-    }
-
-
-def _address(port: int) -> Node:
-    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}

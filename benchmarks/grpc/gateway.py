@@ -5,13 +5,12 @@ Two agents stand behind it, one that speaks gRPC and one that speaks JSON-RPC, e
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from benchmarks.edge.gateway import key_set
 from benchmarks.edge.process import Process, free_port, started
 from benchmarks.edge.workload import AUDIENCE, ISSUER, ORGANISATION, TENANT, Workload
 from benchmarks.grpc.workload import TRANSLATED
@@ -43,7 +42,7 @@ def running(folder: Path, tree: Path, agents: Agents, workload: Workload, *, nam
     """
     grpc, http = free_port(), free_port()
     file = folder / f"{name}.yaml"
-    with _key_set(workload) as keys:
+    with key_set(workload) as keys:
         # JSON is YAML.
         file.write_text(json.dumps(_configuration(agents, grpc=grpc, http=http, keys=keys)))
         command = [sys.executable, "-m", "gateway", "serve", "-c", file]
@@ -78,31 +77,3 @@ def _configuration(agents: Agents, *, grpc: int, http: int, keys: int) -> dict[s
         "tenants": {ORGANISATION: sorted(behind)},
         "agents": behind,
     }
-
-
-@contextmanager
-def _key_set(workload: Workload) -> Iterator[int]:
-    """The identity provider: serves the key set on the port given."""
-    document = workload.key_set.encode()
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(document)))
-            self.end_headers()
-            self.wfile.write(document)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -175,8 +175,8 @@ class ScriptedBackend:
                 await waiter
 
     async def all_gone(self) -> None:
-        """Wait until the gateway has closed every connection."""
-        await self.until(lambda: self.open == 0)
+        """Wait until the gateway has closed every connection, and what was played on it has ended."""
+        await self.until(lambda: self.open == 0 and not self._tasks)
 
     def changed(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -190,7 +190,11 @@ class ScriptedBackend:
         self.changed()
         task = asyncio.get_running_loop().create_task(self._play(wire))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.changed()
 
     async def _play(self, wire: Wire) -> None:
         try:
