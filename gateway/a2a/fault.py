@@ -297,6 +297,30 @@ class RateLimited(Fault):
     grpc_status = "RESOURCE_EXHAUSTED"
 
 
+class StreamsLimited(RateLimited):
+    """The tenant, or the agent, has as many streams open as it may have."""
+
+    reason = "streams_limited"
+
+
+class TasksLimited(RateLimited):
+    """The tenant has as many tasks that are not over as it may have."""
+
+    reason = "tasks_limited"
+
+
+class ConcurrencyLimited(RateLimited):
+    """The tenant, or the agent, has as many calls at a time as it may have, and none of them ended in time."""
+
+    reason = "concurrency_limited"
+
+
+class PushDenied(BadParams):
+    """Where notifications are to go is not allowed here, or none are sent at all."""
+
+    reason = "push_denied"
+
+
 # ---- The gateway or the agent cannot now ----------------------------------------------------------------------------
 
 
@@ -311,6 +335,13 @@ class Overloaded(AuthUnavailable):
 
     reason = "overloaded"
     outcome = "limited"
+
+
+class StateUnavailable(AuthUnavailable):
+    """The store of the ledger does not answer, so that nobody knows whose a task is."""
+
+    reason = "state_unavailable"
+    outcome = "gateway_error"
 
 
 class NoHealthyBackend(AuthUnavailable):

@@ -1,0 +1,237 @@
+"""Where the ledger is kept: who owns which task and which context, and short notes beside them.
+
+A store answers at once where what it keeps lies in this process or in a file (`memory.py`, `sqlite.py`), and with
+something to be awaited where it is asked over a network (`redis.py`): the line waits only for those that make it wait.
+
+What is written about a task or a context is written once: whoever was met with it first owns it, and nobody else ever
+does. A *scope* is one backend: ids of two backends have nothing to do with each other.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+Soon: TypeAlias = T | Awaitable[T]
+"""A value, or what becomes one when it is awaited."""
+
+OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
+"""The states of a task that is not over, as `a2a.progress.STATES` spells them; empty for one that nobody was told."""
+
+LONGEST_ID = 1024
+"""Characters of an id that is kept; a longer one is nobody's."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose a task or a context is.
+
+    Attributes:
+        tenant: The caller's tenant as it was proven, never the A2A `tenant` field.
+        principal: Who within it; empty where nobody is told apart.
+    """
+
+    tenant: str
+    principal: str = ""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What is known of one task.
+
+    Attributes:
+        context: The agent's context of it, or empty.
+        state: The last one that anybody was told, of `a2a.progress.STATES`; empty for none.
+        replica: Which replica of the backend made it; empty where there is one.
+        dialect: What its owner spoke when it was made, such as `jsonrpc/1.0`.
+        made: Unix seconds.
+        seen: When it was last written, in Unix seconds.
+    """
+
+    owner: Owner
+    context: str = ""
+    state: str = ""
+    replica: str = ""
+    dialect: str = ""
+    made: int = 0
+    seen: int = 0
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """What an agent's frame, on its way to a client, tells of a task or a context.
+
+    Attributes:
+        owner: Whoever is being answered.
+        task: Its id, or empty.
+        context: The id of the context, or empty.
+        state: As `Task.state`; empty where the frame tells none.
+        now: Unix seconds.
+    """
+
+    owner: Owner
+    task: str = ""
+    context: str = ""
+    state: str = ""
+    replica: str = ""
+    dialect: str = ""
+    now: int = 0
+
+
+class Met(msgspec.Struct, frozen=True):
+    """Whose the task and the context of a sighting are, now that they have been met; None where it named none."""
+
+    task: Owner | None = None
+    context: Owner | None = None
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """How long and how much is kept.
+
+    Attributes:
+        ended: Seconds after the last sighting for which a task that is over is kept.
+        open: Likewise for a task that is not, and for a context.
+        tasks: Most tasks of one tenant; those that are over go first, then those not seen for longest.
+        contexts: Most contexts of one tenant; those not seen for longest go first.
+    """
+
+    ended: int = 30 * 86_400
+    open: int = 90 * 86_400
+    tasks: int = 100_000
+    contexts: int = 100_000
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What a store holds of one tenant."""
+
+    tenant: str
+    tasks: int
+    open: int
+    contexts: int
+    notes: int
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A short document beside the ledger: a name that a client gave a task, a webhook, a delivery that is due.
+
+    Attributes:
+        kind: What sort it is; a kind and a key name one note.
+        tenant: Whose it is; goes with the tenant when that is erased. Empty for the gateway's own.
+        group: By which several are listed, such as a task; empty for none.
+        due: When it is to be taken up, in Unix seconds; 0 for never.
+        until: When it is to be forgotten, in Unix seconds; 0 for never.
+    """
+
+    kind: str
+    key: str
+    value: bytes
+    tenant: str = ""
+    group: str = ""
+    due: float = 0.0
+    until: int = 0
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One entry of the ledger, as it is carried from one store to another: a task, or else a context."""
+
+    scope: str
+    id: str
+    task: Task | None = None
+    context: Owner | None = None
+    seen: int = 0
+
+
+class Store(Protocol):
+    """Keeps the ledger. Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
+
+    Attributes:
+        local: Whether it answers at once, so that nothing is ever awaited.
+        shared: Whether several gateways on several machines may use it at a time.
+        label: What it is, without credentials, for logs and metrics.
+    """
+
+    local: bool
+    shared: bool
+    label: str
+
+    async def open(self) -> None:
+        """Get ready: make files and tables. One over a network comes up also where the network does not.
+
+        Raises:
+            StoreBroken: it can never work as it is written: no such folder, another program's file, a newer schema.
+        """
+
+    async def aclose(self) -> None:
+        """Write what is left, and let go of everything."""
+
+    # ---- Tasks and contexts --------------------------------------------------------------------------------------
+
+    def tasks(self, scope: str, ids: Sequence[str]) -> Soon[list[Task | None]]:
+        """What is known of each; None for one that is not known. Expired ones are not."""
+
+    def context(self, scope: str, id: str) -> Soon[Owner | None]:  # noqa: A002 - the word
+        """Whose a context is; None for one that is not known."""
+
+    def meet(self, scope: str, sighting: Sighting) -> Soon[Met]:
+        """Write down what is not known yet, in one step, and tell whose it all is.
+
+        A task that is known and the same tenant's gets the state, unless that is empty; another tenant's is left alone.
+        The replica and the dialect stay what they were when it was made; a context that it had none of is filled in.
+        """
+
+    def open_tasks(self, tenant: str) -> Soon[int]:
+        """How many tasks of a tenant are not over, in all scopes."""
+
+    def count(self, scope: str, owner: Owner, context: str = "") -> Soon[int]:
+        """How many tasks of an owner are known in a scope; of one context only, unless it is empty.
+
+        Args:
+            owner: With an empty principal: whoever of the tenant.
+        """
+
+    # ---- Notes -----------------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, key: str) -> Soon[bytes | None]:
+        """The value of a note; None where there is none, or it is past its time."""
+
+    def keep(self, note: Note) -> Soon[None]:
+        """Write a note, over one with the same kind and key."""
+
+    def settle(self, note: Note) -> Soon[bytes]:
+        """Write a note unless there is one; gives the value that stands then."""
+
+    def drop(self, kind: str, key: str) -> Soon[bool]:
+        """Remove a note; whether there was one."""
+
+    def group(self, kind: str, group: str, most: int) -> Soon[list[tuple[str, bytes]]]:
+        """Keys and values of the notes of one kind in a group, by key; `most` at most."""
+
+    def due(self, kind: str, now: float, most: int, lease: float) -> Soon[list[tuple[str, bytes]]]:
+        """Take up to `most` notes that are due at `now`, the longest due first.
+
+        In the same step they become due again at `now + lease`, so that of several gateways one has each, and none is
+        lost with whoever took it.
+        """
+
+    # ---- Upkeep ----------------------------------------------------------------------------------------------------
+
+    def expire(self, now: int, bounds: Bounds, most: int) -> Soon[int]:
+        """Forget up to `most` entries that are beyond the bounds; gives how many. Quick enough for the event loop at 500."""
+
+    def figures(self) -> Soon[list[Figures]]:
+        """What it holds, tenant by tenant."""
+
+    def erase(self, tenant: str) -> Soon[int]:
+        """Forget all that belongs to a tenant; gives how many entries there were."""
+
+    def rows(self, after: tuple[str, str, str], most: int) -> Soon[list[Row]]:
+        """Entries in the order of `(task or context, scope, id)`, from behind `after`; ("", "", "") is the beginning."""
+
+    def put_rows(self, rows: Sequence[Row]) -> Soon[int]:
+        """Write entries as they are, unless they are known already; gives how many were written."""
+
+    def notes(self, after: tuple[str, str], most: int) -> Soon[list[Note]]:
+        """Notes in the order of `(kind, key)`, from behind `after`; ("", "") is the beginning."""
+
+
+class StoreBroken(Exception):  # noqa: N818 - it is what it is
+    """A store that can never work as it is written; the text says why and what to do, without credentials."""
