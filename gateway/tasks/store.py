@@ -141,7 +141,9 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Keeps the ledger. Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
+    """Keeps the ledger.
+
+    Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
 
     Attributes:
         local: Whether it answers at once, so that nothing is ever awaited.
@@ -215,7 +217,7 @@ class Store(Protocol):
     # ---- Upkeep ----------------------------------------------------------------------------------------------------
 
     def expire(self, now: int, bounds: Bounds, most: int) -> Soon[int]:
-        """Forget up to `most` entries that are beyond the bounds; gives how many. Quick enough for the event loop at 500."""
+        """Forget up to `most` entries that are beyond the bounds; gives how many. 500 are quick enough for the loop."""
 
     def figures(self) -> Soon[list[Figures]]:
         """What it holds, tenant by tenant."""
@@ -224,7 +226,7 @@ class Store(Protocol):
         """Forget all that belongs to a tenant; gives how many entries there were."""
 
     def rows(self, after: tuple[str, str, str], most: int) -> Soon[list[Row]]:
-        """Entries in the order of `(task or context, scope, id)`, from behind `after`; ("", "", "") is the beginning."""
+        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`; empty words are the beginning."""
 
     def put_rows(self, rows: Sequence[Row]) -> Soon[int]:
         """Write entries as they are, unless they are known already; gives how many were written."""
