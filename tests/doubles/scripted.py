@@ -175,8 +175,12 @@ class ScriptedBackend:
                 await waiter
 
     async def all_gone(self) -> None:
-        """Wait until the gateway has closed every connection, and what was played on it has ended."""
-        await self.until(lambda: self.open == 0 and not self._tasks)
+        """Wait until the gateway has closed every connection."""
+        await self.until(lambda: self.open == 0)
+
+    async def all_ended(self) -> None:
+        """Wait until what is played on each connection has ended, too, a moment after it was closed."""
+        await self.until(lambda: not self._tasks)
 
     def changed(self) -> None:
         waiters, self._waiters = self._waiters, []
