@@ -1,6 +1,7 @@
 # a2a-gateway without compiler or pip of its own, and not as root.
 #   docker build -t a2a-gateway .
-#   docker run -p 8080:8080 -v ./gateway.yaml:/etc/a2a-gateway/gateway.yaml:ro a2a-gateway
+#   docker run -p 8080:8080 -v ./gateway.yaml:/etc/a2a-gateway/gateway.yaml:ro -v a2a-gateway:/var/lib/a2a-gateway \
+#     a2a-gateway
 ARG PYTHON=3.13-slim
 
 FROM python:${PYTHON} AS build
@@ -17,7 +18,11 @@ RUN cp -R gateway /opt/a2a-gateway/lib/python3*/site-packages/ \
 
 FROM python:${PYTHON}
 COPY --from=build /opt/a2a-gateway /opt/a2a-gateway
-ENV PATH=/opt/a2a-gateway/bin:$PATH A2A_GATEWAY_PROGRAM=a2a-gateway PYTHONUNBUFFERED=1
+ENV PATH=/opt/a2a-gateway/bin:$PATH A2A_GATEWAY_PROGRAM=a2a-gateway PYTHONUNBUFFERED=1 \
+    STATE_DIRECTORY=/var/lib/a2a-gateway
+# Whose task is whose, where `gateway.state` names no other place: it outlives the container only in a volume.
+RUN install -d -m 700 -o 65532 -g 65532 /var/lib/a2a-gateway
+VOLUME /var/lib/a2a-gateway
 WORKDIR /etc/a2a-gateway
 USER 65532:65532
 # HTTP, and gRPC where `gateway.listen_grpc` says 0.0.0.0:8081.

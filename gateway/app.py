@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import ssl
 import sys
@@ -16,23 +17,37 @@ from typing import BinaryIO
 import uvloop
 
 from gateway.a2a.fault import Draining
+from gateway.a2a.progress import Progress
 from gateway.background import Background
 from gateway.config import effective
 from gateway.config.check import Examined, examine
 from gateway.config.limit import Http
 from gateway.config.model import Config, Tls
 from gateway.config.problem import as_text
+from gateway.config.state import StateUrl
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
 from gateway.listener.asgi import AsgiListener
+from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, raise_file_limit, server_tls
 from gateway.origin import is_trusted
+from gateway.policy.limits import Limits
+from gateway.policy.shared import SharedRates
 from gateway.proxy import Line
+from gateway.push.hook import Hook
+from gateway.push.resolver import Resolver
+from gateway.push.service import PushService
 from gateway.snapshot import Snapshot
+from gateway.tasks import opening
+from gateway.tasks.counted import counted
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.store import Bounds, Soon, Store, StoreBroken
 from gateway.telemetry import log
 from gateway.telemetry.access import AccessLog
+from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.metrics import Metrics, Sample
+from gateway.webhooks import Webhooks
 
 _LAG_EVERY = 0.5
 _LAST_WORDS = 1.0
@@ -48,15 +63,28 @@ def package_version() -> str:
         return "0+source"
 
 
+class StartFailed(Exception):  # noqa: N818 - as ListenFailed
+    """What the configuration names cannot be used; the text says where it is written and why."""
+
+
 class Gateway:
     """One gateway: listeners, a snapshot, and what they report to.
 
     Args:
         examined: A configuration without errors.
         access_stream: Where the access log goes, or None for nowhere but `AccessLog`'s own count.
+        state: Where the ledger is kept, instead of where the configuration says.
+        resolver: Looks up the hosts of webhooks, instead of the system.
     """
 
-    def __init__(self, examined: Examined, *, access_stream: BinaryIO) -> None:
+    def __init__(
+        self,
+        examined: Examined,
+        *,
+        access_stream: BinaryIO,
+        state: StateUrl | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
         self._examined = examined
@@ -70,7 +98,13 @@ class Gateway:
         self.admin_url = ""
         self.grpc_address = ""
         self._snapshot: Snapshot | None = None
-        self._line = Line(lambda: self.snapshot, self.access, self._count_auth)
+        self._state = state
+        self._resolver = resolver
+        self._ledger: Ledger | None = None
+        self._push: PushService | None = None
+        self._audit = AuditLog()
+        self._limits = Limits(on_hit=self._count_hit)
+        self._line = Line(lambda: self.snapshot, self.access, self._count_auth, self._audited, limits=self._limits)
         self._servers: list[HttpServer] = []
         # Those for clients.
         self._public: list[HttpServer] = []
@@ -88,6 +122,7 @@ class Gateway:
 
         Raises:
             ListenFailed: an address cannot be listened on, or not with this certificate.
+        StartFailed: a file or a store cannot be used.
         """
         try:
             await self._start()
@@ -96,9 +131,12 @@ class Gateway:
             raise
 
     async def _start(self) -> None:
+        self._audit = self._open_audit()
+        self._ledger = await self._open_ledger()
         written = self._config.gateway
         tls = None if written.tls is None else self._tls(written.tls)
-        listener = PublicListener(self._line, self._takes_calls)
+        callbacks = Callbacks(lambda: self._push, lambda: "".join(f"/{part}" for part in self.snapshot.prefix).encode())
+        listener = PublicListener(self._line, self._takes_calls, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
         self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
@@ -115,8 +153,20 @@ class Gateway:
         self.public_url = written.public_url or f"{scheme}://{public.address}"
         self.admin_url = f"http://{admin.address}"
         public_grpc = written.public_grpc or self.grpc_address
-        self._snapshot = Snapshot.build(self._examined, self.metrics, self.public_url, public_grpc)
+        self._push = self._open_push()
+        self._snapshot = Snapshot.build(
+            self._examined,
+            self.metrics,
+            self.public_url,
+            public_grpc,
+            ledger=self._ledger,
+            webhooks=Webhooks(self._push.policy, self._push.relay),
+        )
+        self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
+        if self._ledger is not None:
+            self._background.start("ledger", self._ledger.run)
+        self._background.start("push notifications", self._push.run)
         for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
             await server.start(self._background, name)
         self._background.start("loop lag", self._watch_lag)
@@ -162,7 +212,72 @@ class Gateway:
         await self._background.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
+        if self._push is not None:
+            self._push.close()
+        if self._ledger is not None:
+            await self._ledger.aclose()
         await asyncio.to_thread(self.access.close)
+        await asyncio.to_thread(self._audit.close)
+
+    async def _open_ledger(self) -> Ledger | None:
+        """The ledger, where the configuration asks for one.
+
+        Raises:
+            StartFailed: its store can never work as it is written.
+        """
+        if not effective.keeps_state(self._config):
+            return None
+        marks = self._examined.marks
+        state = self._state or effective.state(self._config, marks, os.environ, Path.cwd())
+        kept = self._config.gateway.ledger
+        bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
+        try:
+            store = opening.make(state)
+            if state.is_shared:
+                self._limits.share(_shared_rates(store))
+            ledger = Ledger(counted(store, self._count_state), bounds)
+            await ledger.open()
+        except StoreBroken as error:
+            raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
+        return ledger
+
+    def _open_push(self) -> PushService:
+        return PushService(
+            self._config.push,
+            self.public_url,
+            None if self._ledger is None else self._ledger.store,
+            meet=self._met_by_push,
+            count=self._count_delivery,
+            resolver=self._resolver,
+        )
+
+    def _met_by_push(self, hook: Hook, told: Progress) -> Soon[bool]:
+        """Write down what a notification names; whether its task is the hook's owner's."""
+        backing = self.snapshot.backings.get(hook.scope)
+        if backing is None or backing.tenure is None:
+            return False
+        return backing.tenure.notified(hook.owner, told)
+
+    def _count_delivery(self, agent: str, result: str) -> None:
+        self.metrics.push_deliveries.add((agent, result))
+
+    def _open_audit(self) -> AuditLog:
+        """The audit log.
+
+        Raises:
+            StartFailed: its file cannot be written.
+        """
+        path = effective.audit(self._config, self._examined.marks)
+        if path == effective.STANDARD_OUTPUT:
+            return AuditLog(sys.stdout.buffer)
+        try:
+            return AuditLog.open(path)
+        except OSError as error:
+            place = self._examined.marks.place(("observe", "audit"))
+            raise StartFailed(f"{place}: the audit log cannot be written: {error.strerror}") from error
+
+    def _audited(self, event: Event, line: Mapping[str, object]) -> None:
+        self._audit.call(event, line)
 
     def _serve_grpc(self, listen: str) -> HttpServer:
         # HTTP/2 and its headers cost 10 MiB, which nobody pays who does without.
@@ -205,6 +320,12 @@ class Gateway:
         if self._snapshot is not None:
             yield from self._snapshot.samples()
 
+    def _count_hit(self, limit: str, scope: str, name: str) -> None:
+        self.metrics.limit_hits.add((limit, scope, name))
+
+    def _count_state(self, operation: str, result: str) -> None:
+        self.metrics.state_operations.add((operation, result))
+
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))
 
@@ -224,7 +345,7 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
         on_started: Called once requests are taken.
 
     Raises:
-        ListenFailed: as `Gateway.start`.
+        ListenFailed, StartFailed: as `Gateway.start`.
     """
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -284,10 +405,17 @@ def serve_examined(
     gateway = Gateway(examined, access_stream=stream)
     try:
         uvloop.run(run(gateway, on_started=on_started))
-    except ListenFailed as error:
+    except (ListenFailed, StartFailed) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _shared_rates(store: Store) -> SharedRates | None:
+    """How requests are counted together with other gateways: through the Redis that keeps the ledger, too."""
+    from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - only those who have one pay for it
+
+    return SharedRates(store.link, store.link.address.named) if isinstance(store, RedisStore) else None
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -14,21 +14,26 @@ from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust
+from gateway.claims import Tenure
 from gateway.config import effective
 from gateway.config.address import is_grpc
-from gateway.config.agent import Agent, Backend, Card, UpstreamAuth
+from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.model import Gateway
+from gateway.config.sharing import shared
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.upstream import Timeouts, Treatment, Upstream
+from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:
     from gateway.catalog.grpc_cards import GrpcCards
 
+_IDENTITY = ("tenant", "subject", "session")
 _BINDINGS = {binding.label: binding for binding in Binding}
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
@@ -54,6 +59,7 @@ class Backing:
 
     Attributes:
         product: Whether its card is the agent's own, written in the file, and not that of this one backend.
+        tenure: How its tasks are kept apart; None where they are not.
     """
 
     agent: str
@@ -65,6 +71,7 @@ class Backing:
     meter: AgentMeter
     bounds: AnswerBounds
     product: bool = False
+    tenure: Tenure | None = None
 
 
 class Backings:
@@ -79,6 +86,7 @@ class Backings:
         grpc: GrpcPlace | None,
         *,
         trust: Trust,
+        ledger: Ledger | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -88,17 +96,23 @@ class Backings:
         self._public = public
         self._grpc = grpc
         self._trust = trust
+        self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
+        self._shared = shared(examined.config)
+        tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
+        self._most_open = tenants if any(tenants.values()) else {}
 
     def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
         """Those of one agent."""
+        names = effective.identity_headers(self._config, agent)
         if agent.backend is not None:
-            treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant)
+            treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
             yield self._backing(name, agent, meter, key=name, backend=agent.backend, treatment=treatment)
         for tenant, own in agent.by_tenant.items():
             treatment = _treatment(
                 agent,
                 agent.upstream_auth if own.upstream_auth is None else own.upstream_auth,
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
+                names,
             )
             yield self._backing(name, agent, meter, key=f"{name}/{tenant}", backend=own.backend, treatment=treatment)
 
@@ -169,7 +183,21 @@ class Backings:
             require_tenant=agent.require_tenant,
         )
         product = card.file is not None or card.url is not None
-        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product)
+        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product, self._tenure(key, agent))
+
+    def _tenure(self, key: str, agent: Agent) -> Tenure | None:
+        keeps = effective.tenure(self._config, agent)
+        if not keeps and self._config.push.mode != "relay":
+            return None
+        return Tenure(
+            self._ledger,
+            key,
+            by_principal=effective.isolation(self._config, agent) == "principal",
+            adopts=effective.unknown_tasks(self._config, agent) == "adopt",
+            shared=key in self._shared,
+            keeps=keeps,
+            most_open=self._most_open,
+        )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
         # The gateway's own host is on every card; an agent on the same machine is told apart by its port.
@@ -263,7 +291,7 @@ def _hosts(agent: Agent) -> tuple[str, ...]:
     return tuple(match.host for match in agent.match if match.host is not None)
 
 
-def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None) -> Treatment:
+def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None, names: IdentityHeaders) -> Treatment:
     credentials: list[tuple[bytes, bytes]] = []
     if auth is not None and auth.bearer is not None:
         credentials.append((b"authorization", b"Bearer " + auth.bearer.get_secret_value().encode("latin-1")))
@@ -277,6 +305,7 @@ def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None) -> T
         credentials=tuple(credentials),
         forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
         forward_caller=agent.forward_caller,
+        identity=IdentityNames(**{name: (getattr(names, name) or "").lower().encode() for name in _IDENTITY}),
     )
 
 

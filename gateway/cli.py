@@ -1,4 +1,4 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `schema` and `health`.
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `state`, `schema`, `health`.
 
 No logic of its own: a command reads its options, calls the module that does the work, and prints.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
@@ -11,6 +11,8 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,8 @@ from gateway.command.review import Review
 from gateway.command.sender import Errand, send
 from gateway.command.solo import solo
 from gateway.command.starter import save, starter
+from gateway.command.state import Keeping, as_table, erase, figures, in_words, migrate, typed, written
+from gateway.command.state import as_json as figures_as_json
 from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
 from gateway.config.inquiry import Inquiry
@@ -50,6 +54,8 @@ app = typer.Typer(
 )
 key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(key_commands, name="key")
+state_commands = typer.Typer(help="What is remembered of tasks.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(state_commands, name="state")
 
 
 class Output(StrEnum):
@@ -60,8 +66,8 @@ class Output(StrEnum):
     GITHUB = "github"
 
 
-class RouteOutput(StrEnum):
-    """How `route` reports."""
+class PlainOutput(StrEnum):
+    """How `route` and `state` report."""
 
     TEXT = "text"
     JSON = "json"
@@ -71,6 +77,12 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("-c", "--config", help="The configuration; gateway.yaml or config/gateway.yaml if left out."),
 ]
+
+
+StateOption = Annotated[
+    str | None, typer.Option("--state", help="The place, instead of that of the configuration.", metavar="URL")
+]
+PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads the result.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -132,20 +144,20 @@ def route(
         list[str] | None, typer.Option(help="A claim of the caller's token.", metavar="NAME=VALUE")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain every match of every agent.")] = False,
-    output: Annotated[RouteOutput, typer.Option(help="Who reads the result.")] = RouteOutput.TEXT,
+    output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Say which agent a request would reach, and why."""
-    with _reporting(as_json=output is RouteOutput.JSON):
+    with _reporting(as_json=output is PlainOutput.JSON):
         claims = read_claims(claim or [])
-        examined = examine(_file(config, needed=output is RouteOutput.TEXT), os.environ)
-        if examined.config is None and output is RouteOutput.JSON:
+        examined = examine(_file(config, needed=output is PlainOutput.TEXT), os.environ)
+        if examined.config is None and output is PlainOutput.JSON:
             _print_json({"ok": False, "problems": as_json(examined.errors)})
             raise typer.Exit(1)
         if examined.config is None:
             raise CommandFailed(as_text(examined.errors))
         inquiry = Inquiry(path=path, method=method, tenant=tenant, as_=caller, key=key, host=host, claim=claims)
         answer = directions(examined, inquiry, everything=explain)
-        if output is RouteOutput.JSON:
+        if output is PlainOutput.JSON:
             _print_json(answer)
         else:
             _print(directions_text(answer))
@@ -208,6 +220,59 @@ def key_new(
     )
 
 
+@state_commands.command("stats")
+def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = PlainOutput.TEXT) -> None:
+    """Count what is remembered, tenant by tenant."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        keeping = _keeping(config, state)
+        held = asyncio.run(figures(keeping))
+        if output is PlainOutput.JSON:
+            _print_json(figures_as_json(held, keeping.state.label))
+        else:
+            _print(as_table(held, keeping.state.label))
+
+
+@state_commands.command("erase")
+def state_erase(
+    tenant: Annotated[str, typer.Option("--tenant", help="Whose tasks, contexts and notes are to be forgotten.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Forget all that belongs to a tenant: nobody finds its tasks by the gateway from then on."""
+    as_json = output is PlainOutput.JSON
+    with _reporting(as_json=as_json):
+        if as_json and not yes:
+            raise CommandFailed("a program cannot be asked: add --yes", code=2)
+        keeping = _keeping(config, state)
+        held = next((one for one in asyncio.run(figures(keeping)) if one.tenant == tenant), None)
+        if held is not None and not yes:
+            typer.confirm(f"{keeping.state.label}: forget {in_words(held)} of {tenant!r}?", abort=True)
+        erased = 0 if held is None else asyncio.run(erase(keeping, tenant))
+        if as_json:
+            _print_json({"ok": True, "tenant": tenant, "erased": erased})
+        else:
+            _print(f"Nothing is remembered of {tenant!r}." if held is None else f"Forgotten: {in_words(held)}.")
+
+
+@state_commands.command("migrate")
+def state_migrate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="sqlite:///PATH or redis://…; may have ${VAR}.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same, for the place that it goes to.")],
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Copy all that is remembered to another place, while no gateway serves; what is there already stays."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        old, new = typed(source, os.environ), typed(target, os.environ)
+        done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp()))
+        if output is PlainOutput.JSON:
+            _print_json({"ok": True, **asdict(done)})
+        else:
+            _print(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+
+
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration."""
@@ -261,6 +326,15 @@ def _file(given: Path | None, *, needed: bool = True) -> Path:
         f"  {_program()} init URL -o gateway.yaml   writes one for an agent\n"
         f"  {_program()} demo                       needs none"
     )
+
+
+def _keeping(config: Path | None, state: str | None) -> Keeping:
+    """Where state is kept, by the option or by the configuration."""
+    if state is None:
+        return written(_file(config), os.environ)
+    if config is not None:
+        raise CommandFailed("give a file or --state, not both", code=2)
+    return typed(state, os.environ)
 
 
 def _examined(text: str) -> Examined:

@@ -3,6 +3,7 @@
 It collects what each step learns, and turns it once, at the end, into metrics and one line of the access log.
 """
 
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -13,10 +14,13 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import ClientGone, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
+from gateway.claims import Claims
+from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.routing.route import Rule
 from gateway.telemetry.access import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
+from gateway.webhooks import Pushing
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
@@ -39,10 +43,10 @@ class Exchange:
     """
 
     __slots__ = (
-        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by", "contenders",
-        "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter", "operation",
-        "principal", "progress", "received", "rpc_id", "rule", "sent", "started", "status", "stream", "trace_id",
-        "upstream", "version",
+        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
+        "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
+        "operation", "permit", "principal", "progress", "pushing", "received", "rpc_id", "rule", "sent", "started",
+        "status", "stream", "trace_id", "upstream", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -58,6 +62,9 @@ class Exchange:
         self.operation: Operation | None = None
         self.principal: Principal | None = None
         self.call: Call | None = None
+        self.claims: Claims | None = None
+        self.permit: Permit | None = None
+        self.pushing: Pushing | None = None
         self.rule: Rule | None = None
         self.contenders: tuple[Rule, ...] = ()
         self.agent = NO_AGENT
@@ -138,6 +145,8 @@ class Exchange:
         meter.request(operation, self.binding.label, outcome, tenant)
         if self.fault is not None:
             meter.rejected(self.fault.reason)
+            if self.fault.reason == "task_not_owned":
+                meter.task_denied(operation)
         kind = Kind.OTHER if self.operation is None else self.operation.kind
         meter.timed(kind, duration, first_byte, overhead)
         if self.progress.state is not None and self.operation is not None and self.operation.sends:
@@ -262,6 +271,25 @@ class _Standing(msgspec.Struct, frozen=True, eq=False):
     client_ip: str
     front: dict[str, object]
     back: dict[str, object]
+
+
+def meet(exchange: Exchange, told: Progress) -> Awaitable[None] | None:
+    """Write down what an agent's frame names, before it leaves; None where that is done.
+
+    Raises:
+        UpstreamProtocol, StateUnavailable: as `Claims.meet`.
+    """
+    claims, pushing = exchange.claims, exchange.pushing
+    unmet = None if claims is None else claims.meet(told)
+    if pushing is not None and pushing.waits and told.task_id:
+        return _meet_both(unmet, pushing, told.task_id)
+    return unmet
+
+
+async def _meet_both(unmet: Awaitable[None] | None, pushing: Pushing, task: str) -> None:
+    if unmet is not None:
+        await unmet
+    await pushing.met(task)
 
 
 def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:

@@ -15,27 +15,35 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_status import read as read_status
+from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.mention import NONE as NAMELESS
+from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
+from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
 from gateway.interpreter import Interpreter
 from gateway.principal import Principal
 from gateway.relay import Relay
-from gateway.tasks.aliases import Aliases, Key
+from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller, Upstream
+from gateway.webhooks import Webhooks
 from gateway.wire import Wire
 
 if TYPE_CHECKING:
     from gateway.grpc_relay import GrpcRelay
     from gateway.upstream.grpc_answer import GrpcAnswer
 
+_MAYBE_OF_0_1 = frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1) | SHARED_WITH_0_1
+"""Methods by which a client may name a task of its own."""
+_BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _LONG = 128 * 1024
 """Bytes of a body from which on it is translated in a thread."""
 _SEEDS = uuid.UUID("5b7c2f1e-6d0b-5a7e-9a63-0c8a4a0f6f1d")
@@ -53,60 +61,117 @@ class Forwarder:
         self._clock = clock
         self._aside = aside
         self._aliases = Aliases()
+        self._lasting: KeptAliases | None = None
 
-    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call) -> None:
+    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
         """Ask the agent, and bring its answer to the client.
 
         Raises:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
                 reads them itself.
+            TaskNotFound, TasksLimited: as `Claims.enter`.
+            PushDenied: a webhook may not be called.
+            StateUnavailable: nobody knows whose the tasks are.
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
         upstream, meter, principal = backing.upstream, backing.meter, exchange.principal
         assert principal is not None
         key = self._key(principal, upstream, call)
-        alias = None if key is None else self._aliases.find(key)
+        alias = None if key is None else await self._alias(key, backing, call)
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
+        if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
+            await self._list(exchange, backing, interface, call, wire)
+            return
+        claims = None
+        if backing.tenure is not None:
+            claims = exchange.claims = backing.tenure.of(principal, f"{exchange.binding.label}/{exchange.version}")
+        named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
+        pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
+        if pushing is not None:
+            await pushing.adopt(call, interface.dialect, alias)
         translation: Translation | None = None
-        if interface.dialect not in meant or _is_mixed(call):
+        if interface.dialect not in meant or pushing is not None or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = exchange.call = replace(call, dialect=meant[0])
                 exchange.version = meant[0].version
-            translation = await self._translate(exchange, upstream, interface, call, alias)
+            translation = await self._translate(exchange, backing, interface, call, alias)
             call = translation.call
-        caller = Caller(principal, exchange.client_ip, exchange.id)
-        status: int | None = None
+        if claims is not None:
+            entered = claims.enter(call, named if translation is None else None)
+            call = entered if isinstance(entered, Call) else await entered
+        if named.webhooks and pushing is None:
+            await webhooks.judge(named.webhooks)
         meter.forwarding(1)
         exchange.sent = self._clock()
+        asking = _Asking(exchange, backing, interface, translation, Caller(principal, exchange.client_ip, exchange.id))
         try:
             if isinstance(upstream, HttpUpstream):
-                response = await upstream.send(call, interface, exchange.head, caller)
-                relay: Relay
-                if translation is None:
-                    relay = Relay(exchange, backing, interface, self._clock)
-                else:
-                    relay = interpreter = Interpreter(exchange, backing, interface, self._clock, translation)
-                    if call.operation is Operation.SUBSCRIBE_TO_TASK:
-                        response = await _by_the_other_verb(interpreter, upstream, response, exchange, caller)
-                status = response.status
-                exchange.received = self._clock()
-                try:
-                    await relay.run(response, wire)
-                finally:
-                    response.close()
+                await self._over_http(asking, upstream, call, wire)
             else:
-                answer = cast("GrpcAnswer", await upstream.send(call, interface, exchange.head, caller))
-                status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
-                exchange.received = self._clock()
-                try:
-                    await _grpc_relay(exchange, backing, interface, self._clock, translation).run(answer, wire)
-                finally:
-                    answer.close()
+                await self._over_grpc(asking, upstream, call, wire)
         finally:
             meter.forwarding(-1)
-            meter.answered(upstream.backend, status)
+            meter.answered(upstream.backend, asking.status)
+
+    async def _list(self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire) -> None:
+        """Bring the client those of an agent's tasks that are the caller's."""
+        assert backing.tenure is not None
+        assert exchange.principal is not None
+        claims = exchange.claims = backing.tenure.of(exchange.principal, "")
+        caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
+        enquiry = Enquiry(exchange, backing, interface, caller, self._clock)
+        backing.meter.forwarding(1)
+        exchange.sent = self._clock()
+        try:
+            await enquiry.list_tasks(call, claims, wire)
+        finally:
+            backing.meter.forwarding(-1)
+            backing.meter.answered(backing.upstream.backend, enquiry.status)
+
+    async def _over_http(self, asking: "_Asking", upstream: HttpUpstream, call: Call, wire: Wire) -> None:
+        exchange = asking.exchange
+        response = await upstream.send(call, asking.interface, exchange.head, asking.caller)
+        relay: Relay
+        if asking.translation is None:
+            relay = Relay(exchange, asking.backing, asking.interface, self._clock)
+        else:
+            relay = interpreter = Interpreter(
+                exchange, asking.backing, asking.interface, self._clock, asking.translation
+            )
+            if call.operation is Operation.SUBSCRIBE_TO_TASK:
+                response = await _by_the_other_verb(interpreter, upstream, response, call, asking)
+        asking.status = response.status
+        exchange.received = self._clock()
+        try:
+            await relay.run(response, wire)
+        finally:
+            response.close()
+
+    async def _over_grpc(self, asking: "_Asking", upstream: Upstream, call: Call, wire: Wire) -> None:
+        exchange = asking.exchange
+        answer = cast("GrpcAnswer", await upstream.send(call, asking.interface, exchange.head, asking.caller))
+        asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
+        exchange.received = self._clock()
+        try:
+            await _grpc_relay(asking, self._clock).run(answer, wire)
+        finally:
+            answer.close()
+
+    async def _alias(self, key: Key, backing: Backing, call: Call) -> Alias | None:
+        kept = self._kept(backing)
+        if kept is None or call.method not in _MAYBE_OF_0_1:
+            return self._aliases.find(key)
+        return await kept.find(key)
+
+    def _kept(self, backing: Backing) -> KeptAliases | None:
+        """The names that outlive this process, for a backend whose tasks have owners."""
+        if backing.tenure is None:
+            return None
+        if self._lasting is None or self._lasting.ledger is not backing.tenure.ledger:
+            self._lasting = KeptAliases(self._aliases, backing.tenure.ledger)
+        return self._lasting
 
     @staticmethod
     def _key(principal: Principal, upstream: Upstream, call: Call) -> Key | None:
@@ -117,14 +182,18 @@ class Forwarder:
         return Key(owner, upstream.backend, call.task_id or "")
 
     async def _translate(
-        self, exchange: Exchange, upstream: Upstream, interface: Interface, call: Call, alias: Alias | None
+        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
         assert exchange.principal is not None
+        upstream = backing.upstream
         key = self._key(exchange.principal, upstream, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
         if key is not None and Version.V0_1 in (ours, theirs):
+            kept = self._kept(backing)
             met = partial(self._aliases.put, key)
+            if kept is not None:
+                met = partial(kept.put, asyncio.get_running_loop(), key)
         translate = partial(
             Translation,
             call,
@@ -135,6 +204,7 @@ class Forwarder:
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
             met=met,
+            push=None if exchange.pushing is None else exchange.pushing.config,
         )
         if len(call.body) < _LONG:
             return translate()
@@ -146,28 +216,47 @@ def _is_mixed(call: Call) -> bool:
     return call.dialect.version is Version.V1_0 and call.dialect.binding is Binding.JSONRPC and "/" in call.method
 
 
+class _Asking:
+    """One call on its way to an agent.
+
+    Attributes:
+        translation: How, where the client speaks otherwise.
+        status: That of the answer, in HTTP's numbers; None until there is one.
+    """
+
+    __slots__ = ("backing", "caller", "exchange", "interface", "status", "translation")
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        translation: Translation | None,
+        caller: Caller,
+    ) -> None:
+        self.exchange = exchange
+        self.backing = backing
+        self.interface = interface
+        self.translation = translation
+        self.caller = caller
+        self.status: int | None = None
+
+
 async def _by_the_other_verb(
-    interpreter: Interpreter, upstream: HttpUpstream, response: Response, exchange: Exchange, caller: Caller
+    interpreter: Interpreter, upstream: HttpUpstream, response: Response, call: Call, asking: _Asking
 ) -> Response:
     """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
     if not await interpreter.misses(response):
         return response
     response.close()
-    call = interpreter.translation.call
     call = replace(call, verb="GET" if call.verb == "POST" else "POST")
-    return await upstream.send(call, interpreter.interface, exchange.head, caller)
+    return await upstream.send(call, interpreter.interface, asking.exchange.head, asking.caller)
 
 
-def _grpc_relay(
-    exchange: Exchange,
-    backing: Backing,
-    interface: Interface,
-    clock: Callable[[], float],
-    translation: Translation | None,
-) -> "GrpcRelay":
+def _grpc_relay(asking: _Asking, clock: Callable[[], float]) -> "GrpcRelay":
     from gateway.grpc_relay import GrpcRelay  # noqa: PLC0415 - only those who have such agents pay for its schemas
 
-    return GrpcRelay(exchange, backing, interface, clock, translation)
+    return GrpcRelay(asking.exchange, asking.backing, asking.interface, clock, asking.translation)
 
 
 def _message_id(key: Key, call: Call) -> str:

@@ -19,12 +19,14 @@ from gateway.a2a.bindings.grpc_status import trailers
 from gateway.a2a.call import Call
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.grpc import FrameDecoder, frame
+from gateway.a2a.framing.sse import Event
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
-from gateway.exchange import Exchange
+from gateway.claims import Claims
+from gateway.exchange import Exchange, meet
 from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
 from gateway.reply import Reply
 from gateway.stream import Stream
@@ -93,7 +95,7 @@ class GrpcRelay:
         error = read_status(status, self._asked.dialect.version)
         self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
         if self._translation is not None:
-            await reply.complain(wire, error, self._translation)
+            await reply.complain(wire, error, self._translation.error)
             return
         self._exchange.saw(Progress(event="error", error=error.code))
         await reply.end(wire, status)
@@ -116,11 +118,21 @@ class GrpcRelay:
         told = await _aside(partial(grpc_progress.read, asked.operation, asked.dialect.version), message)
         if told is None:
             raise UpstreamProtocol("the agent's answer is no message of its method")
+        claims = exchange.claims
+        if claims is not None:
+            if (unmet := meet(exchange, told)) is not None:
+                await unmet
+            told = claims.shown(told)
+            message = claims.unmarked_message(asked, message, event=False)
         exchange.saw(told)
         if asked.operation is Operation.GET_EXTENDED_CARD:
             body = await self._card(message)
         elif translation is None:
             body = frame(self._restored(message))
+        elif exchange.pushing is not None and asked.operation.kind is Kind.PUSH:
+            result = await _aside(translation.result, message)
+            await exchange.pushing.restore(result)
+            body = translation.tell(result)
         else:
             body = await _aside(translation.answer, message)
         await reply.tell(wire, body)
@@ -164,6 +176,13 @@ class GrpcStream(Stream):
     def _told(self, data: bytes) -> Progress:
         return _told(self._call, data)
 
+    def _say(self, event: Event) -> bytes:
+        claims = self._exchange.claims
+        if claims is None or not claims.marks or event.line is None:
+            return event.raw
+        message = claims.unmarked_message(self._call, event.line, event=True)
+        return event.raw if message is event.line else frame(message)
+
     def _trailers(self) -> Pairs | None:
         status = self._answer.status
         if status is None:
@@ -200,7 +219,10 @@ class InterpretedGrpcStream(InterpretedStream):
             return super()._held()
         error = read_status(status, self._call.dialect.version)
         self._exchange.saw(Progress(event="error", error=error.code))
-        return self._unread() + self._translation.fail(error)
+        return self._translation.fail(error)
+
+    def _unmarked(self, claims: Claims, data: bytes) -> bytes:
+        return claims.unmarked_message(self._call, data, event=True)
 
 
 def _told(call: Call, message: bytes) -> Progress:

@@ -6,7 +6,6 @@ unread. Long ones are worked on in a thread.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -16,13 +15,14 @@ import msgspec
 from gateway.a2a.bindings.grpc_status import of_error, trailers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol
+from gateway.a2a.fault import ClientGone, UpstreamProtocol
 from gateway.a2a.framing.sse import HEARTBEAT, Event
 from gateway.a2a.headers import Pairs
-from gateway.a2a.operation import Operation
+from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
+from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.relay import Relay, refuse_type
 from gateway.reply import Reply
@@ -32,11 +32,13 @@ from gateway.upstream.page import refuse_page
 from gateway.upstream.response import Response
 from gateway.wire import Wire
 
+PUSH_OPERATIONS = frozenset(operation for operation in Operation if operation.kind is Kind.PUSH)
 ASIDE = 128 * 1024
 """Bytes of an answer or of an event from which on it is translated in a thread."""
 _PATIENCE = 0.5
 """Seconds for which an event that may be the last is held back."""
 _T = TypeVar("_T")
+_G = TypeVar("_G")
 
 
 class Interpreter(Relay):
@@ -87,15 +89,15 @@ class Interpreter(Relay):
         else:
             if body:
                 refuse_type(content_type)
-            told = self._told(body)
-            exchange.saw(told)
+            told = await self._noted(self._told(body))
+        body = self._unmarked(body)
         reply = self._reply(response)
         if told is None or told.error is not None:
             error = translation.read_error(response.status, body)
             if error is None:
                 refuse_page(response)
                 return
-            await reply.complain(wire, error, translation)
+            await reply.complain(wire, error, translation.error)
         elif translation.call.operation.streams:
             # An agent may answer with the one event that there is; its client waits for a stream.
             await reply.tell(wire, await _aside(len(body), self._only_event, body), streamed=True)
@@ -103,29 +105,16 @@ class Interpreter(Relay):
             await reply.tell(wire, await self._say(body))
 
     async def _all(self, response: Response) -> bytes:
-        """The whole body.
-
-        Raises:
-            UpstreamProtocol: it is longer than an event may be.
-        """
-        if self._body is not None:
-            return self._body
-        body = response.whole()
-        if body is not None:
-            return body
-        longest = max(self._bounds.kept, self._bounds.event)
-        gathered = bytearray()
-        while part := await self._next(response):
-            gathered += part
-            if len(gathered) > longest:
-                raise UpstreamProtocol(
-                    "the agent's answer is too long", detail=f"over {longest} bytes, and it has to be translated"
-                )
-        return bytes(gathered)
+        return await super()._all(response) if self._body is None else self._body
 
     async def _say(self, body: bytes) -> bytes:
         if self._call.operation is Operation.GET_EXTENDED_CARD:
             return await self._card(body)
+        pushing = self._exchange.pushing
+        if pushing is not None and self._exchange.operation in PUSH_OPERATIONS:
+            result = await _aside(len(body), self._translation.result, body)
+            await pushing.restore(result)
+            return self._translation.tell(result)
         return await _aside(len(body), self._translation.answer, body)
 
     def _only_event(self, body: bytes) -> bytes:
@@ -163,8 +152,6 @@ class InterpretedStream(Stream):
         self._translation = translation
         self._call = translation.call
         self._wrapped = self._call.dialect.binding is Binding.JSONRPC
-        # Events that wait for a long one in front of them.
-        self._waiting: deque[Event] = deque()
         self._release: asyncio.TimerHandle | None = None
 
     async def run(self, response: Flowing, headers: Pairs) -> None:
@@ -183,25 +170,10 @@ class InterpretedStream(Stream):
     # ---- Long events ---------------------------------------------------------------------------------------------
 
     def _take(self, chunk: bytes) -> bool:
-        goes_on = super()._take(chunk)
-        return goes_on and not self._waiting and not self._gave_up
+        return super()._take(chunk) and not self._gave_up
 
     async def _settle(self) -> None:
-        failure: Fault | None = None
-        try:
-            await super()._settle()
-        except Fault as fault:
-            failure = fault
-        while self._waiting:
-            # It waits until it is done: nothing is let go in the meantime.
-            event = self._waiting[0]
-            said = await _aside(len(event.raw), self._say, event)
-            self._waiting.popleft()
-            self._write(said)
-            self._see_to_held()
-            await self._send()
-        if failure is not None:
-            raise failure
+        await super()._settle()
         if self._gave_up:
             raise _GaveUp
 
@@ -214,30 +186,40 @@ class InterpretedStream(Stream):
         """Whether an error came for a client of gRPC: it is told by a status, behind which nothing can come."""
         return self._translation.complaint is not None and not self._beats
 
+    def _is_long(self, event: Event, /) -> bool:
+        return len(event.raw) >= ASIDE
+
+    async def _work(self, event: Event, work: Callable[[Event], _T]) -> _T:
+        return await _aside(len(event.raw), work, event)
+
     def _bring(self, event: Event) -> bytes:
-        if self._waiting or len(event.raw) >= ASIDE:
-            self._waiting.append(event)
-            return b""
-        said = self._say(event)
+        said = super()._bring(event)
         self._see_to_held()
         return said
+
+    def _look(self, event: Event) -> Progress | None:
+        return None if self._gave_up else super()._look(event)
 
     def _say(self, event: Event) -> bytes:
         if self._gave_up:
             return b""
-        self._learn(event)
         read = event.read()
         if read is None:
             # A comment; the client hears that the stream is alive.
             if not self._beats:
                 return b""
             return event.raw if event.silent else HEARTBEAT
-        if not read[1].strip():
+        data = read[1]
+        if not data.strip():
             return b""
-        said = self._translation.event(read[1])
+        claims = self._exchange.claims
+        said = self._translation.event(data if claims is None else self._unmarked(claims, data))
         if self._translation.complaint is not None:
             self._exchange.saw(Progress(event="error", error=self._translation.complaint.code))
         return said
+
+    def _unmarked(self, claims: Claims, data: bytes) -> bytes:
+        return claims.unmarked(data)
 
     # ---- The last event ------------------------------------------------------------------------------------------
 
@@ -250,12 +232,7 @@ class InterpretedStream(Stream):
         return trailers(status)
 
     def _held(self) -> bytes:
-        return self._unread() + self._translation.held(last=True)
-
-    def _unread(self) -> bytes:
-        """What is said of events that had to wait and still do."""
-        waiting, self._waiting = self._waiting, deque()
-        return b"".join(map(self._say, waiting))
+        return self._translation.held(last=True)
 
     def _see_to_held(self) -> None:
         """See to it that what is held back is not held for ever."""
@@ -277,7 +254,7 @@ class _GaveUp(Exception):  # noqa: N818 - nothing went wrong here
     """The agent ended its stream with an error, whether it closes it or not."""
 
 
-async def _aside(size: int, work: Callable[[_T], bytes], given: _T) -> bytes:
+async def _aside(size: int, work: Callable[[_G], _T], given: _G) -> _T:
     """What `work` makes of something, in a thread if it is long."""
     return work(given) if size < ASIDE else await asyncio.to_thread(work, given)
 

@@ -13,8 +13,9 @@ middleware: the order is the security, and it is read here.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -27,17 +28,21 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.path import PathCall
+from gateway.admission import Admission
 from gateway.entry import Entry
 from gateway.exchange import Exchange, unread_line
 from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
+from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
 from gateway.request_id import RequestIds
 from gateway.routing.route import Knock, Verdict
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
+from gateway.telemetry.audit import BY_REASON, Event
+from gateway.webhooks import Pushing
 from gateway.wire import Wire
 
 logger = logging.getLogger("gateway.proxy")
@@ -49,6 +54,8 @@ class Line:
     Args:
         current: Gives the snapshot.
         count_auth: Told the method, issuer and result of every identification.
+        audit: Told what somebody was kept from, and the line that tells who.
+        limits: None for no limits.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire.
     """
@@ -58,13 +65,16 @@ class Line:
         current: Callable[[], Snapshot],
         access: AccessLog,
         count_auth: CountAuth,
+        audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
+        limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
     ) -> None:
         self._current = current
         self._access = access
         self._count_auth = count_auth
+        self._audit = audit
         self._clock = clock
         self._wall = wall
         self._ids = RequestIds()
@@ -73,6 +83,7 @@ class Line:
         # One thread: each more would only take turns with it, and with the loop, at holding the interpreter.
         self._aside = ThreadPoolExecutor(1, "long-bodies")
         self._forwarder = Forwarder(clock, self._aside)
+        self.admission = Admission(Limits() if limits is None else limits, clock)
 
     @property
     def open(self) -> int:
@@ -126,7 +137,19 @@ class Line:
                 wire.cut()
         finally:
             del self._open[exchange]
-            self._access.write(exchange.close(self._clock()), flat=True)
+            self._finish(exchange)
+            if exchange.pushing is not None and _was_refused(exchange):
+                await _let_go(exchange.pushing)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """Let go of what it holds, and tell of it."""
+        self.admission.leave(exchange)
+        if exchange.claims is not None:
+            exchange.claims.leave()
+        line = exchange.close(self._clock())
+        self._access.write(line, flat=True)
+        if exchange.fault is not None and (event := _audited(exchange, exchange.fault)) is not None:
+            self._audit(event, line)
 
     def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
         """Count and log what was refused before it was a request."""
@@ -149,6 +172,7 @@ class Line:
             await showcase.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
             return
         decided = self._admit(snapshot, exchange, entry)
+        await self.admission.arrive(exchange, wire)
         if path is None:
             raise entry.unread or faults.NoEndpoint("there is nothing here")
         if path.allowed:
@@ -177,7 +201,8 @@ class Line:
         if showcase.answers(backing, call):
             await showcase.tell(exchange, backing, call, wire, self._clock)
             return
-        await self._forwarder.forward(exchange, backing, wire, call)
+        await self.admission.admit(exchange, backing, call)
+        await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
 
     def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> "Decided | None":
         """Turn away who may reach nothing at the endpoint, before its body is read or anything of it is told.
@@ -255,6 +280,30 @@ class Decided(msgspec.Struct, frozen=True, eq=False):
     def holds(self, snapshot: Snapshot, exchange: Exchange) -> bool:
         """Whether it was decided by this snapshot, for this very caller."""
         return self.snapshot is snapshot and self.principal is exchange.principal
+
+
+def _audited(exchange: Exchange, fault: Fault) -> Event | None:
+    """The event of the audit log that a refusal is."""
+    claims = exchange.claims
+    if claims is not None and claims.foreign and not isinstance(fault, faults.TaskNotFound):
+        return Event.ANSWER_WITHHELD
+    return BY_REASON.get(fault.reason)
+
+
+def _was_refused(exchange: Exchange) -> bool:
+    """Whether it is known that the agent will call no webhook of the call's.
+
+    Who leaves before the answer comes may be told all the same: the agent may have begun.
+    """
+    if exchange.sent is None or isinstance(exchange.fault, faults.UpstreamConnect):
+        return True
+    return exchange.progress.error is not None or exchange.progress.event == "message"
+
+
+async def _let_go(pushing: Pushing) -> None:
+    """Let go of a webhook that its agent has not agreed to; if that cannot be, it is forgotten later."""
+    with suppress(faults.StateUnavailable):
+        await pushing.end()
 
 
 def _refuse_method(path: PathCall) -> None:

@@ -1,5 +1,6 @@
 """The one place that turns a fault into an answer, in the caller's own dialect."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from gateway.a2a import fault as faults
@@ -65,7 +66,7 @@ def _headers(exchange: Exchange, fault: Fault, challenge: str, said: bytes) -> P
     if exchange.status == 401:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
     if exchange.status in (429, 503):
-        headers.append((b"retry-after", b"%d" % max(1, round(fault.retry_after or 1))))
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil((fault.retry_after or 1) - 1e-6))))
     if isinstance(fault, faults.WrongHttpMethod):
         headers.append((b"allow", ", ".join(fault.allowed).encode("ascii")))
     return headers

@@ -29,7 +29,7 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, is_event_stream, is_json, medi
 from gateway.a2a.operation import Operation
 from gateway.a2a.outline import Outline
 from gateway.backing import Backing
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, meet
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
@@ -42,6 +42,10 @@ _TURN = 16 * 1024
 _ECHOES_TENANT = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS})
 _REWRITTEN = _ECHOES_TENANT | {Operation.GET_EXTENDED_CARD}
 """Operations whose answers may have to be changed on the way."""
+
+
+class AnswerTooLong(UpstreamProtocol):
+    """The agent's answer is longer than one may be that has to be read whole: less at a time may be fewer bytes."""
 
 
 class Relay:
@@ -107,15 +111,34 @@ class Relay:
         else:
             if body and content_type != b"application/json":
                 refuse_type(content_type)
-            told = self._told(body)
-            exchange.saw(told)
+            told = await self._noted(self._told(body))
             if told.error is None and self._call.operation in _REWRITTEN and self._rewrites():
                 body = await self._rewrite(body)
+        body = self._unmarked(body)
         headers = self._headers(response, b"application/json" if body else None)
         exchange.status = response.status
         exchange.first_byte = self._clock()
         await wire.answer(response.status, headers, body)
         exchange.bytes_out += len(body)
+
+    async def _noted(self, told: progress.Progress) -> progress.Progress:
+        """Keep what an answer tells, and write down what it names before it goes out; gives what the client may see.
+
+        Raises:
+            UpstreamProtocol: it names what is another's.
+        """
+        exchange = self._exchange
+        claims = exchange.claims
+        if claims is not None:
+            if (unmet := meet(exchange, told)) is not None:
+                await unmet
+            told = claims.shown(told)
+        exchange.saw(told)
+        return told
+
+    def _unmarked(self, body: bytes) -> bytes:
+        claims = self._exchange.claims
+        return body if claims is None else claims.unmarked(body)
 
     async def _gather(self, response: Response, wire: Wire, content_type: bytes | None, begun: bytes) -> bytes | None:
         """The whole body, or None where it was too long to be kept and has been passed on.
@@ -143,6 +166,23 @@ class Relay:
                     return None
             part = await self._next(response)
         return bytes(body)
+
+    async def _all(self, response: Response) -> bytes:
+        """The whole body, where it cannot be passed on unread.
+
+        Raises:
+            UpstreamProtocol: it is longer than an event may be.
+        """
+        body = response.whole()
+        if body is not None:
+            return body
+        longest = max(self._bounds.kept, self._bounds.event)
+        gathered = bytearray()
+        while part := await self._next(response):
+            gathered += part
+            if len(gathered) > longest:
+                raise AnswerTooLong("the agent's answer is too long", detail=f"over {longest} bytes are not kept")
+        return bytes(gathered)
 
     # ---- A frame that is too long to be kept -----------------------------------------------------------------------
 
@@ -173,11 +213,16 @@ class Relay:
         exchange = self._exchange
         exchange.status = response.status
         await wire.open(response.status, self._headers(response, b"application/json"))
-        await self._write(body, wire)
-        while part := await self._next(response):
+        passing = _Passing(exchange, outline)
+        part = body
+        while part:
+            if said := await passing.take(part):
+                await self._write(said, wire)
+            part = await self._next(response)
             # Before it goes out: what is no part of this one answer is cut.
             outline.feed(part)
-            await self._write(part, wire)
+        if said := passing.end():
+            await self._write(said, wire)
         outline.close()
         if self._wrapped:
             if not outline.answers_once():
@@ -293,6 +338,45 @@ class Relay:
             headers.append(_OWN)
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
+
+
+class _Passing:
+    """An answer that is passed on as it comes: what may go out of what has been read.
+
+    Args:
+        outline: Reads it, one part ahead.
+    """
+
+    def __init__(self, exchange: Exchange, outline: Outline) -> None:
+        self._exchange = exchange
+        self._outline = outline
+        self._unmarker = None if exchange.claims is None else exchange.claims.unmarker()
+        self._met = 0
+        self._held = b""
+
+    async def take(self, part: bytes) -> bytes:
+        """What goes out now that this part, too, has been read.
+
+        Raises:
+            UpstreamProtocol: it names what is another's.
+        """
+        outline = self._outline
+        if outline.sighted != self._met:
+            self._met = outline.sighted
+            if (unmet := meet(self._exchange, outline.told)) is not None:
+                await unmet
+        self._held += part
+        if outline.midway:
+            # Not the first half of an id whose owner is not known yet.
+            return b""
+        part, self._held = self._held, b""
+        return part if self._unmarker is None else self._unmarker.feed(part)
+
+    def end(self) -> bytes:
+        """What goes out at the end."""
+        exchange, told = self._exchange, self._outline.told
+        exchange.saw(told if exchange.claims is None else exchange.claims.shown(told))
+        return b"" if self._unmarker is None else self._unmarker.close()
 
 
 _TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}

@@ -14,7 +14,6 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.a2a.progress import Progress
-from gateway.a2a.translation import Translation
 from gateway.exchange import Exchange
 from gateway.upstream.http import A2A_JSON, EXTENSIONS, extensions
 from gateway.wire import Wire
@@ -53,8 +52,11 @@ class Reply:
         said = b"text/event-stream" if streamed else self._type()
         await self._answer(wire, 200, frame, self.headers(said))
 
-    async def complain(self, wire: Wire, error: AgentError, translation: Translation) -> None:
+    async def complain(self, wire: Wire, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
         """Tell of an agent's own error.
+
+        Args:
+            write: Gives its status and its body.
 
         Raises:
             UpstreamProtocol: it says that the gateway's credential is not good, which is no business of the client's.
@@ -67,7 +69,7 @@ class Reply:
             status = of_error(error, self._client.version)
             await self.end(wire, status)
             return
-        number, body = translation.error(error)
+        number, body = write(error)
         said = b"application/json"
         if self._exchange.hears_events:
             body, said = encode(body), b"text/event-stream"

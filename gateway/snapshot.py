@@ -21,7 +21,9 @@ from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
+from gateway.tasks.ledger import Ledger
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
+from gateway.webhooks import Webhooks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -36,6 +38,7 @@ class Snapshot:
         prefix: Segments of the public path that incoming requests carry.
         body: How much structure a request body may have.
         cors: What browsers' pages may do.
+        webhooks: How webhooks are treated.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -51,16 +54,28 @@ class Snapshot:
     trusted: tuple[Network, ...]
     body: BodyBounds
     cors: Policy
+    webhooks: Webhooks
     _clients: tuple[httpx.AsyncClient, ...]
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
-    def build(cls, examined: Examined, metrics: Metrics, public_url: str, public_grpc: str = "") -> "Snapshot":
+    def build(
+        cls,
+        examined: Examined,
+        metrics: Metrics,
+        public_url: str,
+        public_grpc: str = "",
+        *,
+        ledger: Ledger | None = None,
+        webhooks: Webhooks | None = None,
+    ) -> "Snapshot":
         """Compile a configuration that was checked; nothing is started or dialled yet.
 
         Args:
             public_url: What cards advertise: the file's, or the address of a loopback listener.
             public_grpc: Likewise for gRPC, `host:port`; empty for none.
+            ledger: Who owns which task; one of its own in memory where it is left out.
+            webhooks: How they are treated; none are allowed where it is left out.
         """
         config = examined.config
         if config is None:
@@ -85,7 +100,7 @@ class Snapshot:
         tenants = _labelled(config)
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
-        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust)
+        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger)
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
@@ -104,6 +119,7 @@ class Snapshot:
             trusted=tuple(ipaddress.ip_network(network) for network in config.gateway.trusted_proxies),
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
             cors=Policy.compile(config.gateway.cors),
+            webhooks=Webhooks(None) if webhooks is None else webhooks,
             _clients=(*trust.clients, key_client),
         )
 

@@ -6,8 +6,9 @@ there is something to wait for: a client that reads slowly, a long event, much a
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gateway.a2a import progress
 from gateway.a2a.dialect import Binding
@@ -15,11 +16,13 @@ from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, meet
 from gateway.wire import Wire
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
+_BLANK = progress.Progress()
+_T = TypeVar("_T")
 
 
 class Flowing(Protocol):
@@ -76,6 +79,9 @@ class Stream:
         # What came and has to wait for its turn, or for the client.
         self._rest = b""
         self._unsent = b""
+        # Events that wait for the first of them: for the ledger, or for a thread that works on it.
+        self._waiting: deque[Event] = deque()
+        self._unmet: Awaitable[None] | None = None
         self._failure: Fault | None = None
         self._heard = 0.0
         self._beat: asyncio.TimerHandle | None = None
@@ -98,6 +104,8 @@ class Stream:
         closed_by = "gateway"
         try:
             await wire.open(200, headers)
+            if exchange.permit is not None:
+                exchange.permit.streaming()
             # A stream may last for hours, and from here on its request tells nothing more.
             exchange.head.forget()
             for call in (self._call, exchange.call):
@@ -114,6 +122,7 @@ class Stream:
                 brought = self._bring(last)
                 self._count(len(brought))
                 await wire.write(brought)
+                await self._catch_up()
             if held := self._held():
                 self._count(len(held))
                 await wire.write(held)
@@ -147,8 +156,10 @@ class Stream:
         # Nothing is unsent here: what is has been settled before more is taken.
         brought = self._bring(event)
         exchange = self._exchange
+        if not brought:
+            return not self._waiting
         if exchange.first_byte is None or len(brought) > _TURN:
-            return not brought or self._write(brought)
+            return self._write(brought)
         exchange.bytes_out += len(brought)
         return self._wire.write_nowait(brought)
 
@@ -159,15 +170,35 @@ class Stream:
             if start:
                 await asyncio.sleep(0)
             self._events(rest[start : start + _TURN])
+            await self._catch_up()
             await self._send()
+        await self._catch_up()
         await self._send()
 
-    async def _send(self) -> None:
+    async def _catch_up(self) -> None:
+        """Bring what had to wait, in its order."""
+        while self._waiting:
+            # It waits until it is done: nothing is let go in the meantime.
+            event = self._waiting[0]
+            unmet, self._unmet = self._unmet, None
+            if unmet is None:
+                told = await self._work(event, self._look)
+                unmet = None if told is None else self._note(told)
+            if unmet is not None:
+                await unmet
+            said = await self._work(event, self._say)
+            self._waiting.popleft()
+            if said:
+                self._write(said)
+            self._see_to_held()
+            await self._send(whole=not self._waiting)
+
+    async def _send(self, *, whole: bool = True) -> None:
         if self._unsent:
             await self._wire.write(self._unsent)
             # Not before: a heartbeat in between would land in the middle of it.
             self._unsent = b""
-        if self._failure is not None:
+        if self._failure is not None and whole:
             raise self._failure
         await self._wire.drained()
 
@@ -182,10 +213,10 @@ class Stream:
         except Fault as fault:
             failure = fault
         # What came before an event that is none of this call's is the client's all the same.
-        goes_on = not good or self._write(good[0] if len(good) == 1 else b"".join(good))
+        goes_on = (not good or self._write(good[0] if len(good) == 1 else b"".join(good))) and not self._waiting
         if failure is None:
             return goes_on
-        if not self._unsent:
+        if not self._unsent and not self._waiting:
             raise failure
         self._failure = failure
         return False
@@ -196,14 +227,21 @@ class Stream:
         """Take what comes, to its end."""
         await response.flow(self._take, self._settle, self._idle)
 
-    def _bring(self, event: Event) -> bytes:
-        """What goes out for an event.
+    def _is_long(self, _event: Event, /) -> bool:
+        """Whether an event is worked on elsewhere than on the loop."""
+        return False
 
-        Raises:
-            UpstreamProtocol: as `_learn`.
-        """
-        self._learn(event)
-        return event.raw
+    async def _work(self, event: Event, work: Callable[[Event], _T]) -> _T:
+        """What `work` makes of an event."""
+        return work(event)
+
+    def _say(self, event: Event) -> bytes:
+        """What goes out for an event."""
+        claims = self._exchange.claims
+        return event.raw if claims is None else claims.unmarked(event.raw)
+
+    def _see_to_held(self) -> None:
+        """See to what is held back."""
 
     def _held(self) -> bytes:
         """What goes out once nothing more comes."""
@@ -213,8 +251,27 @@ class Stream:
         """What stands behind the last event, for a client whose binding has a place for it."""
         return None
 
-    def _learn(self, event: Event) -> None:
-        """Learn from an event; comments and events without data tell nothing.
+    # ---- Events ----------------------------------------------------------------------------------------------------
+
+    def _bring(self, event: Event) -> bytes:
+        """What goes out for an event now; what has to wait goes out later.
+
+        Raises:
+            UpstreamProtocol: as `_look`, or it names what is another's.
+        """
+        if self._waiting or self._is_long(event):
+            self._waiting.append(event)
+            return b""
+        told = self._look(event)
+        unmet = None if told is None else self._note(told)
+        if unmet is not None:
+            self._unmet = unmet
+            self._waiting.append(event)
+            return b""
+        return self._say(event)
+
+    def _look(self, event: Event) -> progress.Progress | None:
+        """What an event tells; None for comments and events without data.
 
         Raises:
             UpstreamProtocol: its data is no answer, or that to another request.
@@ -223,18 +280,34 @@ class Stream:
         if data is None:
             read = event.read()
             if read is None:
-                return
+                return None
             data = read[1]
         told = self._told(data)
-        exchange = self._exchange
         if told is not None:
             if self._wrapped and not progress.answers(told.id, self._call.id):
                 raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
-            exchange.saw(told)
-        elif data.strip():
+            return told
+        if data.strip():
             raise UpstreamProtocol("the agent sent an event that is no answer")
+        return _BLANK
+
+    def _note(self, told: progress.Progress) -> Awaitable[None] | None:
+        """Keep what an event tells; where it names something that has to be written down first, that is to be awaited.
+
+        Raises:
+            UpstreamProtocol: it names what is another's.
+        """
+        exchange = self._exchange
         exchange.events += 1
-        self._meter.event("other" if told is None else told.event)
+        self._meter.event(told.event)
+        if told is _BLANK:
+            return None
+        claims = exchange.claims
+        if claims is None:
+            exchange.saw(told)
+            return None
+        exchange.saw(claims.shown(told))
+        return meet(exchange, told)
 
     def _told(self, data: bytes) -> progress.Progress | None:
         return progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)

@@ -107,7 +107,7 @@ async def test_a_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
     key_file = tmp_path / "tls/key.pem"
     key_text = key_file.read_text()
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise OSError("a file is gone")
 
     async with taken() as address:

@@ -51,6 +51,11 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
     "auth_invalid": {(401, -31401, 401, "UNAUTHENTICATED")},
     "auth_expired": {(401, -31401, 401, "UNAUTHENTICATED")},
     "rate_limited": {(429, -31429, 429, "RESOURCE_EXHAUSTED")},
+    "streams_limited": {(429, -31429, 429, "RESOURCE_EXHAUSTED")},
+    "tasks_limited": {(429, -31429, 429, "RESOURCE_EXHAUSTED")},
+    "concurrency_limited": {(429, -31429, 429, "RESOURCE_EXHAUSTED")},
+    "push_denied": {(200, -32602, 400, "INVALID_ARGUMENT")},
+    "state_unavailable": {(503, -31503, 503, "UNAVAILABLE")},
     "body_too_large": {(413, -31413, 413, "RESOURCE_EXHAUSTED")},
     "draining": {(503, -31503, 503, "UNAVAILABLE")},
     "overloaded": {(503, -31503, 503, "UNAVAILABLE")},
@@ -139,7 +144,7 @@ async def test_a_401_says_what_to_show(binding: Binding) -> None:
     assert b"www-authenticate" not in dict(other.headers)
 
 
-@pytest.mark.parametrize(("given", "sent"), [(None, b"1"), (0.2, b"1"), (2.4, b"2"), (30.0, b"30")])
+@pytest.mark.parametrize(("given", "sent"), [(None, b"1"), (0.2, b"1"), (2.4, b"3"), (30.0, b"30")])
 async def test_a_503_says_when_to_try_again(given: float | None, sent: bytes) -> None:
     wire, _ = await refused(faults.Overloaded("busy", retry_after=given), Binding.JSONRPC)
     assert dict(wire.headers)[b"retry-after"] == sent

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 PUSH = (
-    b'{"jsonrpc":"2.0","id":1,"method":"%b","params":{ "tenant" : "mine","taskId":"t","id":"c","url":"https://x" ,'
+    b'{"jsonrpc":"2.0","id":1,"method":"%b","params":{ "tenant" : "mine","taskId":"t","id":"c","url":"https://x.test" ,'
     b'"big":12345678901234567890}}'
 )
 
@@ -28,9 +28,12 @@ PUSH = (
 @pytest.mark.parametrize(
     ("method", "result"),
     [
-        (b"CreateTaskPushNotificationConfig", b'{ "url":"u","tenant":"theirs" ,"n":1.0}'),
-        (b"GetTaskPushNotificationConfig", b'{"tenant":"theirs","url":"u","n":1.0}'),
-        (b"ListTaskPushNotificationConfigs", b'{"nextPageToken":"","configs":[{"tenant":"theirs","url":"u","n":1.0}]}'),
+        (b"CreateTaskPushNotificationConfig", b'{ "url":"https://u.test/","tenant":"theirs" ,"n":1.0}'),
+        (b"GetTaskPushNotificationConfig", b'{"tenant":"theirs","url":"https://u.test/","n":1.0}'),
+        (
+            b"ListTaskPushNotificationConfigs",
+            b'{"nextPageToken":"","configs":[{"tenant":"theirs","url":"https://u.test/","n":1.0}]}',
+        ),
     ],
 )
 @pytest.mark.parametrize("indirect", [False, True])
@@ -47,7 +50,7 @@ async def test_a_push_configuration_shows_the_clients_own_tenant(
         answer = await gateway.post("/echo/mine" if indirect else "/echo", call)
         shown = answer.json["result"]
         assert b"theirs" not in answer.body
-        assert shown.get("configs", [shown])[0] == {"tenant": "mine", "url": "u", "n": 1.0}
+        assert shown.get("configs", [shown])[0] == {"tenant": "mine", "url": "https://u.test/", "n": 1.0}
         assert json.loads(backend.requests[0].body)["params"]["tenant"] == "theirs"
         assert b"12345678901234567890" in backend.requests[0].body
         assert backend.requests[0].target == b"/"
@@ -55,22 +58,22 @@ async def test_a_push_configuration_shows_the_clients_own_tenant(
 
 async def test_a_push_configuration_over_http_json_shows_the_clients_own_tenant() -> None:
     more = "upstream_tenant: theirs\nmatch: { path: /echo, tenant: mine }"
-    async with fronted(answers(whole(b'{"tenant":"theirs","url":"u"}')), more) as (gateway, backend):
+    async with fronted(answers(whole(b'{"tenant":"theirs","url":"https://u.test/"}')), more) as (gateway, backend):
         path = "/echo/mine/tasks/t/pushNotificationConfigs"
-        answer = await gateway.post(path, b'{"tenant":"mine","url":"u"}')
-        assert answer.json == {"tenant": "mine", "url": "u"}
+        answer = await gateway.post(path, b'{"tenant":"mine","url":"https://u.test/"}')
+        assert answer.json == {"tenant": "mine", "url": "https://u.test/"}
         received = backend.requests[0]
         assert (received.target, received.body) == (
             b"/theirs/tasks/t/pushNotificationConfigs",
-            b'{"tenant":"theirs","url":"u"}',
+            b'{"tenant":"theirs","url":"https://u.test/"}',
         )
 
 
 async def test_the_agents_tenant_is_taken_out_where_the_client_has_none() -> None:
-    body = b'{"jsonrpc":"2.0","id":1,"result":{"tenant":"theirs","url":"u"}}'
+    body = b'{"jsonrpc":"2.0","id":1,"result":{"tenant":"theirs","url":"https://u.test/"}}'
     async with fronted(answers(whole(body)), "upstream_tenant: theirs") as (gateway, _):
         call = PUSH.replace(b"%b", b"GetTaskPushNotificationConfig").replace(b'"tenant" : "mine",', b"")
-        assert (await gateway.post("/echo", call)).json["result"] == {"url": "u"}
+        assert (await gateway.post("/echo", call)).json["result"] == {"url": "https://u.test/"}
 
 
 @pytest.mark.parametrize(

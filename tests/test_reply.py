@@ -72,7 +72,7 @@ async def complained(
     exchange = exchange_of(dialect, *headers, operation=Operation(file))
     wire = RecordedWire()
     translation = Translation(call_of(vector(file)["request"][NAMES[dialect]], dialect), theirs)
-    await reply(exchange, dialect).complain(wire, error, translation)
+    await reply(exchange, dialect).complain(wire, error, translation.error)
     return wire, exchange
 
 

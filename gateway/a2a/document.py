@@ -31,12 +31,12 @@ _TELLING = {
         "contextId", "context_id", "referenceTaskIds", "reference_task_ids", "pushNotificationConfigId", "sessionId",
         "taskPushNotificationConfig", "task_push_notification_config", "pushNotificationConfig",
         "push_notification_config", "pushNotification", "push_notification", "config", "configId", "config_id", "name",
-        "parent", "role", "scope",
+        "parent", "role", "scope", "url",
     )
 }  # fmt: skip
 _KNOWN = frozenset(_TELLING.values()) | {
     "messageId", "parts", "metadata", "extensions", "acceptedOutputModes", "historyLength", "returnImmediately",
-    "blocking", "kind", "url", "token", "authentication", "result", "error",
+    "blocking", "kind", "token", "authentication", "result", "error",
 }  # fmt: skip
 """Names that mislead nobody, as they are written here."""
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.a2a import agent_error
+from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import body, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import GrpcMethod, method_of
 from gateway.a2a.bounds import BodyBounds
@@ -113,6 +115,23 @@ def raw_result(call: Call, frame: bytes) -> msgspec.Raw | None:
         return jsonrpc.open_answer(frame).result
     except BadRequest as error:
         raise UpstreamProtocol("the agent's answer is no JSON-RPC answer", detail=error.message) from error
+
+
+def error(call: Call, status: int, frame: bytes) -> AgentError | None:
+    """What an agent's answer complains of, or None where it is no error that A2A knows; not over gRPC.
+
+    Args:
+        call: What the agent was asked.
+        status: Of HTTP.
+    """
+    version = call.dialect.version
+    if call.dialect.binding is Binding.JSONRPC:
+        try:
+            told = jsonrpc.open_answer(frame).error
+        except BadRequest:
+            return None
+        return None if told is None else agent_error.read_jsonrpc(told, version)
+    return agent_error.read_rest(status, frame, version) if status >= 400 else None
 
 
 def result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: ANN401 - any JSON

@@ -5,6 +5,7 @@ sends along (protocol §2.1), which every generation calls otherwise. Names are 
 a parser takes either.
 """
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -29,6 +30,7 @@ class Parameters(msgspec.Struct, frozen=True):
         inner: Where the inner ones of these places are: the names that lead to each, from the parameters down, and the
             members of the object under each name.
         envelope: The members of the request that has them as its `params`; None where they are the whole body.
+        pushes: Where the objects are that hold a push configuration, or are one, as `inner`; but the parameters.
     """
 
     members: Members
@@ -36,6 +38,7 @@ class Parameters(msgspec.Struct, frozen=True):
     tenants: tuple[str | None, ...]
     inner: tuple[Way, ...] = ()
     envelope: Members | None = None
+    pushes: tuple[Way, ...] = ()
 
     @property
     def tenant(self) -> str | None:
@@ -64,15 +67,34 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
     """
     message: Members = {}
     tenants = [document.text(members, "tenant")] if "tenant" in members else []
-    ways: list[Way] = []
+    pushes: list[Way] = []
     if operation.sends:
         # 0.3 calls the message `request` in its protobuf definition, and its servers take both names.
         message = _opened(members, "message", "request") or {}
-        _look(members, _IN_SEND, (), ways)
+        _look(members, _IN_SEND, (), pushes)
     elif operation is Operation.CREATE_PUSH_CONFIG:
-        _look(members, _IN_PUSH, (), ways)
-    tenants += [document.text(way[-1][1], "tenant") for way in ways]
-    return Parameters(members, message, tuple(tenants), tuple(ways), envelope)
+        _look(members, _IN_PUSH, (), pushes)
+    if not pushes:
+        return Parameters(members, message, tuple(tenants), (), envelope)
+    inner = tuple(way for way in pushes if "tenant" in way[-1][1])
+    tenants += [document.text(way[-1][1], "tenant") for way in inner]
+    return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
+
+
+def reread(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
+    """The parameters in a body that was read before, or that the gateway has written itself.
+
+    Args:
+        envelope: Whether they are the `params` of a JSON-RPC request; else they are the whole body.
+
+    Raises:
+        BadParams, DuplicateKey: as `read`.
+    """
+    members = document.open_object(msgspec.Raw(body), "the body") if body else {}
+    if not envelope:
+        return read(operation, members)
+    raw = members.get("params", _NULL)
+    return read(operation, {} if raw == _NULL else document.open_object(raw, "params"), members)
 
 
 def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
@@ -84,24 +106,37 @@ def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
         body: What the parameters were read from.
     """
     written = b"" if tenant is None else msgspec.json.encode(tenant)
-    span = 0, len(body)
-    if params.envelope is not None:
-        if params.envelope.get("params", _NULL) == _NULL:
-            return body if tenant is None else _with_params(params.envelope, body, b'{"tenant":' + written + b"}")
-        place = locate(body, span, params.envelope, "params")
-        span = place.value, place.end
+    if params.envelope is not None and params.envelope.get("params", _NULL) == _NULL:
+        return body if tenant is None else _with_params(params.envelope, body, b'{"tenant":' + written + b"}")
+    span = _span(params, body)
     edits: list[Edit] = []
     if "tenant" in params.members:
         edits.append(_edit(body, span, params.members, written))
     elif tenant is not None:
         edits.append(insert(body, span[0], b'"tenant":' + written, alone=not params.members))
-    for way in params.inner:
-        inside, members = span, params.members
-        for name, below in way:
-            place = locate(body, inside, members, name)
-            inside, members = (place.value, place.end), below
-        edits.append(_edit(body, inside, members, written))
+    edits += [_edit(body, _inside(body, span, params.members, way), way[-1][1], written) for way in params.inner]
     return edited(body, edits)
+
+
+def with_texts(params: Parameters, body: bytes, places: Iterable[tuple[Way, str]], text: str) -> bytes:
+    """The body with another string under some names; all other bytes stay as they are.
+
+    Args:
+        body: What the parameters were read from.
+        places: The way to the object, from the parameters down, and the member of it, which is there.
+    """
+    written, span = msgspec.json.encode(text), _span(params, body)
+    edits: list[Edit] = []
+    for way, name in places:
+        members = way[-1][1] if way else params.members
+        place = locate(body, _inside(body, span, params.members, way), members, name)
+        edits.append((place.value, place.end, written))
+    return edited(body, edits)
+
+
+def way_to_message(params: Parameters) -> Way:
+    """Where the message is that is sent."""
+    return (("message" if "message" in params.members else "request", params.message),)
 
 
 def text(members: Members, *names: str) -> str | None:
@@ -137,8 +172,40 @@ def agreed(name: str, *places: str | None) -> str | None:
     return found
 
 
+def is_of(name: str, task: str | None, config: str | None = None) -> bool:
+    """Whether a resource name of 0.3 (`tasks/T/pushNotificationConfigs/C`) is that of a task, or of what is below it.
+
+    Args:
+        config: The push configuration that it may name; None for any.
+    """
+    whole = f"tasks/{task}"
+    if task is None or name == whole:
+        return task is not None
+    configs = whole + "/pushNotificationConfigs"
+    behind = name[len(configs) :]
+    if not name.startswith(configs) or behind in ("", "/"):
+        return name.startswith(configs)
+    return behind[0] == "/" and (behind[1:] == config if config is not None else "/" not in behind[1:])
+
+
+def _span(params: Parameters, body: bytes) -> tuple[int, int]:
+    """Where the parameters start and end in the body."""
+    if params.envelope is None:
+        return 0, len(body)
+    place = locate(body, (0, len(body)), params.envelope, "params")
+    return place.value, place.end
+
+
+def _inside(body: bytes, span: tuple[int, int], members: Members, way: Way) -> tuple[int, int]:
+    """Where the object at the end of a way starts and ends."""
+    for name, below in way:
+        place = locate(body, span, members, name)
+        span, members = (place.value, place.end), below
+    return span
+
+
 def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -> None:
-    """Find the tenants of push configurations, below the members that may hold one."""
+    """Find push configurations, below the members that may hold one."""
     if names.isdisjoint(members):
         return
     for name in [name for name in members if name in names]:
@@ -146,7 +213,7 @@ def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -
         if inside is None:
             continue
         here = (*way, (name, inside))
-        if "tenant" in inside and name != "configuration":
+        if name != "configuration":
             found.append(here)
         _look(inside, names, here, found)
 

@@ -193,6 +193,16 @@ def _double(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+def _context(message: msgspec.Raw) -> str | None:
+    """That of a message, where it is wrapped."""
+    if message == _ABSENT:
+        return None
+    try:
+        return _bare.decode(message).context_id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def _read(found: _Object, identity: bytes) -> Progress:
     # In one go and not in two functions: this is done for every event of every stream.
     if found.task is not None:
@@ -204,7 +214,7 @@ def _read(found: _Object, identity: bytes) -> Progress:
     elif found.kind == "artifact-update" or found.artifact != _ABSENT:
         event = "artifact"
     elif found.kind == "message" or found.message != _ABSENT:
-        return Progress(id=identity, context_id=found.context_id, event="message")
+        return Progress(id=identity, context_id=found.context_id or _context(found.message), event="message")
     elif found.status is not None:
         event = "task" if found.kind in (None, "task") and found.id else "status"
     else:

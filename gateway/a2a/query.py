@@ -6,9 +6,10 @@ tokens must survive, but none of its escapes can be read in two ways. Names that
 """
 
 import re
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote_plus
 
 from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.parameter import is_of
 from gateway.a2a.path import PathCall
 
 # Visible ASCII but `#`, and no `;`, which some servers take for an `&`.
@@ -24,8 +25,12 @@ _IDS = {
     "taskid": ("taskId", "task_id"),
     "contextid": ("contextId", "context_id"),
     "referencetaskids": (),
+    "name": ("name",),
+    "parent": ("parent",),
 }
-"""Ids by their folded names, with the spellings that a query may have."""
+"""Ids by their folded names, and 0.3's names that hold one, with the spellings that a query may have."""
+# Words that anything may be called by, further down.
+_COMMON = frozenset({"id", "name", "parent"})
 
 
 def split_query(query: bytes) -> tuple[str | None, bytes]:
@@ -86,9 +91,39 @@ def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
         elif name in ("contextId", "context_id") and not listing:
             bound = ()
         else:
+            if name.rpartition(".")[2] in ("name", "parent"):
+                _refuse_other_name(name, _unquote(value), path)
             continue
         if value and _unquote(value) not in bound:
             raise BadParams(f"the query cannot name another {name} than the path")
+
+
+def _refuse_other_name(name: str, said: str, path: PathCall) -> None:
+    """See that what may be a resource name of 0.3 is that of the path."""
+    if said and (name in _IDS or said.startswith("tasks/")) and not is_of(said, path.task_id, path.config_id):
+        raise BadParams(f"the query cannot have another {name} than the path")
+
+
+def named_in(query: bytes) -> tuple[str | None, str | None]:
+    """The task and the context that the query of a JSON-RPC request names, where no agent should look for them.
+
+    Args:
+        query: What `split_query` passed.
+    """
+    return (
+        query_value(query, "taskId") or query_value(query, "task_id") or None,
+        query_value(query, "contextId") or query_value(query, "context_id") or None,
+    )
+
+
+def with_context(query: bytes, context: str) -> bytes:
+    """The query with another context where it names one; all other bytes stay as they are."""
+    pairs = query.split(b"&")
+    for number, pair in enumerate(pairs):
+        name, _, value = pair.partition(b"=")
+        if value and name in (b"contextId", b"context_id"):
+            pairs[number] = name + b"=" + quote(context, safe="").encode("ascii")
+    return b"&".join(pairs)
 
 
 def query_value(query: bytes, name: str) -> str | None:
@@ -114,7 +149,7 @@ def _refuse_name(name: str, folded: str) -> None:
     # `message.taskId` is a field path: it names what stands in the body.
     last = folded.rpartition(".")[2]
     spellings = _IDS.get(last)
-    if spellings is not None and name not in spellings and (last == folded or last != "id"):
+    if spellings is not None and name not in spellings and (last == folded or last not in _COMMON):
         raise BadRequest("a query parameter is named like an id, but not so")
 
 

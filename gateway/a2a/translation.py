@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gateway.a2a import agent_error, envelope
+from gateway.a2a import agent_error, envelope, push_config
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.body import object_of
@@ -31,6 +31,7 @@ from gateway.a2a.versions.v1_0_send import is_right
 from gateway.a2a.versions.version import Form, Memo, Misfit
 
 _T = TypeVar("_T")
+_G = TypeVar("_G")
 
 FORMS: dict[Dialect, Form] = {
     Dialect(Binding.JSONRPC, Version.V0_1): v0_1.FORM,
@@ -70,6 +71,7 @@ class Translation:
         new_id: For a task that an agent of 0.1 wants its client to name.
         alias: What is known of the task that a client of 0.1 names.
         met: Told the client's name of a task and what the agent calls it, where it matters and once it is known.
+        push: What the agent is given in the place of the push configuration that the call brings, in the hub's words.
 
     Attributes:
         call: What the agent is asked.
@@ -80,8 +82,8 @@ class Translation:
     """
 
     __slots__ = (
-        "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_tenant", "_theirs",
-        "call", "client", "complaint",
+        "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
+        "_tenant", "_theirs", "call", "client", "complaint",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +97,9 @@ class Translation:
         new_id: str = "",
         alias: Alias | None = None,
         met: Callable[[str, Alias], None] | None = None,
+        push: Tree | None = None,
     ) -> None:
+        self._push = push
         self.client = call.dialect
         # Not with its body: a stream may last for hours.
         self._client = replace(call, body=b"", params=NOTHING)
@@ -112,7 +116,8 @@ class Translation:
         self.complaint: AgentError | None = None
         self._ending = Ending(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
-        read_all = call.operation.kind is Kind.PUSH or call.operation is Operation.LIST_TASKS or call.params.inner
+        listed = call.operation is Operation.LIST_TASKS
+        read_all = call.operation.kind is Kind.PUSH or listed or call.params.inner or push is not None
         same = self._ours is self._theirs and Binding.GRPC not in (call.dialect.binding, theirs.binding)
         self._plain = same and not read_all
         # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
@@ -133,6 +138,8 @@ class Translation:
             if not plain:
                 try:
                     params = self._ours.lift_params(operation, params, self._memo)
+                    if self._push is not None:
+                        push_config.replace_asked(operation, params, self._push)
                     asked = self._learn_params(params, asked)
                 except Misfit as misfit:
                     raise _refused(misfit) from misfit
@@ -205,13 +212,32 @@ class Translation:
     def _plainly(self, frame: bytes) -> bytes:
         return self.wrapped(object_of(envelope.raw_result(self.call, frame)))
 
+    def result(self, frame: bytes) -> Tree:
+        """A good answer in the hub's words, for `tell`.
+
+        Raises:
+            UpstreamProtocol, TaskNotFound: as `answer`.
+        """
+        return _translated(self._result, frame)
+
+    def tell(self, result: Tree) -> bytes:
+        """What `result` gave, for the client; it may have been changed meanwhile."""
+        return _translated(self._tell, result)
+
     def _answer(self, frame: bytes) -> bytes:
-        asked, operation, memo = self.call.operation, self._operation, self._memo
+        return self._tell(self._result(frame))
+
+    def _result(self, frame: bytes) -> Tree:
+        asked, operation = self.call.operation, self._operation
+        if operation is Operation.DELETE_PUSH_CONFIG:
+            return {}
+        result: Tree = self._theirs.lift_result(asked, envelope.result(self.call, frame), self._memo)
+        return self._instead(result) if asked is not operation else result
+
+    def _tell(self, result: Tree) -> bytes:
+        operation, memo = self._operation, self._memo
         if operation is Operation.DELETE_PUSH_CONFIG:
             return self.wrapped(self._ours.lower_result(operation, {}, memo))
-        result = self._theirs.lift_result(asked, envelope.result(self.call, frame), memo)
-        if asked is not operation:
-            result = self._instead(result)
         if operation.kind is Kind.PUSH:
             self._restore_tenants(result)
             self._localise({"config": result})
@@ -271,14 +297,7 @@ class Translation:
 
     def read_error(self, status: int, frame: bytes) -> AgentError | None:
         """What an agent's answer complains of, or None where it is no error that A2A knows."""
-        version = self.call.dialect.version
-        if self.call.dialect.binding is Binding.JSONRPC:
-            try:
-                error = jsonrpc.open_answer(frame).error
-            except BadRequest:
-                return None
-            return None if error is None else agent_error.read_jsonrpc(error, version)
-        return agent_error.read_rest(status, frame, version) if status >= 400 else None
+        return envelope.error(self.call, status, frame)
 
     def error(self, error: AgentError) -> tuple[int, bytes]:
         """The status and the body that tell the client of an agent's error."""
@@ -375,8 +394,8 @@ class Translation:
         return encode(self.error(error)[1], "error" if self.client.version is Version.V1_0 else None)
 
 
-def _translated(work: Callable[[bytes], _T], frame: bytes) -> _T:
-    """What is made of a frame.
+def _translated(work: Callable[[_G], _T], frame: _G) -> _T:
+    """What is made of a frame, or of what is in it.
 
     Raises:
         UpstreamProtocol: it is not what the agent's generation says.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import SecretStr, field_validator, model_validator
 
 from gateway.config.address import is_grpc
-from gateway.config.limit import Cards, Connections
+from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
 from gateway.config.value import (
     A2aVersion,
@@ -16,6 +16,7 @@ from gateway.config.value import (
     ClaimValue,
     Duration,
     Flag,
+    Header,
     Name,
     OneOrMany,
     Strings,
@@ -124,7 +125,21 @@ class Card(Part):
         return value
 
 
-Isolation = Literal["tenant", "none"]
+class IdentityHeaders(Part):
+    """Headers by which an agent is told who calls; null turns one off. Clients cannot set them."""
+
+    tenant: Header = None
+    """The caller's tenant; X-A2A-Tenant."""
+    subject: Header = None
+    """Who within the tenant: the token's `sub` or the API key's name; X-A2A-Subject."""
+    session: Header = None
+    """The context of the call, in which a caller's tasks belong together; off."""
+
+
+DEFAULT_IDENTITY_HEADERS = IdentityHeaders(tenant="X-A2A-Tenant", subject="X-A2A-Subject", session="")
+
+Isolation = Literal["tenant", "principal", "none"]
+UnknownTasks = Literal["deny", "adopt"]
 Visibility = Literal["listed", "unlisted", "private"]
 Exposed = Literal["jsonrpc", "rest", "grpc"]
 
@@ -138,6 +153,8 @@ class ByTenant(Part):
     """The credential that this backend gets, instead of the agent's."""
     upstream_tenant: str | None = None
     """The `tenant` field that this backend gets, instead of the agent's."""
+    limits: Limits = Limits()
+    """How much may be asked of this backend, where that differs from the agent's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -183,8 +200,14 @@ class Agent(Part):
     """Bounds on its connections and answers, where they differ from `defaults`."""
     tls: AgentTls | None = None
     """Who vouches for it, where that differs from `defaults`."""
+    limits: Limits = Limits()
+    """How much may be asked of each of its backends by all callers together, where that differs from `defaults`."""
+    identity_headers: IdentityHeaders = IdentityHeaders()
+    """Headers by which it is told who calls, where they differ from `defaults`."""
     isolation: Isolation | None = None
-    """Whose tasks a caller may touch: its tenant's, or with `none` anyone's whose id it knows."""
+    """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
+    unknown_tasks: UnknownTasks | None = None
+    """`deny`: a task that the gateway never saw is no task; `adopt`: it belongs to whoever names it first."""
 
     @model_validator(mode="before")
     @classmethod
@@ -205,5 +228,11 @@ class Defaults(Part):
     """How agents' cards are read."""
     tls: AgentTls | None = None
     """Who vouches for agents; the authorities of the system where it is left out."""
+    limits: Limits = Limits()
+    """How much may be asked of each agent, and of each backend where it has several."""
+    identity_headers: IdentityHeaders = IdentityHeaders()
+    """Headers by which agents are told who calls."""
     isolation: Isolation = "tenant"
-    """Whose tasks a caller may touch. An agent that several tenants may call has to say `none` for now."""
+    """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
+    unknown_tasks: UnknownTasks = "deny"
+    """What of tasks that the gateway never saw: `deny` them, or `adopt` them for whoever names them first."""

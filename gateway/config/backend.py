@@ -1,6 +1,5 @@
-"""What lies behind an agent: its address, credentials, headers, card and patience."""
+"""What lies behind an agent: its address, card and patience."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -9,9 +8,8 @@ from urllib.parse import SplitResult
 import msgspec
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
-from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts, UpstreamAuth
+from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts
 from gateway.config.certificate import CertificateUnusable, check_authorities
 from gateway.config.finding import Findings
 from gateway.config.model import Config
@@ -20,15 +18,7 @@ from gateway.config.value import NAME, RESERVED
 
 LARGEST_CARD = 256 * 1024
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_BEARER = re.compile(r"[!-~]+")
-_VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
-# gRPC HTTP/2 §Requests: what a key of metadata looks like, and which belong to gRPC; `-bin` holds what is no text.
-_METADATA = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
 _COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
-# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller, and
-# what is in TO_AGENT comes from the client.
-_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 
 def check_backends(config: Config, findings: Findings) -> None:
@@ -41,13 +31,6 @@ def check_backends(config: Config, findings: Findings) -> None:
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
         for backend, here in backends(agent, at):
             _backend(backend, here, findings, insecure=insecure)
-        for auth, here in _upstream_auths(agent, at):
-            _upstream_auth(auth, here, findings)
-            if any(is_grpc(backend.url) for backend, _ in backends(agent, at)):
-                _metadata(auth, here, findings)
-            if agent.forward_caller and _names_credential(auth):
-                fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
-                findings.error((*at, "forward_caller"), fact, "keep one of the two")
         for tenant, here in _upstream_tenants(agent, at):
             if tenant in RESERVED or NAME.fullmatch(tenant) is None:
                 remedy = "write strip, keep, or a tenant: 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -57,7 +40,6 @@ def check_backends(config: Config, findings: Findings) -> None:
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
         _exposed(config, agent, (*at, "expose"), findings)
-        _forward_headers(agent, (*at, "forward_headers"), findings)
         _timeouts(agent.timeouts, (*at, "timeouts"), findings)
 
 
@@ -153,17 +135,6 @@ def _unusable(file: Path) -> CertificateUnusable | None:
     return None
 
 
-# ---- credentials and headers ---------------------------------------------------------------------------------------
-
-
-def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
-    if agent.upstream_auth is not None:
-        yield agent.upstream_auth, (*at, "upstream_auth")
-    for tenant, entry in agent.by_tenant.items():
-        if entry.upstream_auth is not None:
-            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
-
-
 def _upstream_tenants(agent: Agent, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:
     written = [(agent.upstream_tenant, (*at, "upstream_tenant"))]
     written += [
@@ -172,83 +143,6 @@ def _upstream_tenants(agent: Agent, at: KeyPath) -> Iterator[tuple[str, KeyPath]
     for tenant, here in written:
         if tenant not in (None, "strip", "keep"):
             yield tenant, here
-
-
-def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
-    if (auth.bearer is None) == (not auth.header):
-        if not findings.is_broken(at, (*at, "bearer"), (*at, "header")):
-            remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
-            findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
-        return
-    if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
-        remedy = "write the token alone, without `Bearer`, spaces or line ends"
-        findings.error((*at, "bearer"), "the token is empty or has characters that a token cannot have", remedy)
-    for name, value in auth.header.items():
-        here: KeyPath = (*at, "header", name)
-        if _TOKEN.fullmatch(name) is None:
-            findings.error_at_key(here, f"{printable(name)!r} is no header name", "write it as X-Api-Key")
-        elif (_is_reserved(name) or _one_spelling(name) in TO_AGENT) and name.lower().encode() not in _CREDENTIALS:
-            findings.error_at_key(here, f"the gateway sets {name!r} itself", "use another header for the credential")
-        elif _VALUE.fullmatch(value.get_secret_value()) is None:
-            remedy = "use visible characters, with no space at the ends and no line end"
-            findings.error(here, "the value is empty or has characters that a header cannot have", remedy)
-    lower = [name.lower() for name in auth.header]
-    if len(set(lower)) != len(lower):
-        findings.error((*at, "header"), "two names differ in case only", "keep one of them")
-
-
-def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
-    """See that gRPC, which calls headers metadata, can carry a credential."""
-    for name, value in auth.header.items():
-        here: KeyPath = (*at, "header", name)
-        if _TOKEN.fullmatch(name) is not None and _METADATA.fullmatch(name) is None:
-            findings.error_at_key(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
-        elif "\t" in value.get_secret_value():
-            findings.error(here, "the value has a tab, which metadata of gRPC cannot have", "write it without")
-
-
-_METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at its start and -bin at its end"
-
-
-def _names_credential(auth: UpstreamAuth) -> bool:
-    return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
-
-
-def _forward_headers(agent: Agent, at: KeyPath, findings: Findings) -> None:
-    credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
-    over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
-    for number, name in enumerate(agent.forward_headers):
-        here: KeyPath = (*at, number)
-        if _TOKEN.fullmatch(name) is None or "_" in name:
-            remedy = "write a header name such as X-Region, without an underscore"
-            findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
-        elif name.lower() in ("authorization", "x-api-key"):
-            remedy = "remove it; `forward_caller: true` hands the caller's credential on"
-            findings.error(here, f"{name!r} carries the caller's credential", remedy)
-        elif _is_reserved(name):
-            fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
-            findings.error(here, fact, "remove it: an agent could be misled by it")
-        elif name.lower() == "content-type":
-            findings.error(here, f"the gateway sets {name!r} itself", "remove it")
-        elif over_grpc and _METADATA.fullmatch(name) is None:
-            findings.error(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
-        elif _one_spelling(name) in credentials:
-            fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
-            findings.error(here, fact, "remove it, or use another header for the credential")
-
-
-def _one_spelling(name: str) -> bytes:
-    """A header name as many servers see it, for which `X_Key` is `X-Key`."""
-    return name.lower().replace("_", "-").encode("ascii", "replace")
-
-
-def _is_reserved(name: str) -> bool:
-    lower = name.lower().replace("_", "-")
-    return (
-        _one_spelling(name) in NEVER_FORWARDED
-        or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-"))
-        or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
-    )
 
 
 # ---- card and timeouts ---------------------------------------------------------------------------------------------

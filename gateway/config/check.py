@@ -6,18 +6,22 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config.addressing import check_addressing
+from gateway.config.allowance import check_allowances
 from gateway.config.backend import check_backends
 from gateway.config.browser import check_browsers
 from gateway.config.credential import check_credentials
 from gateway.config.endpoint import check_endpoints
 from gateway.config.exposure import check_exposure
 from gateway.config.finding import Findings
+from gateway.config.header import check_headers
 from gateway.config.load import Loaded, dress, load
 from gateway.config.model import Config
+from gateway.config.notification import check_notifications
 from gateway.config.problem import Problem, in_order
 from gateway.config.routes import table as routing_table
 from gateway.config.scalar import Value
 from gateway.config.source import Marks
+from gateway.config.storage import check_storage
 from gateway.config.tenancy import Names, check_tenancy
 from gateway.config.trial import check_tests, failed_tests
 
@@ -90,6 +94,10 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_endpoints(draft, findings)
     check_addressing(draft, findings)
     check_backends(draft, findings)
+    check_headers(draft, findings)
+    check_storage(draft, findings)
+    check_allowances(draft, findings)
+    check_notifications(draft, findings)
     check_tests(draft, names, findings)
     if not names.agents and not findings.is_broken(("agents",), ("include",)):
         findings.warning(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")

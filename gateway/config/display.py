@@ -3,6 +3,7 @@
 from typing import Any
 
 from gateway.config import effective
+from gateway.config.agent import IdentityHeaders
 from gateway.config.model import Config
 from gateway.config.secrets import MASK
 
@@ -20,14 +21,28 @@ def shown(config: Config) -> dict[str, Any]:
     tree["defaults"] |= {
         "timeouts": effective.timeouts(config).model_dump(mode="json"),
         "connections": effective.connections(config).model_dump(mode="json"),
+        "identity_headers": _headers(effective.identity_headers(config)),
     }
+    for name in config.tenants:
+        tree["tenants"][name]["limits"] = effective.tenant_limits(config, name).model_dump(mode="json")
     for name, agent in config.agents.items():
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
         tree["agents"][name] |= {
             "allow_insecure": insecure,
             "timeouts": effective.timeouts(config, agent).model_dump(mode="json"),
             "connections": effective.connections(config, agent).model_dump(mode="json"),
+            "limits": effective.limits(config, agent).model_dump(mode="json"),
+            "identity_headers": _headers(effective.identity_headers(config, agent)),
             "isolation": effective.isolation(config, agent),
+            "unknown_tasks": effective.unknown_tasks(config, agent),
             "tls": tree["defaults"]["tls"] if agent.tls is None else tree["agents"][name]["tls"],
         }
+        for tenant in agent.by_tenant:
+            limits = effective.limits(config, agent, tenant)
+            tree["agents"][name]["by_tenant"][tenant]["limits"] = limits.model_dump(mode="json")
     return tree
+
+
+def _headers(headers: IdentityHeaders) -> dict[str, str | None]:
+    """The names as they are written; null is off."""
+    return {key: name or None for key, name in headers.model_dump().items()}

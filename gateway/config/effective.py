@@ -1,15 +1,36 @@
 """What holds for an agent: its own words, else those of `defaults`, else what is built in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from gateway.config.address import read_authority, read_listen
-from gateway.config.agent import DEFAULT_TIMEOUTS, SYSTEM, Agent, Isolation, Timeouts
-from gateway.config.limit import DEFAULT_CONNECTIONS, Connections
+from gateway.config.agent import (
+    DEFAULT_IDENTITY_HEADERS,
+    DEFAULT_TIMEOUTS,
+    SYSTEM,
+    Agent,
+    IdentityHeaders,
+    Isolation,
+    Timeouts,
+    UnknownTasks,
+)
+from gateway.config.limit import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_LIMITS,
+    DEFAULT_TENANT_LIMITS,
+    Connections,
+    Limits,
+    TenantLimits,
+)
 from gateway.config.model import Config
 from gateway.config.part import Part
+from gateway.config.push import Push
 from gateway.config.source import Marks
+from gateway.config.state import StateUrl, default_state
+
+STANDARD_OUTPUT = Path("-")
+"""Stands for no file, but where the access log goes."""
 
 _DRAIN_DELAY = 5.0
 
@@ -53,6 +74,91 @@ def grpc_host(config: Config) -> str:
 def isolation(config: Config, agent: Agent) -> Isolation:
     """Whose tasks a caller of the agent may touch."""
     return agent.isolation or config.defaults.isolation
+
+
+def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
+    """What becomes of tasks of the agent that the gateway never saw."""
+    return agent.unknown_tasks or config.defaults.unknown_tasks
+
+
+def tenure(config: Config, agent: Agent) -> bool:
+    """Whether the agent's tasks have owners, so that a ledger is kept of them.
+
+    Not with `isolation: none`. And not where nobody is proven, for want of any `auth:`, unless something in the file
+    asks for it: then there is nothing to protect, and a gateway that is tried out writes no file.
+    """
+    if isolation(config, agent) == "none":
+        return False
+    written = config.defaults.model_fields_set & {"isolation", "unknown_tasks"}
+    if config.auth is not None or agent.isolation or agent.unknown_tasks or written:
+        return True
+    return any(tenant.limits.open_tasks is not None for tenant in config.tenants.values())
+
+
+def keeps_state(config: Config) -> bool:
+    """Whether the store is used at all, so that it has to be there.
+
+    A Redis is used for limits too, which gateways share by it.
+    """
+    if config.push.mode == "relay" or any(tenure(config, agent) for agent in config.agents.values()):
+        return True
+    return config.gateway.state is not None and config.gateway.state.is_shared
+
+
+def state(config: Config, marks: Marks, environ: Mapping[str, str], cwd: Path) -> StateUrl:
+    """Where the gateway keeps what it knows of tasks; relative paths are relative to the file.
+
+    Args:
+        environ: Where STATE_DIRECTORY may be, for a file that does not say.
+        cwd: The working directory, for the same.
+    """
+    if config.gateway.state is None:
+        return default_state(environ, cwd)
+    return config.gateway.state.beside(Path(marks.place(("gateway", "state")).file).parent)
+
+
+def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
+    """How much may be asked of a backend of the agent; what is None is not limited.
+
+    Args:
+        tenant: Whose `by_tenant` backend it is; None for the `backend` of an agent.
+    """
+    own = [] if tenant is None else [agent.by_tenant[tenant].limits]
+    return _first([*own, agent.limits, config.defaults.limits, DEFAULT_LIMITS])
+
+
+def tenant_limits(config: Config, tenant: str) -> TenantLimits:
+    """How much a tenant may ask; what is None is not limited.
+
+    What `tenants."*"` says is for each that is not named, for callers without a credential too.
+    """
+    entry = config.tenants.get(tenant, config.tenants.get("*"))
+    written = [] if entry is None else [entry.limits]
+    return _first([*written, DEFAULT_TENANT_LIMITS])
+
+
+def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHeaders:
+    """The names of the headers by which the agent, or one that says nothing of it, is told who calls.
+
+    Every one is written; an empty one is off.
+    """
+    own = [] if agent is None else [agent.identity_headers]
+    return _first([*own, config.defaults.identity_headers, DEFAULT_IDENTITY_HEADERS])
+
+
+def push(config: Config) -> Push:
+    """What holds for webhooks."""
+    return config.push
+
+
+def audit(config: Config, marks: Marks) -> Path | None:
+    """The file of the audit events, `STANDARD_OUTPUT`, or None where they go into the gateway's own log."""
+    written = config.observe.audit
+    if written is None:
+        return None
+    if written.file == "-":
+        return STANDARD_OUTPUT
+    return Path(marks.place(("observe", "audit")).file).parent / written.file
 
 
 def authorities(config: Config, name: str, marks: Marks) -> Path | None:

@@ -8,7 +8,20 @@ from pydantic import model_validator
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
 from gateway.config.part import Part
-from gateway.config.value import Count, Duration, FieldNumber, Flag, PerTime, Positive, Size, Strings, Wait
+from gateway.config.value import (
+    Bandwidth,
+    Count,
+    Duration,
+    FieldNumber,
+    Flag,
+    PerTime,
+    Positive,
+    Room,
+    Seconds,
+    Size,
+    Strings,
+    Wait,
+)
 
 
 class Http(Part):
@@ -159,3 +172,51 @@ class Cards(Part):
     @classmethod
     def _short(cls, value: object) -> object:
         return {"refresh": value} if isinstance(value, str) else value
+
+
+class Ledger(Part):
+    """How long and how much is remembered of tasks and of their contexts."""
+
+    ended: Seconds = 30 * 86_400.0
+    """How long a task that is over is remembered after it was last seen."""
+    open: Seconds = 90 * 86_400.0
+    """The same for a task that is not over, and for a context."""
+    tasks: Positive = 100_000
+    """Most tasks of one tenant; those that are over are forgotten first, then those not seen for longest."""
+    contexts: Positive = 100_000
+    """Most contexts of one tenant; those not seen for longest are forgotten first."""
+
+
+class Limits(Part):
+    """How much may be asked; nothing is limited that is not written."""
+
+    requests: PerTime | None = None
+    """Calls in a time, such as 600/min."""
+    burst: Positive | None = None
+    """How many of them may come at once; as many as `requests` has in its time."""
+    concurrency: Positive | None = None
+    """Most calls at a time."""
+    queue: Count | None = None
+    """Most calls that wait for one of these to end; 100."""
+    queue_timeout: Wait | None = None
+    """How long each waits; 1s."""
+    streams: Positive | None = None
+    """Most streams at a time."""
+    body: Room | None = None
+    """Longest request body, where that is less than `gateway.body_limit`."""
+    bandwidth: Bandwidth | None = None
+    """Bytes a second of requests and answers, such as 10MiB/s; beyond it no call begins until that is made good."""
+
+
+class TenantLimits(Limits):
+    """How much one tenant may ask, of all agents together; nothing is limited that is not written."""
+
+    open_tasks: Positive | None = None
+    """Most tasks that are not over, of agents whose tasks have owners."""
+    weight: Positive | None = None
+    """Its share where tenants wait for the same agent, beside those of others; 1."""
+
+
+DEFAULT_LIMITS = Limits.model_validate({"queue": 100, "queue_timeout": "1s"})
+"""How calls wait where concurrency is limited."""
+DEFAULT_TENANT_LIMITS = TenantLimits.model_validate({"queue": 100, "queue_timeout": "1s", "weight": 1})

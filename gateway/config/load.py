@@ -285,10 +285,10 @@ class _Cutter:
 
 
 def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
-    """Paths of keys without a value; in a tenant's place it is one without rights, and a card's own may be null."""
+    """Paths of keys without a value, but for those that may have none."""
     if isinstance(value, dict):
         for key, below in value.items():
-            if below is None and path != ("tenants",):
+            if below is None and not _may_be_nothing(path):
                 yield (*path, key)
             elif (*path, key)[2:] != ("card", "set"):
                 yield from _nothings(below, (*path, key))
@@ -298,3 +298,12 @@ def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
                 yield (*path, index)
             else:
                 yield from _nothings(below, (*path, index))
+
+
+def _may_be_nothing(path: KeyPath) -> bool:
+    """Whether the keys of a mapping may have no value.
+
+    A tenant without one has no rights, and a header that tells who calls is turned off. A card's own may be null, too.
+    """
+    own = path[2:] if path[:1] == ("agents",) else path[1:] if path[:1] == ("defaults",) else ()
+    return path == ("tenants",) or own == ("identity_headers",)

@@ -7,11 +7,13 @@ the format but is not built yet stands in `unbuilt.UNBUILT`, never in a class: i
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema, field_validator, model_validator
 
 from gateway.config.agent import Agent, Defaults
-from gateway.config.limit import Body, Cors, Grpc, Http, Verification
+from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
 from gateway.config.part import Part
+from gateway.config.push import Push
+from gateway.config.state import StateUrl, read_state
 from gateway.config.value import (
     Count,
     Day,
@@ -20,6 +22,7 @@ from gateway.config.value import (
     Format,
     Name,
     Names,
+    Positive,
     Sha256s,
     Size,
     Strings,
@@ -68,6 +71,22 @@ class Drain(Part):
         return {"timeout": value} if isinstance(value, str) else value
 
 
+def _state(value: object) -> object:
+    if isinstance(value, str):
+        return read_state(value)
+    if isinstance(value, StateUrl):
+        return value
+    raise ValueError("is no place for state", "write memory, sqlite:///PATH or redis://HOST:PORT/DB")
+
+
+def _label(state: StateUrl | None) -> str | None:
+    return None if state is None else state.label
+
+
+State = Annotated[StateUrl | None, BeforeValidator(_state), PlainSerializer(_label), WithJsonSchema({"type": "string"})]
+"""Where state is kept; credentials in it are never shown."""
+
+
 class Gateway(Part):
     """The gateway itself."""
 
@@ -99,6 +118,13 @@ class Gateway(Part):
     """Silence after which a client is told that its stream is alive."""
     cors: Cors | None = None
     """Browsers that may call agents directly; none where it is left out."""
+    state: State = None
+    """Where it remembers whose tasks are whose: `memory`, `sqlite:///PATH`, or `redis://HOST:PORT/DB` for several
+    gateways. Left out: the file a2a-gateway.db in $STATE_DIRECTORY, or else in the working directory."""
+    replicas: Positive = 1
+    """How many gateways serve this file; more than one need `redis`."""
+    ledger: Ledger = Ledger()
+    """How long and how much it remembers."""
     drain: Drain = Drain()
     """How it stops."""
     tls: Tls | None = None
@@ -168,6 +194,8 @@ class Tenant(Part):
     """Agents it may call; `["*"]` is all of them. Left out: only those whose `allow` names it."""
     act_for: Names = ()
     """Tenants that it may name in `by_tenant` agents, beside itself."""
+    limits: TenantLimits = TenantLimits()
+    """How much it may ask; at `*`, how much each tenant that is not named."""
 
     @model_validator(mode="before")
     @classmethod
@@ -200,6 +228,18 @@ class Metrics(Part):
     """Most tenants with a label of their own; the rest is `other`."""
 
 
+class Audit(Part):
+    """What was refused, and what operators did: one JSON object a line."""
+
+    file: str
+    """The file that it is added to, relative to this one; `-` is standard output."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"file": value} if isinstance(value, str) else value
+
+
 class Observe(Part):
     """Logs and metrics."""
 
@@ -207,6 +247,8 @@ class Observe(Part):
     """The access log and the gateway's own."""
     metrics: Metrics = Metrics()
     """What Prometheus reads on the admin listener."""
+    audit: Audit | None = None
+    """Where audit events go; into the gateway's own log where it is left out."""
 
 
 class TestRequest(Part):
@@ -285,6 +327,8 @@ class Config(Part):
     """What holds for every agent that does not say otherwise."""
     agents: dict[Name, Agent] = {}
     """The agents by name; two lines are a complete one: https://…/<name>."""
+    push: Push = Push()
+    """Push notifications: the webhooks that clients name."""
     observe: Observe = Observe()
     """Logs and metrics."""
     tests: tuple[RouteTest, ...] = ()

@@ -237,7 +237,7 @@ class _Reader:
         return value
 
     def _hide(self, event: yaml.ScalarEvent, text: str, value: str, path: KeyPath) -> None:
-        secret = is_secret(path)
+        secret = is_secret(path, value)
         if not secret and not is_unknown(path):
             return
         shown = text if is_reference(text) else MASK

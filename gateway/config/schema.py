@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.config.agent import Agent, Backend, ByTenant, Card
-from gateway.config.model import Admin, Config, Drain, Expect, Tenant, TestRequest
+from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
 from gateway.config.part import Part
 
 Schema = dict[str, Any]
@@ -20,6 +20,7 @@ _TEXT: Schema = {"type": "string"}
 _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     Admin: ({"type": "string", "description": "Address and port."},),
     Agent: ({"type": "string", "description": "The URL of its backend."},),
+    Audit: ({"type": "string", "description": "The file, or `-`."},),
     Backend: ({"type": "string", "description": "Its URL."},),
     ByTenant: ({"type": "string", "description": "The URL of the tenant's backend."},),
     Card: ({"type": "string", "description": "A URL, or a file."},),

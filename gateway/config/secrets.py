@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.model import Config
-from gateway.config.part import Part
+from gateway.config.part import Part, every_part
 from gateway.config.problem import KeyPath
+from gateway.config.state import may_be_shown
 from gateway.config.unbuilt import UNBUILT_KEYS
 
 MASK = "***"
@@ -36,7 +37,7 @@ _PLAIN_AUTH = frozenset(
 _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
 # The others are there because the module of this one was read.
-_PARTS: tuple[type[Part], ...] = (Config, *Part.__subclasses__())
+_PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
 _NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
 _HEADERS = frozenset({"upstream_auth", "header", "headers"})
@@ -126,11 +127,17 @@ class Interpolation:
             return ""
 
 
-def is_secret(path: KeyPath) -> bool:
-    """Whether a value at this path is a credential, or stands where one may have been pasted."""
+def is_secret(path: KeyPath, value: str | None = None) -> bool:
+    """Whether a value at this path is a credential, or stands where one may have been pasted.
+
+    Args:
+        value: What is written there, where that is known: some places hold passwords only at times.
+    """
     names = [step for step in path if isinstance(step, str)]
     if not names:
         return False
+    if names[:2] == ["gateway", "state"]:
+        return value is None or not may_be_shown(value)
     if names[0] == "auth":
         return len(names) < 4 or names[3] not in _PLAIN_AUTH
     telling = _telling(names)

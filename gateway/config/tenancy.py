@@ -1,16 +1,15 @@
-"""Tenants: names that must exist, both sides of what they may call, and whose tasks lie together behind one backend."""
+"""Tenants: names that must exist, both sides of what they may call, and whose tasks they are."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gateway.config.address import same_place
-from gateway.config.backend import backends
+from gateway.config import effective
 from gateway.config.disclosure import check_disclosure
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import EVERYONE, lets_in, reach
-from gateway.config.unbuilt import PLACEHOLDER
+from gateway.config.sharing import Share, is_shared, places
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
@@ -32,7 +31,7 @@ def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
     _matched_keys(config, names, reached, findings)
     _agreement(config, findings)
     _unreached(config, names, reached, findings)
-    _isolation(config, names, reached, findings)
+    _adoption(config, names, reached, findings)
     if not _is_uncertain(names, findings):
         check_disclosure(config, reached, findings)
 
@@ -146,74 +145,29 @@ def _unreached(config: Config, names: Names, reached: Mapping[str, Reach], findi
             )
 
 
-# ---- isolation -----------------------------------------------------------------------------------------------------
+# ---- whose tasks they are ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """One agent's part in a backend."""
-
-    agent: str
-    at: KeyPath
-    callers: frozenset[str]
-
-
-def _isolation(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Refuse backends that several tenants share.
-
-    Until tasks have owners, whoever knows a task's id may read it, so sharing must be asked for by name. All agents
-    with the same backend count together. Callers that are not named are many; anonymous ones are one.
-    """
+def _adoption(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+    """Tell where the first who names a task could be another than the one who has it."""
     if _is_uncertain(names, findings):
         return
-    by_place: dict[str, list[_Shared]] = {}
-    for place, part in _parts(config, reached):
-        by_place.setdefault(place, []).append(part)
-    for parts in by_place.values():
-        callers = frozenset[str]().union(*(part.callers for part in parts))
-        if len(callers) < 2 and EVERYONE not in callers:
-            continue
-        for part in parts:
+    for parts in places(config, reached):
+        for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
-            isolation = agent.isolation or config.defaults.isolation
-            if isolation != "none" and part.callers and not findings.is_broken(("agents", part.agent, "isolation")):
-                findings.error_at_key(part.at, _told(callers, parts, part), _ISOLATION_REMEDY)
+            if not effective.tenure(config, agent) or effective.unknown_tasks(config, agent) != "adopt":
+                continue
+            at: KeyPath = (
+                ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
+            )
+            fact = f"{_told(parts, part)}: whoever first names a task that the gateway never saw has it from then on"
+            findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
 
 
-_ISOLATION_REMEDY = (
-    "give each tenant a backend of its own (`by_tenant`), let one tenant call it, or write `isolation: none` where "
-    "they may see each other's tasks"
-)
-
-
-def _told(callers: frozenset[str], parts: list[_Shared], part: _Shared) -> str:
+def _told(parts: tuple[Share, ...], part: Share) -> str:
+    callers = frozenset[str]().union(*(one.callers for one in parts))
     named = sorted(callers - {EVERYONE})
     who = ", ".join([*named[:4], *(["…"] if len(named) > 4 else []), *(["others"] if EVERYONE in callers else [])])
     others = sorted({one.agent for one in parts if one.agent != part.agent})
-    shared = f", which is the backend of {', '.join(others[:3])} too" if others else ""
-    return f"several tenants call it ({who}){shared}, and tasks have no owners yet"
-
-
-def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, _Shared]]:
-    callers: dict[str, set[str]] = {}
-    for tenant, may in reached.items():
-        for name in may.agents:
-            callers.setdefault(name, set()).add(tenant)
-    for name, agent in config.agents.items():
-        may_call = frozenset(callers.get(name, ()))
-        for backend, at in backends(agent, ("agents", name)):
-            own = str(at[3]) if at[2] == "by_tenant" else None
-            who = may_call if own is None else frozenset(_who(own, may_call, reached))
-            # A backend that was taken out is nobody else's.
-            place = name if backend.url == PLACEHOLDER else same_place(backend.url)
-            yield place, _Shared(name, ("agents", name) if own is None else at[:4], who)
-
-
-def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:
-    """Who may use the `by_tenant` backend of a tenant: itself, and those that act for it."""
-    for caller in may_call:
-        act_for = reached[caller].act_for
-        if caller == tenant or act_for is None or tenant in act_for:
-            yield caller
-    if tenant not in reached and EVERYONE in may_call:
-        yield tenant
+    also = f", which is the backend of {', '.join(others[:3])} too" if others else ""
+    return f"several callers share the backend of {part.key!r} ({who}){also}"

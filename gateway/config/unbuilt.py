@@ -10,19 +10,12 @@ from gateway.config.problem import KeyPath
 from gateway.config.scalar import Value
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
-    ("gateway", "state"): "the task ledger",
-    ("gateway", "replicas"): "the task ledger",
     ("auth", "mtls"): "client certificates",
-    ("tenants", "*", "limits"): "limits",
-    ("defaults", "limits"): "limits",
     ("defaults", "retry"): "retries",
     ("defaults", "health"): "health checks",
-    ("defaults", "unknown_tasks"): "the task ledger",
     ("defaults", "affinity"): "replicas",
-    ("agents", "*", "limits"): "limits",
     ("agents", "*", "retry"): "retries",
     ("agents", "*", "health"): "health checks",
-    ("agents", "*", "unknown_tasks"): "the task ledger",
     ("agents", "*", "affinity"): "replicas",
     ("agents", "*", "trust"): "the catalog",
     ("agents", "*", "latency"): "the catalog",
@@ -30,10 +23,7 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
     ("agents", "*", "match", "skill"): "the catalog",
     ("agents", "*", "match", "*", "skill"): "the catalog",
     ("agents", "*", "card", "sign"): "card signing",
-    ("agents", "*", "by_tenant", "*", "limits"): "limits",
-    ("push",): "push notification policy",
     ("observe", "tracing"): "OTLP tracing",
-    ("observe", "audit"): "the audit log",
 }
 """Keys, with what they belong to; `*` stands for any one name or index."""
 
@@ -128,7 +118,6 @@ def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
         if isinstance(agent, list):
             yield from _address(agents if isinstance(agents, dict) else {}, name, path)
         elif isinstance(agent, dict):
-            yield from _isolation(agent, (*path, "isolation"))
             yield from _address(agent, "backend", (*path, "backend"))
             entries = agent.get("by_tenant")
             for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
@@ -137,15 +126,6 @@ def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
                     yield from _address(entry, "backend", (*below, "backend"))
                 elif isinstance(entries, dict):
                     yield from _address(entries, tenant, below)
-    defaults = tree.get("defaults")
-    if isinstance(defaults, dict):
-        yield from _isolation(defaults, ("defaults", "isolation"))
-
-
-def _isolation(holder: dict[str, Value], path: KeyPath) -> Iterator[Unbuilt]:
-    if holder.get("isolation") == "principal":
-        yield Unbuilt(path, "`isolation: principal`", "the task ledger")
-        del holder["isolation"]
 
 
 def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:

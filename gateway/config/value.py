@@ -59,6 +59,22 @@ def _size(value: object) -> object:
     return size
 
 
+def _bandwidth(value: object) -> object:
+    size = value.removesuffix("/s") if isinstance(value, str) else value
+    try:
+        size = parse_size(size) if isinstance(size, str) else size
+    except ValueError:
+        size = None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
+    return _positive(size)
+
+
+def _header(value: object) -> object:
+    # Whoever is not to be told writes null, false or nothing at all.
+    return "" if value is None or value is False or value == "false" else value
+
+
 def _format(value: object) -> object:
     # 1.0 and true equal 1, and are something else: the next version of the format will be 2, never 1.1.
     if value == "1" or (isinstance(value, int) and not isinstance(value, bool) and value == 1):
@@ -99,6 +115,12 @@ def _field_number(value: int) -> int:
 def _wait(value: float) -> float:
     if value <= 0:
         raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
+    return value
+
+
+def _seconds(value: float) -> float:
+    if value < 1:
+        raise ValueError("is no time to remember something", "write a duration of 1s or more, such as 30d")
     return value
 
 
@@ -179,6 +201,10 @@ class OneOrMany:
 
 _DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
+_BANDWIDTH_SCHEMA = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?(/s)?$|\$\{"}]
+}
+_HEADER_SCHEMA = {"anyOf": [{"type": "string"}, {"const": False}, {"const": None}]}
 _RATE_SCHEMA = {"type": "string", "pattern": r"^\d+/(s|min|h)$|\$\{"}
 _DATE_SCHEMA = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$|\$\{"}
 _VERSION_SCHEMA = {
@@ -201,8 +227,16 @@ FieldNumber = Annotated[Count, AfterValidator(_field_number)]
 """The number of a protobuf field, of those that the requests of A2A leave free."""
 Wait = Annotated[Duration, AfterValidator(_wait)]
 """Seconds above 0, written with a unit."""
+Seconds = Annotated[Duration, AfterValidator(_seconds)]
+"""Seconds from 1 on, written with a unit."""
 PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]
 """How many in how many seconds; as many may come at once."""
+Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDTH_SCHEMA)]
+"""Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
+Room = Annotated[Size, AfterValidator(_positive)]
+"""Bytes from 1 on, written as a size."""
+Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
+"""The name of a header; empty for none, which may be written as null or false."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name of an agent, tenant, key or issuer."""
 TenantName = Annotated[str, AfterValidator(_tenant_name)]

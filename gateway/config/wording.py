@@ -72,7 +72,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _shown(value: object, path: KeyPath, marks: Marks) -> str:
     """A value as a message shows it: as it is written, and never a secret."""
-    if is_secret(path) and not isinstance(value, dict | list | tuple):
+    if is_secret(path, value if isinstance(value, str) else None) and not isinstance(value, dict | list | tuple):
         return "the value"
     written = marks.written.get(path)
     if written is not None:

@@ -41,7 +41,7 @@ class Stage:
         return f"http://127.0.0.1:{self.public}"
 
     def configuration(self) -> str:
-        """The demo's `gateway.yaml`: the three ways to pick an agent, and two tenants."""
+        """The demo's `gateway.yaml`: the three ways to pick an agent, and two tenants, each with tasks of its own."""
         keys = "".join(
             f"    {name}: {{ sha256: {self.keys[name].sha256}, tenant: {tenant}{_narrowed(name)} }}\n"
             for name, tenant in TENANTS.items()
@@ -53,6 +53,7 @@ gateway:
   listen: 127.0.0.1:{self.public}
   listen_grpc: 127.0.0.1:{self.grpc}
   admin: 127.0.0.1:{self.admin}
+  state: memory                 # whose task is whose; left out, it is a file in the working directory
   drain: 2s
 
 auth:
@@ -61,9 +62,6 @@ auth:
 tenants:
   acme: [echo, clock, travel]
   globex: [echo, travel, flaky]
-
-defaults:
-  isolation: none               # two tenants share these agents, and the agents do not mind
 
 agents:
   echo:                         # by path: /echo; over gRPC, by its name in the tenant field
@@ -112,6 +110,10 @@ Four agents in this process; try them from another terminal:
   # travel, found by the tenant field that its card asks for; it asks back, so answer with --task
   {send} {self.url}/a2a/travel "To Lisbon" --key {acme}
 
+  # acme's list of travel's tasks, and globex's: both may call it, and neither sees the other's
+  {_listing(self.url, acme)}
+  {_listing(self.url, globex)}
+
   # flaky, found by the key; fails every third time
   {send} {self.url}/a2a Dare --key {flaky}
 
@@ -151,6 +153,10 @@ def free_port(wanted: int) -> int:
         except OSError:
             continue
     return 0
+
+
+def _listing(url: str, key: str) -> str:
+    return f"curl -s {url}/a2a/travel/tasks -H 'X-API-Key: {key}' -H 'A2A-Version: 1.0'"
 
 
 def _message(text: str) -> str:

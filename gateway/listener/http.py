@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from gateway.a2a.call import Head
+from gateway.listener.callback import Callbacks
 from gateway.listener.wire import ClientWire
 from gateway.proxy import Line
 
@@ -15,16 +16,20 @@ class PublicListener:
 
     Args:
         ready: Whether the gateway takes new requests; `/-/ready` says so.
+        callbacks: Answers what is no call of a client's.
     """
 
-    def __init__(self, line: Line, ready: Callable[[], bool]) -> None:
+    def __init__(self, line: Line, ready: Callable[[], bool], callbacks: Callbacks | None = None) -> None:
         self._line = line
+        self._callbacks = callbacks
         self._ready = ready
 
     def __call__(self, head: Head, wire: ClientWire) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
             return self._tell(head, wire)
+        if self._callbacks is not None and self._callbacks.takes(head):
+            return self._callbacks.serve(head, wire)
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
         return self._line.serve(head, wire)
 

@@ -1,18 +1,27 @@
 """What agents call the tasks that clients of 0.1 named themselves.
 
 Clients of 0.1 make the ids of their tasks; agents of every later generation make their own (protocol §8.1). What an
-agent calls such a task is remembered in the memory of this process: after a restart, and in another process, such a
-task is known by the agent's id only.
+agent calls such a task is remembered in memory, and in the store of the ledger where tasks have owners. Where they have
+none such a task is known by the agent's id only after a restart, and in another process.
 
 Ids that clients make are easily guessed, and those of agents are not. So a name is its owner's: who is proven to be
 another, and who is known by another A2A tenant, does not find the task by it. Callers without a credential are one
 owner: nobody is proven there, so nothing is protected.
 """
 
+import asyncio
+import logging
 from collections import OrderedDict
 from typing import NamedTuple
 
+import msgspec
+
+from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.naming import Alias
+from gateway.tasks.ledger import Ledger, soon
+from gateway.tasks.store import Note
+
+logger = logging.getLogger("gateway.tasks")
 
 MOST_OF_A_TENANT = 10_000
 """Tasks that are remembered for one tenant; those not asked for longest are forgotten first."""
@@ -31,6 +40,11 @@ class Key(NamedTuple):
     owner: tuple[str, ...]
     backend: str
     name: str
+
+    @property
+    def text(self) -> str:
+        """All of it as one word."""
+        return msgspec.json.encode(tuple(self)).decode()
 
 
 class Aliases:
@@ -71,3 +85,61 @@ class Aliases:
         known.move_to_end(key)
         if len(known) > self._most:
             known.popitem(last=False)
+
+
+class KeptAliases:
+    """The names of tasks whose owners a ledger knows.
+
+    Args:
+        aliases: Those that are known without asking it.
+
+    Attributes:
+        ledger: Where they are kept.
+    """
+
+    def __init__(self, aliases: Aliases, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._aliases = aliases
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def find(self, key: Key) -> Alias | None:
+        """As `Aliases.find`.
+
+        Raises:
+            StateUnavailable: nobody knows.
+        """
+        found = self._aliases.find(key)
+        if found is None and key.name:
+            kept = await soon(self.ledger.store.note(KIND, key.text))
+            if kept is not None:
+                found = _alias.decode(kept)
+                self._aliases.put(key, key.name, found)
+        return found
+
+    def put(self, loop: asyncio.AbstractEventLoop, key: Key, name: str, alias: Alias) -> None:
+        """As `Aliases.put`, from any thread; it is written down a moment later."""
+        self._aliases.put(key, name, alias)
+        note = Note(
+            KIND,
+            key._replace(name=name).text,
+            msgspec.json.encode(alias),
+            tenant=key.owner[0],
+            until=self.ledger.now() + self.ledger.bounds.open,
+        )
+        loop.call_soon_threadsafe(self._keep, note)
+
+    def _keep(self, note: Note) -> None:
+        task = asyncio.get_running_loop().create_task(self._write(note))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write(self, note: Note) -> None:
+        try:
+            await soon(self.ledger.store.keep(note))
+        except StateUnavailable:
+            logger.warning("the name of a task could not be written down")
+
+
+KIND = "name"
+"""The kind of its notes in the store."""
+_alias = msgspec.json.Decoder(Alias)

@@ -217,7 +217,7 @@ class Store(Protocol):
     # ---- Upkeep ----------------------------------------------------------------------------------------------------
 
     def expire(self, now: int, bounds: Bounds, most: int) -> Soon[int]:
-        """Forget up to `most` entries that are beyond the bounds; gives how many. 500 are quick enough for the loop."""
+        """Forget up to `most` entries that are beyond the bounds; gives how many. 500 are quick enough here."""
 
     def figures(self) -> Soon[list[Figures]]:
         """What it holds, tenant by tenant."""
@@ -226,7 +226,7 @@ class Store(Protocol):
         """Forget all that belongs to a tenant; gives how many entries there were."""
 
     def rows(self, after: tuple[str, str, str], most: int) -> Soon[list[Row]]:
-        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`; empty words are the beginning."""
+        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`; empty words begin."""
 
     def put_rows(self, rows: Sequence[Row]) -> Soon[int]:
         """Write entries as they are, unless they are known already; gives how many were written."""

@@ -124,6 +124,27 @@ class Metrics:
             "Tasks by the state in which an answer or a stream of a send left them. Series: agents x 9 states.",
             ("agent", "state"),
         )
+        self.tasks_denied = self._tally(
+            "task_access_denied_total",
+            "Calls that named a task which is not their caller's. Series: agents x 13 operations.",
+            ("agent", "operation"),
+        )
+        self.limit_hits = self._tally(
+            "limit_hits_total",
+            "Calls that a limit refused. Series: 2 scopes (tenant, agent) x names of the file and other x 6 limits "
+            "(requests, concurrency, streams, open_tasks, body, bandwidth).",
+            ("limit", "scope", "name"),
+        )
+        self.state_operations = self._tally(
+            "state_operations_total",
+            "What the store of the ledger was asked. Series: operations of a store x 2 results (ok, unavailable).",
+            ("operation", "result"),
+        )
+        self.push_deliveries = self._tally(
+            "push_deliveries_total",
+            "Notifications on their way to webhooks. Series: agents x 4 results (delivered, retried, dead, refused).",
+            ("agent", "result"),
+        )
         self.backend_requests = self._tally(
             "backend_requests_total",
             "Requests sent to backends, by the class of the answer. Series: backends x 6 (1xx to 5xx, error).",
@@ -238,6 +259,10 @@ class AgentMeter:
     def event(self, name: str) -> None:
         """Count one event of a stream."""
         self._events[name] = self._events.get(name, 0) + 1
+
+    def task_denied(self, operation: str) -> None:
+        """Count a call that named a task which is not its caller's."""
+        self._metrics.tasks_denied.add((self._agent, operation))
 
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""

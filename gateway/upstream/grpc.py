@@ -20,7 +20,7 @@ from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.principal import Principal
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
@@ -104,7 +104,8 @@ class GrpcUpstream:
         scoped = version is Version.V0_3 and told is not None
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
-        metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id))
+        own = [(b"x-request-id", caller.request_id.encode()), *session(call, self.treatment.identity)]
+        metadata = (*self._metadata(version, head, caller), *((name.decode(), value.decode()) for name, value in own))
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = _clients_timeout(head)
         if call.operation.streams:
@@ -134,7 +135,7 @@ class GrpcUpstream:
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += extensions(head.headers, version)
         pairs += credentials(self.treatment, head)
-        pairs += identity(caller)
+        pairs += identity(caller, self.treatment.identity)
         metadata = tuple((name.decode("ascii"), value.decode("ascii")) for name, value in _legal(pairs))
         if len(head.known) >= _MOST_KNOWN:
             head.known.clear()

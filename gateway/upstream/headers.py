@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from gateway.a2a.call import Head
+from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import Pairs, pass_on
-from gateway.upstream.upstream import Caller, Treatment
+from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
 # Not the space, which HTTP drops at the ends of a value: two subjects must never look alike. And not the escape itself.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
+_NAMES = IdentityNames()
 EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
 
 
@@ -32,12 +33,22 @@ def credentials(treatment: Treatment, head: Head) -> Pairs:
     return shown
 
 
-def identity(caller: Caller) -> Pairs:
+def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
     """Who calls, and from where; the values are printable ASCII."""
-    told: Pairs = [
-        (b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace")),
-        (b"x-a2a-tenant", caller.principal.tenant.encode("ascii", "replace")),
-    ]
-    if caller.principal.subject:
-        told.append((b"x-a2a-subject", quote(caller.principal.subject, safe=_IDENTITY_SAFE).encode("ascii")))
+    told: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]
+    if names.tenant:
+        told.append((names.tenant, caller.principal.tenant.encode("ascii", "replace")))
+    if names.subject and caller.principal.subject:
+        told.append((names.subject, _safe(caller.principal.subject)))
     return told
+
+
+def session(call: Call, names: IdentityNames) -> Pairs:
+    """The context in which a call is made, where the agent is told of it in a header, too."""
+    if not names.session or not call.context_id:
+        return []
+    return [(names.session, _safe(call.context_id))]
+
+
+def _safe(text: str) -> bytes:
+    return quote(text, safe=_IDENTITY_SAFE).encode("ascii")

@@ -17,7 +17,7 @@ from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
@@ -116,6 +116,8 @@ class HttpUpstream:
             opening = self._opening(call, interface, tenant, body, head=head, caller=caller)
         sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
+        if self.treatment.identity.session:
+            own += header_lines(session(call, self.treatment.identity))
         timeouts = self.timeouts
         # Not awaited here: each frame in between is gone through again when the answer comes.
         return self.pool.request(
@@ -192,7 +194,7 @@ class HttpUpstream:
             headers.append((b"content-type", A2A_JSON if a2a else b"application/json"))
         headers += credentials(self.treatment, head)
         headers.append((b"accept-encoding", b"identity"))
-        return headers + identity(caller)
+        return headers + identity(caller, self.treatment.identity)
 
 
 def _is_plain(call: Call) -> bool:

@@ -29,6 +29,19 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityNames:
+    """Headers by which an agent is told who calls, in lower case; an empty one is not sent.
+
+    Attributes:
+        session: That of the call's context.
+    """
+
+    tenant: bytes = b"x-a2a-tenant"
+    subject: bytes = b"x-a2a-subject"
+    session: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Treatment:
     """What the configuration says of the requests that an agent gets.
 
@@ -37,12 +50,14 @@ class Treatment:
         credentials: Headers by which the gateway shows itself to the agent.
         forwarded: Names of client headers beside those of `TO_AGENT`.
         forward_caller: Whether the caller's own credential goes along.
+        identity: How the agent is told who calls.
     """
 
     tenant: str | None = None
     credentials: tuple[tuple[bytes, bytes], ...] = ()
     forwarded: frozenset[bytes] = frozenset()
     forward_caller: bool = False
+    identity: IdentityNames = IdentityNames()
 
 
 class Caller(msgspec.Struct, frozen=True):

@@ -3,14 +3,17 @@
 import itertools
 import json
 import tracemalloc
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gateway.a2a import progress
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.outline import Outline
+from tests.a2a.sample import VECTORS, vector
 from tests.doubles.yardstick import cpu_seconds
 
 RESULT = b'{"jsonrpc":"2.0","id":"a","result":{"x":[1,"]}\\"",{}]}}'
@@ -85,9 +88,13 @@ def test_results_and_errors_are_told_apart(members: bytes, *, once: bool, failed
 
 @pytest.mark.parametrize(
     "document",
-    [b' [ {"id":1}, "]" ] ', b'{"id":{},"id":"' + b"x" * 9999 + b'","error":1}', b"[]", b"{}", b'["\\"]"]', b"[[],{}]"],
-)
-def test_of_a_document_that_is_no_envelope_only_the_end_is_read(document: bytes) -> None:
+    [
+        b' [ {"id":1}, "]" ] ', b'{"id":{},"x":"' + b"x" * 9999 + b'","error":1}', b"[]", b"{}", b'["\\"]"]',
+        b"[[],{}]",
+        b' { "error" : "boom" , "jsonrpc" : 1 , "result" : [ ] } ', b'{"message":"' + b"x" * 9999 + b'"}',
+    ],
+)  # fmt: skip
+def test_a_document_that_is_no_envelope_has_neither_an_id_nor_an_error(document: bytes) -> None:
     for size in (1, 3, len(document)):
         pieces = [document[at : at + size] for at in range(0, len(document), size)]
         outline = outlined(*pieces, envelope=False)
@@ -95,6 +102,103 @@ def test_of_a_document_that_is_no_envelope_only_the_end_is_read(document: bytes)
     assert refusal(document + b"{}", envelope=False) == "bytes behind its end"
     assert refusal(document.rstrip()[:-1], envelope=False) == "it breaks off"
     assert refusal(b"x" + document, envelope=False) == "it is no JSON"
+
+
+# ---- What an answer tells ------------------------------------------------------------------------------------------
+
+TASKS = {
+    "1.0": {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}, "artifacts": [{}]}},
+    "1.0, over HTTP": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}, "artifacts": [[]]},
+    "0.3, sorted": {"artifacts": [1], "contextId": "c", "id": "t", "kind": "task", "status": {"state": "working"}},
+    "0.3, unsorted": {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "working"}, "history": []},
+    "0.1": {"artifacts": [{}], "id": "t", "sessionId": "c", "status": {"message": {"id": 1}, "state": "working"}},
+    "its status at its end": {"id": "t", "contextId": "c", "artifacts": ["x"], "status": {"state": "working"}},
+    "an update": {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "working"}}},
+    "a bare update": {"contextId": "c", "kind": "status-update", "taskId": "t", "status": {"state": "working"}},
+}
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+@pytest.mark.parametrize("envelope", [True, False])
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_an_id_is_told_with_the_byte_that_ends_it(task: dict[str, Any], *, envelope: bool, spaced: bool) -> None:
+    document = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "result": task} if envelope else task, indent=1 if spaced else None
+    ).encode()
+    outline = Outline(envelope=envelope)
+    told: list[tuple[str | None, str | None, str | None]] = []
+    for at in range(len(document)):
+        before = outline.sighted
+        outline.feed(document[at : at + 1])
+        known = (outline.task_id, outline.context_id, outline.state)
+        for value, told_value in ((b'"t"', outline.task_id), (b'"c"', outline.context_id)):
+            assert (value in document[: at + 1]) == (told_value is not None)
+        assert (outline.sighted > before) == (known != (told[-1] if told else (None, None, None)))
+        told.append(known)
+    assert told[-1] == ("t", "c", "working")
+
+
+def test_a_task_that_a_message_names_is_never_told() -> None:
+    members = {"contextId": "c", "kind": "message", "messageId": "m", "parts": [], "taskId": "t"}
+    for order in itertools.permutations(members):
+        outline = Outline(envelope=False)
+        for byte in json.dumps({name: members[name] for name in order}).encode():
+            outline.feed(bytes([byte]))
+            assert outline.task_id is None
+        assert (outline.context_id, outline.told.event) == ("c", "message")
+
+
+def test_of_a_message_that_is_wrapped_the_context_is_told() -> None:
+    outline = outlined(b'{"jsonrpc":"2.0","id":1,"result":{"message":{"taskId":"t","contextId":"c","parts":[]}}}')
+    assert (outline.task_id, outline.context_id, outline.state) == (None, "c", None)
+
+
+def test_what_is_nested_deeper_is_nobodys_id() -> None:
+    for document in (
+        b'{"result":{"tasks":[{"id":"t","contextId":"c","status":{"state":"working"}}],"nextPageToken":""}}',
+        b'{"result":[{"taskId":"t"}],"task":{"id":"t"},"id":1}',
+        b'{"result":{"metadata":{"task":{"id":"t","status":{}}},"history":[{"taskId":"t"}]}}',
+        b'{"result":{"task":{"task":{"id":"t"},"metadata":{"id":"t"},"status":{"message":{"contextId":"c"}}}}}',
+        b'{"error":{"code":1,"id":"t","task":{"id":"t"}}}',
+    ):
+        outline = outlined(document)
+        assert (outline.task_id, outline.context_id, outline.state) == (None, None, None)
+
+
+def test_what_is_no_id_in_its_place_tells_nothing() -> None:
+    for member in (b'"id":7', b'"id":{"x":"t"}', b'"contextId":["c"]', b'"status":"working"', b'"status":[{}]'):
+        outline = outlined(b'{"kind":"task","taskId":"t","x":{},' + member + b"}", envelope=False)
+        assert outline.told == progress.NOTHING
+
+
+@pytest.mark.parametrize(
+    "name", [b"id", b"taskId", b"contextId", b"sessionId", b"kind", b"status", b"task", b"message"]
+)
+@pytest.mark.parametrize("value", [b'"x"', b"null", b"{}", b"7"])
+def test_no_member_that_tells_of_a_task_stands_twice(name: bytes, value: bytes) -> None:
+    one = b'"' + name + b'":' + value
+    escaped = b'"' + b"".join(b"\\u%04x" % letter for letter in name) + b'":' + value
+    for twice in (one + b"," + one, one + b',"x":[{}],' + escaped):
+        for document in (b'{"id":1,"result":{%b}}', b'{"id":1,"result":{"task":{%b}}}'):
+            if name in (b"task", b"message") and b"task" in document:
+                continue
+            assert refusal(document % twice) == "a member stands twice"
+        assert refusal(b"{%b}" % twice, envelope=False) == "a member stands twice"
+    assert refusal(b'{"result":{"status":{"state":"x","x":{},"\\u0073tate":"x"}}}') == "a member stands twice"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(VECTORS.glob("*Task*.json")) + sorted(VECTORS.glob("Send*.json")), ids=lambda path: path.stem
+)
+def test_the_answers_of_the_vectors_mean_the_same_when_they_are_outlined(path: Any) -> None:
+    for dialect, answer in vector(path.stem).get("response", {}).items():
+        if "http" not in answer or answer["http"].get("body") is None:
+            continue
+        body, envelope = json.dumps(answer["http"]["body"]).encode(), "jsonrpc" in dialect
+        expected = whole(body, envelope=envelope)
+        for size in (1, 7, len(body)):
+            outline = outlined(*(body[at : at + size] for at in range(0, len(body), size)), envelope=envelope)
+            assert (outline.task_id, outline.context_id, outline.state) == expected
 
 
 # ---- What is refused -----------------------------------------------------------------------------------------------
@@ -132,7 +236,21 @@ def test_no_member_of_the_envelope_stands_twice(name: bytes) -> None:
 def test_a_value_that_is_kept_is_bounded() -> None:
     assert "too long" in refusal(b'{"id":"', *itertools.repeat(b"x" * 100, 100))
     assert refusal(b'{"x":' + b"1" * 2000)
+    assert "too long" in refusal(b'{"result":{"id":' + b"1" * 9000 + b"}}")
+    most = b",".join(b'"%d":1' % number for number in range(1000))
+    assert not outlined(b'{"result":{%b}}' % most).failed
+    assert "more than 1000" in refusal(b'{"result":{%b,"x":1}}' % most)
     assert "more than 64" in refusal(b"{" + b",".join(b'"%d":1' % number for number in range(100)) + b"}")
+
+
+def test_an_id_that_no_ledger_keeps_is_nobodys() -> None:
+    outline = Outline(envelope=False)
+    outline.feed(b'{"contextId":"c","status":{},"id":"t","taskId":"')
+    for _ in range(100):
+        outline.feed(b"x" * 10_000)
+    assert len(outline._kept) < 10_000
+    outline.feed(b'"}')
+    assert (outline.ended, outline.task_id, outline.context_id) == (True, "", "c")
 
 
 def test_a_name_of_any_length_passes_and_is_not_kept() -> None:
@@ -181,6 +299,56 @@ def test_every_object_is_outlined_as_it_is(tree: dict[str, object], sizes: list[
     assert ("result" in tree) == outline.answers_once()
 
 
+names_told = ("id", "taskId", "contextId", "sessionId", "kind")
+words = st.sampled_from(
+    ["", "t", "c", "é", 'a"\\b', "task", "message", "status-update", "artifact-update", "completed"]
+)
+states = st.dictionaries(st.sampled_from(["state", "message", "x"]), words | st.none() | values, max_size=3)
+statuses = st.none() | st.just("working") | states
+
+
+def telling(*wrapped: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects in any order of their members, most of which are of the right type."""
+    optional: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names_told, words | words | words | st.none() | values)
+    optional |= {"status": statuses, "artifacts": values, "x": values}
+    optional |= {name: telling() | telling() | st.none() | values for name in wrapped}
+    if wrapped:
+        optional["artifact"] = values
+    return (
+        st.fixed_dictionaries({}, optional=optional).flatmap(lambda tree: st.permutations(list(tree.items()))).map(dict)
+    )
+
+
+def whole(document: bytes, *, envelope: bool) -> tuple[str | None, str | None, str | None]:
+    """What a document tells that is read whole; of a message that is wrapped the context as well."""
+    told = progress.read_jsonrpc(document) if envelope else progress.read_bare(document)
+    assert told is not None
+    tree = json.loads(document)
+    result = tree["result"] if envelope else tree
+    context = told.context_id
+    if told.event == "message" and context is None and isinstance(message := result.get("message"), dict):
+        read = {name: value for name, value in message.items() if name in (*names_told, "status")}
+        inner = progress.read_bare(json.dumps(read).encode())
+        context = None if inner is None else inner.context_id
+    return told.task_id, context, told.state
+
+
+@given(telling("task", "message", "statusUpdate", "artifactUpdate"), cuts, st.booleans(), st.booleans())
+@example({"id": "t", "message": None}, [], True, True)
+@example({"id": "t", "kind": "task"}, [], False, False)
+@example({"taskId": "t", "contextId": None, "sessionId": "c"}, [], False, False)
+def test_every_answer_tells_what_it_tells_when_it_is_read_whole(
+    tree: dict[str, Any],
+    sizes: list[int],
+    envelope: bool,  # noqa: FBT001 - drawn
+    spaced: bool,  # noqa: FBT001 - drawn
+) -> None:
+    answer = {"jsonrpc": "2.0", "id": 1, "result": tree} if envelope else tree
+    document = json.dumps(answer, ensure_ascii=False, indent=1 if spaced else None).encode()
+    outline = outlined(*cut(document, sizes), envelope=envelope)
+    assert (outline.task_id, outline.context_id, outline.state) == whole(document, envelope=envelope)
+
+
 soup = st.lists(
     st.sampled_from([b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"id", b'"id"', b"1", b" ", b"null", b'"a":']),
     max_size=25,
@@ -214,6 +382,7 @@ FLOODS = {
     "nesting": b"[",
     "nesting and text": b'["a",{"b":"',
     "brackets": b"[],",
+    "objects": b'{"id":"t"},',
 }
 
 

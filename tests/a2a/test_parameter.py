@@ -169,3 +169,70 @@ def test_an_id_is_read_in_both_spellings() -> None:
     assert parameter.ids(open_body(b'{"taskId":"t","task_id":"t","contextId":""}')) == ("t", None)
     with pytest.raises(BadParams, match="taskId"):
         parameter.ids(open_body(b'{"taskId":"t","task_id":"u"}'))
+
+
+PUSHING = (
+    b' {"params": { "configuration":{"a":[1, 2],"pushNotificationConfig":{"url":"u"}} , "message":{"t\\u0061skId":""}}}'
+)
+
+
+def test_every_push_configuration_is_told_with_the_way_to_it() -> None:
+    params = parameter.reread(SEND, PUSHING, envelope=True)
+    assert [[name for name, _ in way] for way in params.pushes] == [["configuration", "pushNotificationConfig"]]
+    assert params.inner == ()
+    assert read({"configuration": {"pushNotificationConfig": None}}).pushes == ()
+    found = read({"config": {"name": "n", "pushNotificationConfig": {}}}, Operation.CREATE_PUSH_CONFIG).pushes
+    assert [[name for name, _ in way] for way in found] == [["config"], ["config", "pushNotificationConfig"]]
+
+
+def test_what_is_read_again_is_what_was_read() -> None:
+    raw = body(EVERYWHERE)
+    assert parameter.reread(SEND, raw, envelope=False) == parameter.read(SEND, open_body(raw))
+    enveloped = b'{"id":1,"params":' + raw + b"}"
+    again = parameter.reread(SEND, enveloped, envelope=True)
+    assert again == parameter.read(SEND, open_body(raw), open_body(enveloped))
+    for empty in (b"", b"{}"):
+        assert parameter.reread(Operation.CANCEL_TASK, empty, envelope=False).members == {}
+    for without in (b'{"id":1}', b'{"id":1,"params":null}'):
+        assert parameter.reread(Operation.GET_EXTENDED_CARD, without, envelope=True).members == {}
+    with pytest.raises(BadParams):
+        parameter.reread(SEND, b"[]", envelope=False)
+
+
+def test_texts_are_put_in_place_and_every_other_byte_stays() -> None:
+    params = parameter.reread(SEND, PUSHING, envelope=True)
+    message, push = parameter.way_to_message(params), params.pushes[0]
+    changed = parameter.with_texts(params, PUSHING, [(message, "taskId"), (push, "url")], 'a"\u00e4')
+    written = 'a\\"\u00e4'.encode()
+    assert changed == PUSHING.replace(b'"u"', b'"%b"' % written).replace(b'""', b'"%b"' % written)
+    raw = b'{"request":{"taskId":"t"},"id" : null}'
+    params = parameter.read(SEND, open_body(raw))
+    assert parameter.with_texts(params, raw, [((), "id")], "x") == raw.replace(b"null", b'"x"')
+    assert parameter.with_texts(params, raw, [(parameter.way_to_message(params), "taskId")], "x") == raw.replace(
+        b'"t"', b'"x"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "is_its"),
+    [
+        ("tasks/t", None, True),
+        ("tasks/t/pushNotificationConfigs", None, True),
+        ("tasks/t/pushNotificationConfigs/", "c", True),
+        ("tasks/t/pushNotificationConfigs/c", None, True),
+        ("tasks/t/pushNotificationConfigs/c", "c", True),
+        ("tasks/t/pushNotificationConfigs/c", "d", False),
+        ("tasks/t/pushNotificationConfigs/c/d", None, False),
+        ("tasks/t/pushNotificationConfigsc", None, False),
+        ("tasks/t/", None, False),
+        ("tasks/tt", None, False),
+        ("tasks/u", None, False),
+        ("t", None, False),
+        ("", None, False),
+        ("Tasks/t", None, False),
+    ],
+)
+def test_a_resource_name_is_that_of_a_task_or_it_is_not(name: str, config: str | None, *, is_its: bool) -> None:
+    assert parameter.is_of(name, "t", config) is is_its
+    assert not parameter.is_of(name, None, config)
+    assert not parameter.is_of("tasks/None", None)

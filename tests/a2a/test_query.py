@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
-from gateway.a2a.query import query_value, refuse_other_ids, split_query
+from gateway.a2a.query import named_in, query_value, refuse_other_ids, split_query, with_context
 
 TASK = PathCall(Operation.GET_TASK, task_id="t")
 CONFIG = PathCall(Operation.GET_PUSH_CONFIG, task_id="t", config_id="c")
@@ -70,6 +70,10 @@ def test_the_tenant_is_taken_out_and_the_rest_is_passed_byte_for_byte(
         b"TaskId=a",
         b"contextid=a",
         b"ID=a",
+        b"Name=tasks/a",
+        b"PARENT=tasks/a",
+        b"na-me=tasks/a",
+        b"name=tasks/a+b",
         b"access_token=t",
         b"api_key=t",
         b"X-API-Key=t",
@@ -151,6 +155,12 @@ def test_what_is_passed_on_names_no_tenant_to_anybody(query: bytes) -> None:
         (b"id=t&pageSize=1", CONFIG),
         (b"id=&taskId=&contextId=", TASK),
         (b"historyLength=1", TASK),
+        (b"name=tasks/t", TASK),
+        (b"name=tasks%2Ft&parent=&x.name=n", TASK),
+        (b"parent=tasks/t", CONFIG),
+        (b"parent=tasks/t/pushNotificationConfigs&name=tasks/t/pushNotificationConfigs/c", CONFIG),
+        (b"config.name=tasks/t/pushNotificationConfigs/c", CONFIG),
+        (b"name=", PathCall(Operation.SEND_MESSAGE)),
     ],
 )
 def test_ids_of_a_query_that_say_what_the_path_says_are_no_harm(query: bytes, path: PathCall) -> None:
@@ -168,6 +178,16 @@ def test_ids_of_a_query_that_say_what_the_path_says_are_no_harm(query: bytes, pa
         (b"contextId=x", TASK),
         (b"taskId=t", PathCall(Operation.SEND_MESSAGE)),
         (b"id=t", PathCall(Operation.LIST_TASKS)),
+        (b"name=tasks/u", TASK),
+        (b"name=tasks%2Fu", TASK),
+        (b"parent=tasks/u", TASK),
+        (b"name=t", TASK),
+        (b"name=tasks/t/pushNotificationConfigs/d", CONFIG),
+        (b"name=tasks/t/pushNotificationConfigs/c/d", CONFIG),
+        (b"config.name=tasks/u", CONFIG),
+        (b"config.parent=tasks/u/pushNotificationConfigs", CONFIG),
+        (b"name=tasks/t", PathCall(Operation.LIST_TASKS)),
+        (b"name=tasks/t", PathCall(Operation.SEND_MESSAGE)),
     ],
 )
 def test_ids_of_a_query_that_say_something_else_are_refused(query: bytes, path: PathCall) -> None:
@@ -179,6 +199,21 @@ def test_a_list_takes_its_context_from_the_query() -> None:
     refuse_other_ids(b"contextId=c", PathCall(Operation.LIST_TASKS), listing=True)
     with pytest.raises(BadParams):
         refuse_other_ids(b"taskId=t", PathCall(Operation.LIST_TASKS), listing=True)
+
+
+def test_a_context_is_put_where_one_is_named() -> None:
+    assert (
+        with_context(b"x=1&contextId=c%2B&y=contextId", "m-c+ \u00e4") == b"x=1&contextId=m-c%2B%20%C3%A4&y=contextId"
+    )
+    assert with_context(b"context_id=c", "d/e") == b"context_id=d%2Fe"
+    for query in (b"", b"contextId=", b"contextId", b"status=c", b"x.contextId=c"):
+        assert with_context(query, "d") == query
+
+
+def test_the_ids_that_any_query_names_are_found() -> None:
+    assert named_in(b"x=1&taskId=t%20&context_id=c") == ("t ", "c")
+    assert named_in(b"task_id=t&contextId=") == ("t", None)
+    assert named_in(b"id=t&name=n&sessionId=c") == (None, None)
 
 
 def test_a_parameter_is_found_whatever_its_case_is() -> None:

@@ -3,102 +3,12 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config.check import examine
 from tests.config.reading import errors, examined, good, warnings
 
 
 def agent(text: str, backend: str = "http://127.0.0.1:1") -> str:
     return f"version: 1\nagents: {{ a: {{ backend: {backend}, {text} }} }}\n"
-
-
-@pytest.mark.parametrize("header", ["X-Api-Key", "Authorization", "x-key", "Cookie"])
-def test_a_credential_goes_in_a_header_of_its_own(header: str) -> None:
-    config = good(agent(f"upstream_auth: {{ header: {{ {header}: abc def }} }}"))
-    auth = config.agents["a"].upstream_auth
-    assert auth is not None
-    assert auth.header[header].get_secret_value() == "abc def"
-    assert "abc" not in repr(config)
-
-
-def test_a_header_may_be_written_with_its_name_and_value() -> None:
-    config = good(agent("upstream_auth: { header: { name: X-Key, value: abc } }"))
-    assert config.agents["a"].upstream_auth is not None
-    assert list(config.agents["a"].upstream_auth.header) == ["X-Key"]
-
-
-@pytest.mark.parametrize(
-    ("auth", "path", "fact"),
-    [
-        ("{}", "", "it needs exactly one of `bearer` and `header`"),
-        ("{ bearer: a, header: { X: b } }", "", "it needs exactly one of `bearer` and `header`"),
-        ('{ bearer: "" }', ".bearer", "the token is empty or has characters that a token cannot have"),
-        ("{ bearer: Bearer abc }", ".bearer", "the token is empty or has characters that a token cannot have"),
-        ('{ bearer: "a\\r\\nb: c" }', ".bearer", "the token is empty or has characters that a token cannot have"),
-        ('{ header: { "X Key": a } }', '.header."X Key"', "'X Key' is no header name"),
-        ('{ header: { "": a } }', '.header.""', "'' is no header name"),
-        ("{ header: { Connection: a } }", ".header.Connection", "the gateway sets 'Connection' itself"),
-        ("{ header: { X_A2A_Tenant: a } }", ".header.X_A2A_Tenant", "the gateway sets 'X_A2A_Tenant' itself"),
-        ("{ header: { X-Request-Id: a } }", ".header.X-Request-Id", "the gateway sets 'X-Request-Id' itself"),
-        ("{ header: { A2A-Version: a } }", ".header.A2A-Version", "the gateway sets 'A2A-Version' itself"),
-        ("{ header: { A2A_Version: a } }", ".header.A2A_Version", "the gateway sets 'A2A_Version' itself"),
-        ('{ header: { X: "a\\nb" } }', ".header.X", "the value is empty or has characters that a header cannot have"),
-        ("{ header: { X: a, x: b } }", ".header", "two names differ in case only"),
-    ],
-)
-def test_a_credential_that_cannot_be_sent_is_refused(auth: str, path: str, fact: str) -> None:
-    assert errors(agent(f"upstream_auth: {auth}")) == [(f"agents.a.upstream_auth{path}", fact)]
-
-
-@pytest.mark.parametrize("name", ["Connection", "Host", "Cookie", "X-A2A-Subject", "X-Forwarded-For", "Proxy-X", "te"])
-def test_a_header_that_could_mislead_the_agent_is_not_forwarded(name: str) -> None:
-    ((path, fact),) = errors(agent(f"forward_headers: [X-Region, {name}]"))
-    assert path == "agents.a.forward_headers[1]"
-    assert "belongs to the connection" in fact
-
-
-@pytest.mark.parametrize(
-    "name",
-    [name.decode() for name in sorted((TO_AGENT | NEVER_FORWARDED) - {b"authorization", b"x-api-key", b"cookie"})],
-)
-def test_a_credential_takes_no_name_that_the_gateway_sets_or_forwards(name: str) -> None:
-    assert [fact for _, fact in errors(agent(f"upstream_auth: {{ header: {{ {name.title()}: a }} }}"))] == [
-        f"the gateway sets {name.title()!r} itself"
-    ]
-
-
-@pytest.mark.parametrize(("forwarded", "name"), [("X-Key", "X-Key"), ("x-key", "X-KEY"), ("X-Key", "x_key")])
-def test_a_client_cannot_send_the_gateways_own_credential(forwarded: str, name: str) -> None:
-    forward = f"forward_headers: [X-Region, {forwarded}]"
-    fact = f"`upstream_auth` sets {forwarded!r}: a client could add a credential to the gateway's own"
-    expected = [("agents.a.forward_headers[1]", fact)]
-    assert errors(agent(f"{forward}, upstream_auth: {{ header: {{ {name}: abc }} }}")) == expected
-    entry = f"{{ backend: http://127.0.0.1:1, upstream_auth: {{ header: {{ {name}: abc }} }} }}"
-    assert errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ t: {entry} }}, {forward} }} }}\n") == expected
-    assert errors(agent(f"{forward}, upstream_auth: {{ header: {{ X-Other: abc }} }}")) == []
-
-
-def test_the_content_type_is_not_forwarded_a_second_time() -> None:
-    assert errors(agent("forward_headers: Content-Type")) == [
-        ("agents.a.forward_headers", "the gateway sets 'Content-Type' itself")
-    ]
-
-
-@pytest.mark.parametrize("name", ["X_Region", "a b", "", "ä"])
-def test_a_header_that_is_none_is_not_forwarded(name: str) -> None:
-    assert errors(agent(f'forward_headers: "{name}"')) == [
-        ("agents.a.forward_headers", f"{name!r} is no header name that can be forwarded")
-    ]
-
-
-def test_the_callers_credential_is_forwarded_by_its_own_key_only() -> None:
-    assert [fact for _, fact in errors(agent("forward_headers: [authorization, X-API-Key]"))] == [
-        "'authorization' carries the caller's credential",
-        "'X-API-Key' carries the caller's credential",
-    ]
-    assert [path for path, _ in errors(agent("forward_caller: true, upstream_auth: { bearer: abc }"))] == [
-        "agents.a.forward_caller"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -269,23 +179,6 @@ def test_a_url_that_is_none_is_no_mistake_of_the_protocol() -> None:
 
 def test_a_card_is_never_fetched_over_grpc() -> None:
     assert [path for path, _ in errors(agent("card: { url: 'grpc://127.0.0.1:1' }"))] == ["agents.a.card.url"]
-
-
-def test_what_grpc_cannot_carry_as_metadata_is_refused_where_an_agent_is_behind_it() -> None:
-    text = "upstream_auth: { header: { %s: a } }, forward_headers: [X-Region, %s]"
-    for name in ("grpc-timeout2", "X-Trace-Bin", "X!Key"):
-        assert errors(agent(text % (f"'{name}'", f"'X-More', '{name}2'"))) == []
-        assert [path.rpartition(".")[0] for path, _ in errors(agent(text % (f"'{name}'", "X-A"), "grpc://127.0.0.1:1"))]
-    assert errors(agent(text % ("X-Key", "grpc-x"), "grpc://127.0.0.1:1")) == [
-        ("agents.a.forward_headers[1]", "'grpc-x' cannot be metadata of gRPC")
-    ]
-    assert errors(agent('upstream_auth: { header: { X-Key: "a\\tb" } }', "grpc://127.0.0.1:1")) == [
-        ("agents.a.upstream_auth.header.X-Key", "the value has a tab, which metadata of gRPC cannot have")
-    ]
-    own = "{ backend: 'grpc://127.0.0.1:1', upstream_auth: { header: { grpc-x: a } } }"
-    assert [path for path, _ in errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ t: {own} }} }} }}\n")] == [
-        "agents.a.by_tenant.t.upstream_auth.header.grpc-x"
-    ]
 
 
 def test_files_of_authorities_are_read_when_the_file_is_checked(tmp_path: Path) -> None:

@@ -173,6 +173,8 @@ KEYS = st.sampled_from(
         ),
         *("agents", "allow", "bearer", "header", "upstream_auth", "sha256", "name", "request", "expect", "stdio"),
         *("methods", "issuers", "corp", "api_keys", "timeouts", "send", "isolation"),
+        *("state", "replicas", "ledger", "limits", "requests", "queue", "identity_headers", "unknown_tasks", "audit"),
+        *("mode", "allow", "deliver", "longest_pause", "file"),
     ]
 )
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
@@ -185,7 +187,9 @@ VALUES = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.dictionaries(st.sampled_from(["gateway", "auth", "tenants", "defaults", "agents", "tests", "observe"]), VALUES)
+    st.dictionaries(
+        st.sampled_from(["gateway", "auth", "tenants", "defaults", "agents", "tests", "observe", "push"]), VALUES
+    )
 )
 def test_no_shape_is_too_odd_to_be_examined(tree: dict[str, object]) -> None:
     text = json.dumps({"version": 1, **tree}, ensure_ascii=False)

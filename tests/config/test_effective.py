@@ -7,10 +7,11 @@ import trustme
 from gateway.config import effective
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
-from gateway.config.limit import DEFAULT_CONNECTIONS
+from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
 from gateway.config.model import Config, Gateway
 from gateway.config.source import Marks
-from tests.config.reading import good
+from gateway.config.state import StateUrl
+from tests.config.reading import HASH, examined, good
 
 CONFIG = good(
     """\
@@ -89,3 +90,172 @@ def test_clients_of_grpc_name_what_cards_advertise_or_where_the_listener_is(gate
 @pytest.mark.parametrize("key", ["listen_grpc", "public_grpc"])
 def test_an_address_that_is_none_is_nothing_that_clients_name(key: str) -> None:
     assert effective.grpc_host(Config(version=1, gateway=Gateway(**{key: "no where"}))) == ""
+
+
+# ---- whose tasks they are ------------------------------------------------------------------------------------------
+
+AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\ntenants: {{ acme: [a] }}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "own", "kept"),
+    [
+        ("", "", False),
+        ("tenants: { anonymous: { agents: [a], limits: { requests: 1/s } } }\n", "", False),
+        ("tenants: { anonymous: { agents: [a], limits: { open_tasks: 1 } } }\n", "", True),
+        ("tenants: { anonymous: { agents: [a], limits: { open_tasks: 1 } } }\n", "isolation: none", False),
+        ("", "isolation: tenant", True),
+        ("", "isolation: none", False),
+        ("", "unknown_tasks: deny", True),
+        ("defaults: { isolation: tenant }\n", "", True),
+        ("defaults: { isolation: none }\n", "", False),
+        ("defaults: { isolation: none }\n", "isolation: principal", True),
+        ("defaults: { unknown_tasks: adopt }\n", "", True),
+        (AUTH, "", True),
+        (AUTH, "isolation: none", False),
+        (AUTH + "defaults: { isolation: none }\n", "", False),
+        (AUTH + "defaults: { isolation: none }\n", "isolation: tenant", True),
+    ],
+)
+def test_tasks_have_owners_where_callers_are_proven_or_the_file_asks_for_it(
+    before: str, own: str, *, kept: bool
+) -> None:
+    config = good(f"version: 1\n{before}agents: {{ a: {{ backend: http://127.0.0.1:1, {own} }} }}\n")
+    assert effective.tenure(config, config.agents["a"]) is kept
+    assert effective.keeps_state(config) is kept
+
+
+@pytest.mark.parametrize(
+    ("written", "used"),
+    [
+        ("gateway: { state: memory }", False),
+        ("gateway: { state: 'redis://h' }", True),
+        ("push: { mode: relay }", True),
+        ("push: { mode: none }", False),
+    ],
+)
+def test_a_store_has_to_be_there_where_something_is_kept_in_it(written: str, *, used: bool) -> None:
+    assert effective.keeps_state(good(f"version: 1\n{written}\nagents: {{ a: http://127.0.0.1:1 }}\n")) is used
+
+
+def test_isolation_and_unknown_tasks_are_the_agents_or_the_defaults() -> None:
+    config = good(
+        """\
+        version: 1
+        defaults: { isolation: principal, unknown_tasks: adopt }
+        agents:
+          a: { backend: http://127.0.0.1:1, isolation: tenant, unknown_tasks: deny }
+          b: http://127.0.0.1:2
+        """
+    )
+    found = [(effective.isolation(config, one), effective.unknown_tasks(config, one)) for one in config.agents.values()]
+    assert found == [("tenant", "deny"), ("principal", "adopt")]
+
+
+# ---- state and audit -----------------------------------------------------------------------------------------------
+
+
+def test_the_state_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    text = "version: 1\n{}agents: {{ a: http://127.0.0.1:1 }}\n"
+    path = tmp_path / "etc/gateway.yaml"
+    environ = {"STATE_DIRECTORY": "/var/lib/a2a"}
+
+    def state(written: str) -> StateUrl:
+        found = examined(text.format(written), path=path)
+        assert found.config is not None
+        return effective.state(found.config, found.marks, environ, tmp_path)
+
+    assert state("gateway: { state: sqlite://x.db }\n") == StateUrl("sqlite", path.parent / "x.db")
+    assert state("gateway: { state: 'sqlite:///srv/x.db' }\n") == StateUrl("sqlite", Path("/srv/x.db"))
+    assert state("gateway: { state: memory }\n") == StateUrl("memory")
+    assert state("") == StateUrl("sqlite", Path("/var/lib/a2a/a2a-gateway.db"))
+    environ.clear()
+    assert state("") == StateUrl("sqlite", tmp_path / "a2a-gateway.db")
+
+
+def test_the_audit_file_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    def audit(written: str) -> Path | None:
+        text = f"version: 1\n{written}agents: {{ a: http://127.0.0.1:1 }}\n"
+        found = examined(text, path=tmp_path / "gateway.yaml")
+        assert found.config is not None
+        return effective.audit(found.config, found.marks)
+
+    assert audit("") is None
+    assert audit("observe: { audit: '-' }\n") == effective.STANDARD_OUTPUT
+    assert audit("observe: { audit: audit.jsonl }\n") == tmp_path / "audit.jsonl"
+    assert audit("observe: { audit: { file: /var/log/audit.jsonl } }\n") == Path("/var/log/audit.jsonl")
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
+
+LIMITED = good(
+    f"""\
+    version: 1
+    gateway: {{ anonymous: true }}
+    auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}
+    tenants:
+      acme: {{ agents: "*", limits: {{ requests: 600/min, concurrency: 8, queue: 2, weight: 3 }} }}
+      globex: [a]
+      "*": {{ agents: [a], limits: {{ streams: 1 }} }}
+    defaults: {{ limits: {{ concurrency: 50, body: 1MiB }} }}
+    agents:
+      a: {{ backend: http://127.0.0.1:1, limits: {{ requests: 50/s, concurrency: 5 }} }}
+      b:
+        limits: {{ concurrency: 7, bandwidth: 1MiB/s }}
+        by_tenant:
+          acme: {{ backend: http://127.0.0.1:2, limits: {{ concurrency: 9, queue_timeout: 2s }} }}
+          globex: http://127.0.0.1:3
+      c: http://127.0.0.1:4
+    """
+)
+
+
+def test_nothing_is_limited_that_is_not_written() -> None:
+    config = good("version: 1\nagents: { a: http://127.0.0.1:1 }\n")
+    assert effective.limits(config, config.agents["a"]) == DEFAULT_LIMITS
+    found = effective.tenant_limits(config, "anonymous")
+    assert (found.requests, found.concurrency, found.streams, found.open_tasks) == (None, None, None, None)
+    assert (found.queue, found.queue_timeout, found.weight) == (100, 1.0, 1)
+
+
+def test_limits_of_a_backend_are_its_own_or_the_agents_or_the_defaults() -> None:
+    a, b, c = LIMITED.agents.values()
+    found = effective.limits(LIMITED, a)
+    assert (found.requests, found.concurrency, found.body, found.queue) == ((50.0, 1.0), 5, 1024**2, 100)
+    found = effective.limits(LIMITED, b, "acme")
+    assert (found.concurrency, found.queue_timeout, found.bandwidth, found.requests) == (9, 2.0, 1024**2, None)
+    found = effective.limits(LIMITED, b, "globex")
+    assert (found.concurrency, found.queue_timeout, found.bandwidth) == (7, 1.0, 1024**2)
+    assert effective.limits(LIMITED, c).concurrency == 50
+
+
+def test_each_tenant_that_is_not_named_has_the_limits_of_the_star() -> None:
+    acme = effective.tenant_limits(LIMITED, "acme")
+    assert (acme.requests, acme.concurrency, acme.queue, acme.weight) == ((600.0, 60.0), 8, 2, 3)
+    assert [effective.tenant_limits(LIMITED, name).streams for name in ("acme", "globex")] == [None, None]
+    assert [effective.tenant_limits(LIMITED, name).streams for name in ("initech", "anonymous")] == [1, 1]
+
+
+# ---- identity and webhooks -----------------------------------------------------------------------------------------
+
+
+def test_headers_that_tell_who_calls_are_the_agents_or_the_defaults_or_those_built_in() -> None:
+    config = good(
+        """\
+        version: 1
+        defaults: { identity_headers: { tenant: X-Org, subject: null } }
+        agents:
+          a: { backend: http://127.0.0.1:1, identity_headers: { tenant: "", subject: X-User, session: X-Session } }
+          b: http://127.0.0.1:2
+        """
+    )
+    found = [tuple(effective.identity_headers(config, one).model_dump().values()) for one in config.agents.values()]
+    assert found == [("", "X-User", "X-Session"), ("X-Org", "", "")]
+    assert effective.identity_headers(config).tenant == "X-Org"
+    plain = effective.identity_headers(CONFIG, CONFIG.agents["a"])
+    assert (plain.tenant, plain.subject, plain.session) == ("X-A2A-Tenant", "X-A2A-Subject", "")
+
+
+def test_what_holds_for_webhooks_is_what_is_written() -> None:
+    assert effective.push(CONFIG).mode == "passthrough"
+    assert effective.push(good("version: 1\npush: { mode: none }\nagents: { a: http://127.0.0.1:1 }\n")).mode == "none"

@@ -5,9 +5,22 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.limit import DEFAULT_CONNECTIONS, Body, Cards, Connections, Cors, Grpc, Http, Verification
+from gateway.config.limit import (
+    DEFAULT_CONNECTIONS,
+    Body,
+    Cards,
+    Connections,
+    Cors,
+    Grpc,
+    Http,
+    Ledger,
+    Limits,
+    TenantLimits,
+    Verification,
+)
 
 MIB = 1024 * 1024
+DAY = 86_400
 
 
 def told(text: str) -> list[str]:
@@ -32,6 +45,20 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (DEFAULT_CONNECTIONS.max, DEFAULT_CONNECTIONS.queue, DEFAULT_CONNECTIONS.queue_timeout) == (100, 100, 1)
     assert (DEFAULT_CONNECTIONS.headers, DEFAULT_CONNECTIONS.header_count) == (32768, 100)
     assert (DEFAULT_CONNECTIONS.idle, DEFAULT_CONNECTIONS.event, DEFAULT_CONNECTIONS.kept) == (4, 4 * MIB, MIB)
+    ledger = Ledger()
+    assert (ledger.ended, ledger.open, ledger.tasks, ledger.contexts) == (30 * DAY, 90 * DAY, 100_000, 100_000)
+
+
+def test_nothing_is_limited_that_is_not_written() -> None:
+    assert set(TenantLimits().model_dump().values()) == {None}
+    assert set(TenantLimits.model_fields) - set(Limits.model_fields) == {"open_tasks", "weight"}
+
+
+def test_limits_are_written_with_their_units() -> None:
+    written = {"requests": "600/min", "burst": 50, "body": "1MiB", "bandwidth": "10MiB/s", "queue": 0, "weight": 2}
+    limits = TenantLimits.model_validate(written)
+    assert (limits.requests, limits.burst, limits.queue, limits.weight) == ((600.0, 60.0), 50, 0, 2)
+    assert (limits.body, limits.bandwidth) == (MIB, 10 * MIB)
 
 
 def test_what_an_agent_does_not_write_is_left_to_the_defaults() -> None:
@@ -65,6 +92,26 @@ def test_cards_have_a_short_form() -> None:
         ("auth: {verification: {failures: 600/day}}", "is no rate"),
         ("defaults: {connections: {max: 0}}", "is not enough"),
         ("defaults: {cards: {refresh: 0s}}", "is no time to wait"),
+        ("defaults: {limits: {requests: 0/s}}", "is no rate"),
+        ("defaults: {limits: {requests: -5/s}}", "is no rate"),
+        ("defaults: {limits: {requests: 600}}", "is no rate"),
+        ("defaults: {limits: {burst: 0}}", "is not enough"),
+        ("defaults: {limits: {concurrency: 0}}", "is not enough"),
+        ("defaults: {limits: {concurrency: -1}}", "is no whole number"),
+        ("defaults: {limits: {queue: -1}}", "is no whole number"),
+        ("defaults: {limits: {queue_timeout: 0s}}", "is no time to wait"),
+        ("defaults: {limits: {streams: 0}}", "is not enough"),
+        ("defaults: {limits: {body: 0}}", "is not enough"),
+        ("defaults: {limits: {bandwidth: 0}}", "is not enough"),
+        ("defaults: {limits: {bandwidth: 1MiB/min}}", "is no number of bytes a second"),
+        ("defaults: {limits: {weight: 2}}", "unknown key 'weight'"),
+        ("defaults: {limits: {open_tasks: 2}}", "unknown key 'open_tasks'"),
+        ("tenants: {t: {agents: a, limits: {open_tasks: 0}}}", "is not enough"),
+        ("tenants: {'*': {agents: a, limits: {weight: 0}}}", "is not enough"),
+        ("gateway: {ledger: {ended: 999ms}}", "is no time to remember something"),
+        ("gateway: {ledger: {open: 0s}}", "is no time to remember something"),
+        ("gateway: {ledger: {tasks: 0}}", "is not enough"),
+        ("gateway: {replicas: 0}", "is not enough"),
     ],
 )
 def test_what_bounds_nothing_is_refused_at_its_place(text: str, fact: str) -> None:

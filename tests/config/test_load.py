@@ -140,3 +140,16 @@ def test_a_card_may_have_null_and_nothing_else_may(tmp_path: Path) -> None:
     assert [(one[2], one[3]) for one in told(written(tmp_path, gateway=text))] == [
         ("agents.a.methods[0]", "there is no value")
     ]
+
+
+def test_a_header_that_tells_who_calls_may_have_null(tmp_path: Path) -> None:
+    text = (
+        "version: 1\ndefaults: { identity_headers: { tenant: null } }\nagents:\n"
+        "  a: { backend: http://127.0.0.1:1, identity_headers: { subject: null } }\n"
+        "  identity_headers: { backend: null }\n"
+    )
+    path = written(tmp_path, gateway=text)
+    assert [one[2] for one in told(path)] == ["agents.identity_headers.backend"]
+    draft = load(path, {}).draft
+    assert draft is not None
+    assert (draft.defaults.identity_headers.tenant, draft.agents["a"].identity_headers.subject) == ("", "")

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from gateway.config.part import Part
+from gateway.config.part import Part, every_part
 
 
 class Lamp(Part):
@@ -11,6 +11,18 @@ class Lamp(Part):
 
     colour: str = "white"
     """What it shines in."""
+
+
+class Lantern(Lamp):
+    """A lamp that is carried."""
+
+    handle: str = "ring"
+    """What it is held by."""
+
+
+def test_mappings_that_extend_others_are_known_too() -> None:
+    assert {Lamp, Lantern} <= set(every_part())
+    assert Part not in every_part()
 
 
 def test_a_key_that_is_not_known_is_refused() -> None:

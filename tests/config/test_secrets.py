@@ -12,6 +12,7 @@ TEXT = f"""\
 version: 1
 gateway:
   admin: {{ listen: 127.0.0.1:9090, token: {SECRET} }}
+  state: redis://user:{SECRET}@redis:6379/0
 auth:
   api_keys:
     bot:
@@ -92,6 +93,8 @@ def test_a_file_that_holds_no_text_is_refused(tmp_path: Path) -> None:
         ("agents", "echo", "by_tenant", "acme", "upstream_auth", "header", "X"),
         ("agents", "echo", "password"),
         ("push", "client_secret"),
+        ("gateway", "state"),
+        ("gateway", "state", 0, "url"),
     ],
 )
 def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
@@ -113,6 +116,14 @@ def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
 )
 def test_names_that_operators_give_make_no_secret(path: tuple[str | int, ...]) -> None:
     assert not is_secret(path)
+
+
+def test_some_places_hold_a_password_only_at_times() -> None:
+    assert not is_secret(("gateway", "state"), "sqlite:///var/lib/state.db")
+    assert not is_secret(("gateway", "state"), "redis://redis:6379")
+    assert is_secret(("gateway", "state"), "redis://user:pw@redis:6379")
+    assert is_secret(("gateway", "state"), "pw")
+    assert is_secret(("gateway", "admin", "token"), "memory")
 
 
 def test_a_reference_alone_may_be_shown_and_a_default_may_not() -> None:

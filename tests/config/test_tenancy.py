@@ -1,6 +1,7 @@
 import pytest
 
-from tests.config.reading import HASH, OTHER_HASH, errors, warnings
+from gateway.config.problem import spell
+from tests.config.reading import HASH, OTHER_HASH, errors, examined, warnings
 
 AUTH = f"""\
 auth:
@@ -93,46 +94,57 @@ def test_a_match_by_a_key_that_may_not_call_is_worth_a_warning() -> None:
     assert [path for path, _ in warnings(text("acme: [a], globex: []", agents))] == ["agents.a.match.key"]
 
 
-# ---- isolation -----------------------------------------------------------------------------------------------------
-
-SHARED = "tasks have no owners yet"
+# ---- whose tasks they are ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("tenants", "agents"),
+    ("tenants", "agents", "who"),
     [
-        ("acme: [a], globex: [a]", A),
-        ("acme: [a], globex: [], '*': [a]", A),
-        ("acme: [], globex: [], '*': [a]", A),
-        ("acme: [a], globex: [b]", A + ", b: { backend: 'http://127.0.0.1:1/' }"),
-        ("acme: [a], globex: [b]", A + ", b: http://localhost:1"),
-        ("acme: [a], globex: [b]", A + ", b: 'http://[::1]:1/'"),
-        ("acme: , globex: ", "a: { backend: http://127.0.0.1:1, allow: [acme, globex] }"),
-        ("acme: [a], globex: { agents: [a], act_for: [acme] }", "a: { by_tenant: { acme: http://127.0.0.1:1 } }"),
-        ("acme: [a], globex: [b]", "a: { by_tenant: { acme: http://127.0.0.1:1 } }, b: http://127.0.0.1:1"),
+        ("acme: [a], globex: [a]", "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt }", "'a' (acme, globex)"),
+        ("acme: [a], '*': [a]", "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt }", "'a' (acme, others)"),
+        (
+            "acme: [a], globex: [b]",
+            "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt }, b: http://localhost:1",
+            "'a' (acme, globex), which is the backend of b too",
+        ),
+        (
+            "acme: [a], globex: { agents: [a], act_for: [acme] }",
+            "a: { by_tenant: { acme: http://127.0.0.1:1 }, unknown_tasks: adopt }",
+            "'a/acme' (acme, globex)",
+        ),
+        (
+            "acme: [a]",
+            "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt, isolation: principal }",
+            "'a' (acme)",
+        ),
     ],
 )
-def test_a_backend_that_several_tenants_may_call_must_say_so(tenants: str, agents: str) -> None:
-    found = errors(text(tenants, agents))
-    assert found
-    assert all(SHARED in fact for _, fact in found)
-    assert errors(text(tenants, agents).replace("version: 1\n", "version: 1\ndefaults: { isolation: none }\n")) == []
+def test_adopting_tasks_where_several_could_is_worth_a_warning(tenants: str, agents: str, who: str) -> None:
+    written = text(f"{tenants}, globex: []" if "globex" not in tenants else tenants, agents)
+    [(path, fact)] = [one for one in warnings(written) if "first names" in one[1]]
+    assert path == "agents.a.unknown_tasks"
+    assert fact.startswith(f"several callers share the backend of {who}: whoever first names a task")
 
 
-@pytest.mark.parametrize(
-    ("tenants", "agents"),
-    [
-        ("acme: [a], globex: []", A),
-        ("acme: [a], globex: [b]", A + ", b: http://127.0.0.1:2"),
-        ("acme: [a], globex: [a]", "a: { by_tenant: { acme: http://127.0.0.1:1, globex: http://127.0.0.1:2 } }"),
-        ("acme: [a], globex: { act_for: [acme] }", "a: { by_tenant: { acme: http://127.0.0.1:1 } }"),
-        ("acme: [a], globex: '*'", "a: { backend: http://127.0.0.1:1, allow: [acme] }"),
-    ],
-)
-def test_a_backend_that_one_tenant_may_call_needs_no_word(tenants: str, agents: str) -> None:
-    assert errors(text(tenants, agents)) == []
+def test_adopting_tasks_is_told_where_it_is_written() -> None:
+    shared = text("acme: [a], globex: [a]", A).replace("version: 1\n", "version: 1\ndefaults: { %s }\n")
+    assert [path for path, _ in warnings(shared % "unknown_tasks: adopt")] == ["defaults.unknown_tasks"]
+    assert warnings(shared % "unknown_tasks: adopt, isolation: none") == []
+    assert (
+        warnings(text("acme: [a], globex: []", A[:2] + " { backend: http://127.0.0.1:1, unknown_tasks: adopt }")) == []
+    )
 
 
-def test_anonymous_callers_are_one_tenant() -> None:
-    assert errors(f"version: 1\nagents: {{ {A} }}\n") == []
-    assert errors("version: 1\nagents: { a: { by_tenant: { x: http://127.0.0.1:1, z: http://127.0.0.1:1 } } }\n") == []
+def test_several_tenants_may_share_a_backend() -> None:
+    assert errors(text("acme: [a], globex: [a]", A)) == []
+    assert warnings(text("acme: [a], globex: [a]", A)) == []
+
+
+def test_who_may_call_is_not_told_of_where_a_tenant_cannot_be_read() -> None:
+    agents = "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt, match: { path: /x, key: bot } }"
+    broken = text("acme: { agents: 7 }, globex: [a]", agents)
+    found = [spell(problem.path) for problem in examined(broken).problems]
+    assert found == ["tenants.acme.agents"]
+    assert [path for path, _ in errors(broken.replace("agents: 7", "agents: [a]").replace(AUTH, "auth: 7\n"))] == [
+        "auth"
+    ]

@@ -3,8 +3,6 @@ import pytest
 from gateway.config.unbuilt import UNBUILT
 from tests.config.reading import errors, examined
 
-AGENT = "version: 1\nagents:\n  a:\n    backend: http://127.0.0.1:1\n"
-
 
 @pytest.mark.parametrize("path", list(UNBUILT), ids=".".join)
 def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ...]) -> None:
@@ -36,9 +34,3 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
 )
 def test_a_value_that_is_not_built_is_refused_with_that_reason(text: str, path: str, fact: str) -> None:
     assert errors(f"version: 1\nagents: {{ {text} }}\n") == [(path, fact)]
-
-
-def test_isolation_by_principal_waits_for_the_ledger() -> None:
-    assert errors(AGENT + "defaults: { isolation: principal }\n") == [
-        ("defaults.isolation", "`isolation: principal` is not available yet: it belongs to the task ledger")
-    ]

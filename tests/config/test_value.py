@@ -4,19 +4,31 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.operation import Operation
 from gateway.config.value import (
     A2aVersion,
+    Bandwidth,
+    Callable,
     ClaimValue,
     Count,
     Day,
     Duration,
+    FieldNumber,
     Flag,
     Format,
+    Header,
     Name,
+    PerTime,
+    Positive,
+    Room,
+    Seconds,
+    Sha256s,
     Size,
     Strings,
     TenantName,
+    Wait,
 )
+from tests.config.reading import HASH
 
 
 def read(kind: Any, value: object) -> object:
@@ -28,6 +40,12 @@ def read(kind: Any, value: object) -> object:
     [
         (Duration, "1h30m", 5400.0), (Duration, "0s", 0.0), (Duration, "250ms", 0.25),
         (Size, "64KiB", 65536), (Size, 512, 512), (Size, "512", 512), (Size, "1GiB", 1024**3),
+        (Positive, 1, 1), (Wait, "1ms", 0.001), (FieldNumber, 4, 4), (PerTime, "600/min", (600.0, 60.0)),
+        (Callable, "GetTask", Operation.GET_TASK), (Sha256s, [HASH.upper(), " "], (HASH,)),
+        (Bandwidth, "10MiB/s", 10 * 1024**2), (Bandwidth, "10MiB", 10 * 1024**2), (Bandwidth, 512, 512),
+        (Bandwidth, "2GB/s", 2 * 1000**3), (Room, "1", 1), (Seconds, "1s", 1.0), (Seconds, "90d", 90 * 86400.0),
+        (Header, "X-Tenant", "X-Tenant"), (Header, None, ""), (Header, False, ""), (Header, "", ""),
+        (Header, "false", ""),
         (Format, 1, 1), (Format, "1", 1),
         (Flag, True, True), (Flag, "false", False),
         (Count, 7, 7), (Count, "7", 7),
@@ -50,6 +68,10 @@ def test_a_value_is_read_as_it_is_written(kind: object, written: object, value: 
         (Duration, "400d"), (Duration, True), (Duration, None),
         (Size, True), (Size, -1), (Size, "10 MiB"), (Size, 1.5), (Size, "9" * 5000),
         (Size, "1025MiB"), (Size, 1024**3 + 1), (Size, None),
+        (Positive, 0), (Wait, "0s"), (FieldNumber, 3), (FieldNumber, 19_000), (PerTime, 600), (PerTime, "600/day"),
+        (Callable, "get_task"), (Sha256s, "abc"), (Sha256s, [""]),
+        (Bandwidth, "10MiB/min"), (Bandwidth, 0), (Bandwidth, "0/s"), (Bandwidth, True), (Bandwidth, None),
+        (Bandwidth, "/s"), (Bandwidth, -1), (Room, 0), (Room, "many"), (Seconds, "500ms"), (Seconds, "30"),
         (Format, 1.0), (Format, True), (Format, "1.0"), (Format, 2), (Format, None),
         (Flag, "yes"), (Flag, 1), (Flag, "True"), (Flag, None),
         (Count, True), (Count, -1), (Count, 1.0), (Count, "a"), (Count, "9" * 16),
@@ -64,5 +86,5 @@ def test_anything_else_is_refused_with_a_fact_and_a_remedy(kind: object, written
         read(kind, written)
     (error,) = caught.value.errors()
     fact, remedy, *_ = error["ctx"]["error"].args
-    assert fact.startswith(("is ", "has "))
+    assert fact.startswith(("is ", "has ", "can "))
     assert remedy

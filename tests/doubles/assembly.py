@@ -12,7 +12,9 @@ import trustme
 
 from gateway.app import Gateway
 from gateway.config.check import Examined, examine
+from gateway.config.state import StateUrl
 from tests.doubles.gateway import RESULT, card_of
+from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Wire, chunk, head, whole
 
 CARD = card_of("http://127.0.0.1/", "JSONRPC 1.0")
@@ -28,7 +30,7 @@ def examined(text: str, path: Path = Path("gateway.yaml")) -> Examined:
 
 
 def assembled(text: str, path: Path = Path("gateway.yaml")) -> Gateway:
-    return Gateway(examined(text, path), access_stream=io.BytesIO())
+    return Gateway(examined(text, path), access_stream=io.BytesIO(), state=StateUrl("memory"), resolver=public_names())
 
 
 @asynccontextmanager

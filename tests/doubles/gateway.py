@@ -21,9 +21,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import Gateway
 from gateway.config.check import examine
+from gateway.config.state import StateUrl
+from gateway.push.webhook import WebhookPolicy
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
+from gateway.webhooks import Webhooks
+from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 
 Pairs = Iterable[tuple[bytes, bytes]]
@@ -309,7 +313,8 @@ async def compiled(
     """A configuration ready to serve, that nobody serves."""
     examined = examine(path, {}, text=f"version: 1\n{dedent(text)}")
     assert examined.errors == (), examined.errors
-    snapshot = Snapshot.build(examined, Metrics("test"), public_url)
+    webhooks = Webhooks(WebhookPolicy(resolve=public_names()))
+    snapshot = Snapshot.build(examined, Metrics("test"), public_url, webhooks=webhooks)
     try:
         yield snapshot
     finally:
@@ -338,7 +343,12 @@ async def running(
         lines.extend(json.loads(line) for line in raw.splitlines())
         found[0].news.set()
 
-    gateway = Gateway(examined, access_stream=cast("BinaryIO", _Lines(arrived)))  # written to, and nothing else
+    gateway = Gateway(
+        examined,
+        access_stream=cast("BinaryIO", _Lines(arrived)),  # written to, and nothing else
+        state=StateUrl("memory"),
+        resolver=public_names(),
+    )
     running = Running(gateway, lines)
     found.append(running)
     try:

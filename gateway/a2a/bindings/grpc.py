@@ -13,8 +13,9 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 
 from gateway.a2a import parameter
 from gateway.a2a.bindings import grpc_tenant, grpc_tree
+from gateway.a2a.bindings.grpc_id import path_of, refuse_unknown
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, read_name, write_name
+from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, write_name
 from gateway.a2a.bindings.grpc_scan import refuse_crowd
 from gateway.a2a.bindings.grpc_schema import event_class, nesting, request_class, result_class
 from gateway.a2a.bounds import BOUNDS, BodyBounds
@@ -22,7 +23,6 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.path import PathCall
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Misfit
 
@@ -42,7 +42,8 @@ def read_call(
         ParseFailed: it is no message of the method, or a text in it is no UTF-8.
         BadRequest: parsers could read it in two ways, or it is beyond the bounds.
         DuplicateKey: the tenant, or the scope, stands twice in one place.
-        BadParams: two places name two tenants; a scope is missing, or is where none can be; or a name is none.
+        BadParams: two places name two tenants, or two tasks; a scope is missing, or is where none can be; a name is
+            none; or a push configuration of 0.3 has fields that 0.3 does not know.
     """
     request = _parsed(method, message, bounds)
     operation, version = method.operation, method.version
@@ -51,11 +52,11 @@ def read_call(
         places = grpc_tenant.read_places(method, message, request)
         tenant = parameter.agreed("tenant", *places.said)
         in_body, told = bool(places.said), places.tell(tenant)
-        path = _path(operation, request)
     else:
         tenant = grpc_tenant.read_scope(method, message, scope_field)
         in_body, told = tenant is not None, True
-        path = read_name(operation, request)
+        refuse_unknown(method, request, scope_field)
+    path = path_of(method, request)
     if operation.sends:
         sent = request.message if version is Version.V1_0 else request.request
         task_id, context_id = sent.task_id or None, sent.context_id or None
@@ -148,17 +149,6 @@ def _parsed(method: GrpcMethod, message: bytes, bounds: BodyBounds) -> Message:
         return request_class(method).FromString(message)
     except DecodeError as error:
         raise ParseFailed("the body is no message of this method") from error
-
-
-def _path(operation: Operation, request: Message) -> PathCall:
-    """The ids that a request of 1.0 has, as if they stood in a path."""
-    if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
-        return PathCall(operation, task_id=request.task_id or None, config_id=request.id or None)
-    if operation.kind is Kind.PUSH:
-        return PathCall(operation, task_id=request.task_id or None)
-    if operation in BY_NAME:
-        return PathCall(operation, task_id=request.id or None)
-    return PathCall(operation)
 
 
 # ---- Answers and events ----------------------------------------------------------------------------------------------

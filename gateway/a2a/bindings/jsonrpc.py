@@ -108,7 +108,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     params = parameter.read(operation, members, outer)
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
-    task_id, context_id = _ids(operation, version, params)
+    task_id, context_id = ids(operation, version, params)
     contradicts = hint is not version if hint is not None else version is Version.V0_3
     if contradicts and params.message and version is not Version.V0_1:
         version = _objects_version(params.message) or version
@@ -127,6 +127,27 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         params=params,
         path=path,
     )
+
+
+def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
+    """The task and the context that a call is about, by its generation's words.
+
+    Raises:
+        BadParams: one is no string, or two spellings of it say two things.
+    """
+    members = params.members
+    if operation.sends:
+        if version is Version.V0_1:
+            return parameter.text(members, "id"), parameter.text(members, "sessionId")
+        return parameter.ids(params.message)
+    if operation is Operation.LIST_TASKS:
+        return None, parameter.text(members, "contextId", "context_id")
+    if operation is Operation.GET_EXTENDED_CARD:
+        return None, None
+    names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
+    if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
+        return parameter.text(members, "taskId", "task_id"), None
+    return parameter.text(members, "id"), None
 
 
 def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
@@ -303,22 +324,6 @@ def _refuse_error(raw: msgspec.Raw | None) -> None:
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
-
-
-def _ids(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
-    members = params.members
-    if operation.sends:
-        if version is Version.V0_1:
-            return parameter.text(members, "id"), parameter.text(members, "sessionId")
-        return parameter.ids(params.message)
-    if operation is Operation.LIST_TASKS:
-        return None, parameter.text(members, "contextId", "context_id")
-    if operation is Operation.GET_EXTENDED_CARD:
-        return None, None
-    names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
-    if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
-        return parameter.text(members, "taskId", "task_id"), None
-    return parameter.text(members, "id"), None
 
 
 def _objects_version(message: Members) -> Version | None:

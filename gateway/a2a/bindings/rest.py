@@ -14,8 +14,9 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
 from gateway.a2a.error_kind import BY_REASON
-from gateway.a2a.fault import BadRequest, Fault
+from gateway.a2a.fault import BadParams, BadRequest, Fault
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall
 from gateway.a2a.query import query_value, refuse_other_ids, split_query
 
@@ -49,10 +50,8 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         task_id, context_id = parameter.ids(params.message)
     elif operation is Operation.LIST_TASKS:
         context_id = query_value(passed, "contextId") or query_value(passed, "context_id") or None
-    elif operation is Operation.CANCEL_TASK and version is Version.V1_0:
-        parameter.agreed("id", path.task_id, parameter.text(members, "id"))
-    elif operation is Operation.CREATE_PUSH_CONFIG and version is Version.V1_0:
-        parameter.agreed("taskId", path.task_id, parameter.text(members, "taskId", "task_id"))
+    elif members:
+        _refuse_other_tasks(operation, params, path.task_id)
     return Call(
         operation=operation,
         dialect=Dialect(Binding.REST, version),
@@ -94,6 +93,23 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     elif path.task_id is not None:
         found["id"] = path.task_id
     return found
+
+
+def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str | None) -> None:
+    """See that a body names no other task than the path: servers differ in which of them they follow.
+
+    Raises:
+        BadParams: it does, in whatever generation's words.
+    """
+    for members in (params.members, *(way[-1][1] for way in params.pushes)):
+        parameter.agreed("taskId", task_id, parameter.text(members, "taskId", "task_id"))
+        for name in ("name", "parent"):
+            said = document.text(members, name) if name in members else None
+            if said is not None and not parameter.is_of(said, task_id):
+                raise BadParams(f"{name} names another task than the path", field=name)
+    if operation is Operation.CANCEL_TASK or params.pushes:
+        # Of a configuration that is not wrapped, it is its own.
+        parameter.agreed("id", task_id, parameter.text(params.members, "id"))
 
 
 class RestCall(msgspec.Struct, frozen=True):

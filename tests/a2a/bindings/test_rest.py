@@ -85,6 +85,52 @@ def test_the_task_of_a_push_configuration_is_that_of_the_path() -> None:
             read(path, other)
 
 
+CANCEL = PathCall(Operation.CANCEL_TASK, task_id="t")
+CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
+_NAME = "tasks/t/pushNotificationConfigs"
+
+
+@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CANCEL, {"id": "t", "name": "tasks/t", "taskId": "t", "metadata": {"id": "u"}}),
+        (CANCEL, {"id": "", "name": None}),
+        (CREATE, {"id": "x", "taskId": "t", "url": "https://h"}),
+        (CREATE, {"parent": "tasks/t", "configId": "x", "config": {"name": f"{_NAME}/x", "taskId": "t"}}),
+        (CREATE, {"parent": _NAME, "config": {"name": f"{_NAME}/", "pushNotificationConfig": {"id": "x"}}}),
+        (CREATE, {"name": f"{_NAME}/None", "push_notification_config": {"id": "x", "task_id": "t"}}),
+    ],
+)
+def test_a_body_may_say_again_which_task_it_is(path: PathCall, body: object, version: Version) -> None:
+    assert read(path, body, version=version).task_id == "t"
+
+
+@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *[(path, {name: "u"}) for path in (CANCEL, CREATE) for name in ("taskId", "task_id")],
+        *[(path, {name: said}) for path in (CANCEL, CREATE) for name in ("name", "parent")
+          for said in ("tasks/u", "t", "tasks/t2", "tasks/", "tasks/t/u", f"{_NAME}/x/y", f"{_NAME}2", f"{_NAME}x/y")],
+        (CANCEL, {"id": "u"}),
+        (CANCEL, {"id": 1}),
+        (CANCEL, {"name": ["tasks/t"]}),
+        (CREATE, {"id": "u", "pushNotificationConfig": {"url": "https://h"}}),
+        (CREATE, {"parent": "tasks/t", "config": {"name": "tasks/u/pushNotificationConfigs/x"}}),
+        (CREATE, {"config": {"taskId": "u"}}),
+        (CREATE, {"config": {"pushNotificationConfig": {"task_id": "u"}}}),
+        (CREATE, {"taskPushNotificationConfig": {"parent": "tasks/u"}}),
+    ],
+)  # fmt: skip
+def test_a_body_that_names_another_task_than_the_path_is_refused(
+    path: PathCall, body: object, version: Version
+) -> None:
+    """Servers of a2a-python 0.3 follow the `parent` of a body, others the path."""
+    with pytest.raises(BadParams):
+        read(path, body, version=version)
+
+
 @pytest.mark.parametrize("shape", ["message", "request"])
 def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
     call = read(SEND, {shape: {"task_id": "t", "contextId": "c"}}, version=Version.V0_3)

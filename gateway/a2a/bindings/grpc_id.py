@@ -1,0 +1,201 @@
+"""The ids in messages of gRPC: those of tasks and contexts that a request names, and others in their place.
+
+Requests are read with the official classes, as agents do. Those of 0.3 share their paths with the candidates of 1.0
+(protocol trap 24), whose agents find more in them than 0.3 has: the references of a message, which are looked for, and
+members of a push configuration, where nothing may be that 0.3 does not know.
+"""
+
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]  # as above
+
+from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
+from gateway.a2a.bindings.grpc_name import BY_NAME, read_name
+from gateway.a2a.bindings.grpc_scan import DELIMITED
+from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadParams, UpstreamProtocol
+from gateway.a2a.mention import NONE, Mentions, Webhook, gather
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.parameter import is_of
+from gateway.a2a.path import PathCall
+
+_REFERENCES = 8
+"""The number of a message's references, in 1.0 and its candidates."""
+_LATER = 16
+"""Numbers from here on have no field in any generation that is known."""
+
+
+def path_of(method: GrpcMethod, request: Message) -> PathCall:
+    """The ids that a request has, as if they stood in a path.
+
+    Raises:
+        BadParams: as `grpc_name.read_name`; or a push configuration has the name of another task's.
+    """
+    operation = method.operation
+    if method.version is not Version.V1_0:
+        path = read_name(operation, request)
+        # Servers differ in which of the two they follow.
+        if (
+            operation is Operation.CREATE_PUSH_CONFIG
+            and (name := request.config.name)
+            and not is_of(name, path.task_id)
+        ):
+            raise BadParams("config.name names another task than the parent", field="config.name")
+        return path
+    if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+        return PathCall(operation, task_id=request.task_id or None, config_id=request.id or None)
+    if operation.kind is Kind.PUSH:
+        return PathCall(operation, task_id=request.task_id or None)
+    if operation in BY_NAME:
+        return PathCall(operation, task_id=request.id or None)
+    return PathCall(operation)
+
+
+def mentions(call: Call) -> Mentions:
+    """As `mention.mentions`, of a call over gRPC."""
+    operation = call.operation
+    if operation.kind is Kind.CARD:
+        return NONE
+    if call.path.operation is not None and not operation.sends and operation is not Operation.CREATE_PUSH_CONFIG:
+        # A client's, all of whose ids are known.
+        return Mentions((call.task_id,) if call.task_id else (), (), call.context_id)
+    method = BY_PATH[call.method]
+    newest = method.version is Version.V1_0
+    request = request_class(method).FromString(call.body)
+    if operation is Operation.LIST_TASKS:
+        return Mentions(context=request.context_id or None)
+    if not operation.sends:
+        path = path_of(method, request)
+        push = None
+        if operation is Operation.CREATE_PUSH_CONFIG:
+            push = request if newest else request.config.push_notification_config
+        return gather((path.task_id,), (), None, (_webhook(push),))
+    sent = request.message if newest else request.request
+    references = list(sent.reference_task_ids) if newest else _unknown_references(sent)
+    push = None
+    if request.HasField("configuration"):
+        configuration = request.configuration
+        if newest and configuration.HasField("task_push_notification_config"):
+            push = configuration.task_push_notification_config
+            references.append(push.task_id)
+        elif not newest and configuration.HasField("push_notification"):
+            push = configuration.push_notification
+    return gather((sent.task_id,), references, sent.context_id, (_webhook(push),))
+
+
+def refuse_unknown(method: GrpcMethod, request: Message, scope_field: int) -> None:
+    """See that a push configuration of 0.3 holds nothing that a candidate's agent could take for another webhook.
+
+    Args:
+        scope_field: The number of `scope` in requests of the scoped service.
+
+    Raises:
+        BadParams: it does.
+    """
+    if method.version is Version.V1_0 or method.operation is not Operation.CREATE_PUSH_CONFIG:
+        return
+    push = request.config.push_notification_config
+    for held in (request, request.config, push):
+        for each in UnknownFieldSet(held):
+            number: int = each.field_number
+            if each.wire_type != DELIMITED or number >= _LATER or (held is request and number == scope_field):
+                continue
+            raise BadParams("the push configuration has a field that 0.3 does not know")
+
+
+def with_context(call: Call, context: str) -> bytes:
+    """The message of a call about another context; the same object where it names none."""
+    method = BY_PATH[call.method]
+    request = request_class(method).FromString(call.body)
+    held = request
+    if call.operation.sends:
+        held = request.message if method.version is Version.V1_0 else request.request
+    elif call.operation is not Operation.LIST_TASKS:
+        return call.body
+    if not held.context_id:
+        return call.body
+    held.context_id = context
+    written: bytes = request.SerializeToString()
+    return written
+
+
+def without(data: bytes, mark: str, *, version: Version, operation: Operation, event: bool) -> bytes:
+    """As `renaming.without`, of a message; what its class does not know stays as it is.
+
+    Raises:
+        UpstreamProtocol: it is no such message.
+    """
+    try:
+        message = (event_class(version) if event else result_class(operation, version)).FromString(data)
+    except DecodeError as error:
+        raise UpstreamProtocol("the agent's answer is no message of its method") from error
+    if not _cut(message, mark):
+        return data
+    written: bytes = message.SerializeToString()
+    return written
+
+
+def _webhook(push: Message | None) -> Webhook | None:
+    if push is None or not push.url:
+        return None
+    return Webhook(push.url, bool(push.token or push.authentication.credentials))
+
+
+def _unknown_references(sent: Message) -> list[str]:
+    """The references that an agent of a candidate finds in a message of 0.3.
+
+    Raises:
+        BadParams: one of them is no UTF-8.
+    """
+    try:
+        return [
+            each.data.decode()
+            for each in UnknownFieldSet(sent)
+            if each.field_number == _REFERENCES and each.wire_type == DELIMITED
+        ]
+    except UnicodeDecodeError as error:
+        raise BadParams("a reference of the message is not UTF-8") from error
+
+
+def _cut(message: Message, mark: str) -> bool:
+    """Take a mark out of all texts of a message; whether there was one."""
+    found = False
+    for field, value in message.ListFields():
+        held = field.message_type
+        if held is not None and held.GetOptions().map_entry:
+            found |= _cut_map(value, mark, messages=held.fields_by_name["value"].message_type is not None)
+        elif held is not None:
+            for each in value if field.is_repeated else (value,):
+                found |= _cut(each, mark)
+        elif field.type != field.TYPE_STRING:
+            continue
+        elif not field.is_repeated:
+            if mark in value:
+                setattr(message, field.name, value.replace(mark, ""))
+                found = True
+        else:
+            for number, text in enumerate(value):
+                if mark in text:
+                    value[number] = text.replace(mark, "")
+                    found = True
+    return found
+
+
+def _cut_map(entries: Message, mark: str, *, messages: bool) -> bool:
+    """As `_cut`, of a map whose names are texts and whose values are texts or messages."""
+    found = False
+    for name in list(entries):
+        if messages:
+            found |= _cut(entries[name], mark)
+        elif isinstance(text := entries[name], str) and mark in text:
+            entries[name] = text.replace(mark, "")
+            found = True
+        if mark in name:
+            found = True
+            if messages:
+                entries[name.replace(mark, "")].CopyFrom(entries[name])
+            else:
+                entries[name.replace(mark, "")] = entries[name]
+            del entries[name]
+    return found

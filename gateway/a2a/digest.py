@@ -1,0 +1,94 @@
+"""What has been read of an answer that is too long to be kept, and what that tells by now.
+
+It is at any time a short document, of which `progress` tells the meaning: so a long answer means what a short one does.
+Its ids are told before the bytes with them go out, though servers that sort members say last what they belong to. So an
+`id` is taken for a task's until it turns out that it is none, and a `taskId` is not told before it is sure that it is
+not a message's, which may name any task.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from gateway.a2a import progress
+from gateway.a2a.progress import Progress
+
+
+class Shape(NamedTuple):
+    """What is read of an object.
+
+    Attributes:
+        kept: Members whose values are kept, if they are strings or scalars.
+        opened: Those that are read in their turn, if they are objects.
+        noted: Those of which is only told that they are there.
+        most: How many members it may have, of whatever name.
+        longest: Bytes of a value that is kept; a longer string is an empty one.
+    """
+
+    kept: frozenset[bytes]
+    opened: Mapping[bytes, "Shape"] = {}
+    noted: frozenset[bytes] = frozenset()
+    most: int = 1000
+    # As much as a ledger keeps of an id, were all of it escaped.
+    longest: int = 6 * 1024 + 2
+
+    def reads(self, name: bytes) -> bool:
+        """Whether a member is of any interest."""
+        return name in self.kept or name in self.opened or name in self.noted
+
+
+_STATUS = Shape(frozenset({b"state"}))
+_NAMING = frozenset({b"id", b"taskId", b"contextId", b"sessionId", b"kind"})
+_WRAPPED = Shape(_NAMING, {b"status": _STATUS})
+_WRAPPERS = (b"task", b"message", b"statusUpdate", b"artifactUpdate")
+ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, frozenset({b"artifact"}))
+"""A result of any generation: 1.0 wraps what others have as it is."""
+ENVELOPE = Shape(frozenset({b"jsonrpc", b"id"}), {b"result": ANSWER}, frozenset({b"error"}), 64, 1024)
+"""That of JSON-RPC."""
+
+
+class Opened:
+    """An object, as far as it was read.
+
+    Attributes:
+        members: What was read of it: raw values, and objects in their turn.
+        count: How many members it has, of whatever name.
+        ended: Whether it is complete.
+    """
+
+    __slots__ = ("count", "ended", "members", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.members: Members = {}
+        self.count = 0
+        self.ended = False
+
+
+Members: TypeAlias = dict[bytes, bytes | Opened]
+
+
+def meaning(answer: Opened) -> Progress | None:
+    """What an answer tells by now, and of a message that is wrapped its context; None for what is no JSON."""
+    members = answer.members
+    if not answer.ended and b"status" not in members:
+        # One may come, and make an id a task's.
+        members = {**members, b"status": b"{}"}
+        if _DECIDING.isdisjoint(members):
+            members.pop(b"taskId", None)
+    told = progress.read_bare(_written(members))
+    message = members.get(b"message")
+    if told is None or told.event != "message" or told.context_id is not None or not isinstance(message, Opened):
+        return told
+    inside = progress.read_bare(_written(message.members))
+    return None if inside is None else Progress(context_id=inside.context_id, event=told.event)
+
+
+_DECIDING = frozenset({b"kind", b"artifact", *_WRAPPERS})
+"""Members by which a message is known, or anything else to be none."""
+
+
+def _written(members: Members) -> bytes:
+    return b"{%b}" % b",".join([
+        b'"%b":%b' % (name, value if isinstance(value, bytes) else _written(value.members))
+        for name, value in members.items()
+    ])  # fmt: skip

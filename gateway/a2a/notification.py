@@ -1,0 +1,162 @@
+"""What an agent posts to a webhook, and the same as a client of another generation reads it.
+
+| generation | the body |
+|---|---|
+| 1.0 (§4.3.3) | a `StreamResponse`: one of `task`, `message`, `statusUpdate` and `artifactUpdate` |
+| 0.3, 0.2 | a bare Task; a2a-js posts bare events as well, told apart by `kind` |
+| 0.1 | a bare Task |
+
+Agents post as they are built, whatever generation the configuration came in, so the body itself tells which one it is.
+"""
+
+from typing import Optional
+
+import msgspec
+
+from gateway.a2a.bindings import body as bodies
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadRequest, UpstreamProtocol
+from gateway.a2a.operation import Operation
+from gateway.a2a.progress import Progress, read_bare
+from gateway.a2a.translation import FORMS
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.version import Memo, Misfit
+
+CONTENT_TYPES = {
+    Version.V1_0: "application/a2a+json",
+    Version.V0_3: "application/json",
+    Version.V0_1: "application/json",
+}
+"""What a notification is sent as, by its generation."""
+TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
+"""States after which nothing comes, as `Progress.state` spells them."""
+
+
+class _Shape(msgspec.Struct, rename="camel", gc=False):
+    kind: str | None = None
+    task_id: str | None = None
+    context_id: str | None = None
+    session_id: msgspec.Raw = msgspec.Raw()
+    task: Optional["_Shape"] = None
+    message: Optional["_Shape"] = None
+    status_update: Optional["_Shape"] = None
+    artifact_update: Optional["_Shape"] = None
+
+    @property
+    def wrapped(self) -> Optional["_Shape"]:
+        return self.task or self.status_update or self.artifact_update or self.message
+
+
+_shape = msgspec.json.Decoder(_Shape)
+_EVENTS = ("task", "statusUpdate", "artifactUpdate", "message")
+_TOLD = frozenset({"task", "status", "artifact", "message"})
+
+
+def read(body: bytes) -> Progress | None:
+    """What a notification tells: the task, its context and state; None for what is no notification."""
+    told = read_bare(body)
+    if told is None or told.event not in _TOLD:
+        return None
+    if told.event != "message":
+        return told
+    shape = _opened(body)
+    if shape is None:
+        return None
+    message = shape.wrapped or shape
+    return Progress(task_id=message.task_id, context_id=message.context_id, event="message")
+
+
+def generation(body: bytes, asked: Version | None = None) -> Version:
+    """The generation that a notification is of.
+
+    Args:
+        body: One that `read` could read.
+        asked: What the agent was asked in, if that is known; decides where the body does not.
+    """
+    shape = _opened(body)
+    if shape is None:
+        return asked or Version.V0_3
+    if shape.wrapped is not None:
+        return Version.V0_3 if shape.wrapped.kind else Version.V1_0
+    if shape.kind:
+        return Version.V0_3
+    if shape.session_id:
+        return Version.V0_1
+    return Version.V0_1 if asked is Version.V0_1 else Version.V0_3
+
+
+def translate(
+    body: bytes, ours: Version, *, asked: Version | None = None, task_id: str = "", name: str = "", session: str = ""
+) -> bytes | None:
+    """A notification as a client of a generation reads it; the bytes as they came where that is the agent's too.
+
+    Clients of 0.1 read nothing but Tasks: an update of the status becomes one, and so does a Message; for an update of
+    an artifact there is none, and None is given.
+
+    Args:
+        body: One that `read` could read.
+        asked: As `generation`.
+        task_id: What the agent calls the task.
+        name: What a client of 0.1 calls it, where that is something else; empty otherwise.
+        session: Likewise for the context.
+
+    Raises:
+        UpstreamProtocol: it is not what its generation says.
+    """
+    theirs = generation(body, asked)
+    if theirs is ours and not name:
+        return body
+    memo = Memo(task_id=task_id or None)
+    try:
+        event = _lift(bodies.read(msgspec.Raw(body)), theirs, memo)
+        for member, told in event.items():
+            if name:
+                told["id" if member == "task" else "taskId"] = name
+            if session and told.get("contextId"):
+                told["contextId"] = session
+        memo.task_id = name or memo.task_id
+        lowered = _lower(event, ours, memo)
+        return None if lowered is None else bodies.write(lowered)
+    except Misfit as misfit:
+        words = "the agent's notification is not what its version of A2A says"
+        raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit
+    except (BadRequest, RecursionError) as error:
+        raise UpstreamProtocol("the agent's notification is no JSON that can be translated") from error
+
+
+def _lift(tree: Tree, theirs: Version, memo: Memo) -> Tree:
+    """What was told, as the hub wraps it."""
+    form = FORMS[Dialect(Binding.JSONRPC, theirs)]
+    if theirs is Version.V0_1 and "artifact" not in tree and "final" not in tree:
+        # In a stream of 0.1 one without artifacts would be an event.
+        return {"task": form.lift_result(Operation.GET_TASK, tree, memo)}
+    event = form.lift_event(tree, memo)
+    return next({name: event[name]} for name in _EVENTS if name in event)
+
+
+def _lower(event: Tree, ours: Version, memo: Memo) -> Tree | None:
+    form = FORMS[Dialect(Binding.JSONRPC, ours)]
+    if ours is not Version.V0_1:
+        # 0.3 tells by `final` that a task rests, and a notification has no stream that could end instead.
+        return form.lower_event(event, memo, last=True)[0]
+    if "artifactUpdate" in event:
+        return None
+    if "message" in event:
+        answer: Tree = form.lower_result(Operation.SEND_MESSAGE, event, memo)
+        return answer
+    update = event.get("statusUpdate")
+    if update is not None:
+        event = {"task": {"id": update["taskId"], **_without(update, "taskId")}}
+    task: Tree = form.lower_result(Operation.GET_TASK, event["task"], memo)
+    return task
+
+
+def _without(tree: Tree, name: str) -> Tree:
+    return {member: value for member, value in tree.items() if member != name}
+
+
+def _opened(body: bytes) -> _Shape | None:
+    try:
+        return _shape.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None

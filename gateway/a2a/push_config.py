@@ -1,0 +1,140 @@
+"""The push configuration that a client brings and an agent answers, in the hub's words: found, read, and replaced.
+
+In the hub it is flat (1.0 §4.3.1): `{"id"?, "taskId"?, "url", "token"?, "authentication"?}`, the last of which is
+`{"scheme", "credentials"?}`. It is all there is to the parameters that create one, and stands in a send under
+`configuration.taskPushNotificationConfig`, where the task is the message's.
+"""
+
+import re
+
+import msgspec
+
+from gateway.a2a.fault import BadParams
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.tree import Tree
+
+LONGEST_ID = 512
+"""Characters of the id of a configuration."""
+LONGEST_TOKEN = 4096
+"""Characters of a token, and of the credentials of an authentication."""
+
+# What goes into a header as it is: RFC 9110 §5.5 without the bytes that are no ASCII, and §5.6.2.
+_VALUE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
+_SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+
+
+class PushConfig(msgspec.Struct, frozen=True):
+    """Where a client wants to be told of a task, and what it is told by; empty for what it left out.
+
+    Attributes:
+        task_id: Empty in a send that begins a task.
+        token: What the client knows notifications by.
+        scheme: How whoever calls the webhook shows itself, as `Bearer`.
+        credentials: What it shows.
+    """
+
+    url: str
+    id: str = ""
+    task_id: str = ""
+    token: str = ""
+    scheme: str = ""
+    credentials: str = ""
+
+    def __repr__(self) -> str:
+        """Without the URL and the secrets: they may be somebody's key."""
+        return f"PushConfig(id={self.id!r}, task_id={self.task_id!r})"
+
+
+def read(tree: Tree) -> PushConfig:
+    """A configuration, with nothing in it that no header could hold.
+
+    Raises:
+        BadParams: a member is of a wrong type, too long, or cannot be sent.
+    """
+    authentication = tree.get("authentication")
+    if authentication is None:
+        authentication = {}
+    if not isinstance(authentication, dict):
+        raise BadParams("the authentication of a push configuration must be an object")
+    config = PushConfig(
+        url=_text(tree, "url"),
+        id=_text(tree, "id", LONGEST_ID),
+        task_id=_text(tree, "taskId"),
+        token=_text(tree, "token", LONGEST_TOKEN),
+        scheme=_text(authentication, "scheme"),
+        credentials=_text(authentication, "credentials", LONGEST_TOKEN),
+    )
+    if not config.url:
+        raise BadParams("a push configuration needs a url")
+    for name, value in (("token", config.token), ("credentials", config.credentials)):
+        if value and _VALUE.fullmatch(value) is None:
+            raise BadParams(f"the {name} of a push configuration must be visible ASCII, as it is sent in a header")
+    if config.scheme and _SCHEME.fullmatch(config.scheme) is None:
+        raise BadParams("the scheme of a push configuration must be the name of an HTTP authentication scheme")
+    return config
+
+
+def write(config: PushConfig) -> Tree:
+    """The tree of a configuration; what is empty is left out."""
+    members = {"id": config.id, "taskId": config.task_id, "url": config.url, "token": config.token}
+    tree: Tree = {name: value for name, value in members.items() if value}
+    if config.scheme:
+        tree["authentication"] = {"scheme": config.scheme}
+        if config.credentials:
+            tree["authentication"]["credentials"] = config.credentials
+    return tree
+
+
+# ---- In a call -------------------------------------------------------------------------------------------------------
+
+
+def asked(operation: Operation, params: Tree) -> Tree | None:
+    """The configuration that a call brings, in place; None where it brings none."""
+    if operation is Operation.CREATE_PUSH_CONFIG:
+        return params
+    if not operation.sends:
+        return None
+    configuration = params.get("configuration")
+    config = configuration.get("taskPushNotificationConfig") if isinstance(configuration, dict) else None
+    return config if isinstance(config, dict) else None
+
+
+def replace_asked(operation: Operation, params: Tree, config: Tree) -> None:
+    """Put another configuration in the place of the one that a call brings."""
+    if operation is Operation.CREATE_PUSH_CONFIG:
+        params.clear()
+        params.update(config)
+    else:
+        params["configuration"]["taskPushNotificationConfig"] = config
+
+
+# ---- In an answer ----------------------------------------------------------------------------------------------------
+
+
+def answered(operation: Operation, result: Tree) -> list[Tree]:
+    """The configurations in an answer, in order."""
+    if operation is Operation.LIST_PUSH_CONFIGS:
+        configs = result.get("configs")
+        return [config for config in configs if isinstance(config, dict)] if isinstance(configs, list) else []
+    shows_one = operation.kind is Kind.PUSH and operation is not Operation.DELETE_PUSH_CONFIG
+    return [result] if shows_one and result.get("url") else []
+
+
+def replace_answered(operation: Operation, result: Tree, configs: list[Tree]) -> None:
+    """Put other configurations in the place of those in an answer; of one alone, the first."""
+    if operation is Operation.LIST_PUSH_CONFIGS:
+        result["configs"] = configs
+    else:
+        result.clear()
+        result.update(configs[0] if configs else {})
+
+
+def _text(tree: Tree, name: str, longest: int | None = None) -> str:
+    value = tree.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadParams(f"the {name} of a push configuration must be a string")
+    if longest is not None and len(value) > longest:
+        raise BadParams(f"the {name} of a push configuration must not be longer than {longest} characters")
+    return value

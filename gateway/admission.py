@@ -1,0 +1,116 @@
+"""ADMIT: how much a tenant may ask, and an agent be asked, at a time and per time.
+
+What is refused here is refused early: a tenant's rate before the body is read, all else before the agent hears of it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from gateway.a2a.call import Call
+from gateway.a2a.fault import TasksLimited
+from gateway.backing import Backing
+from gateway.config import effective
+from gateway.config.limit import Limits as Written
+from gateway.config.limit import TenantLimits
+from gateway.config.model import Config
+from gateway.exchange import Exchange
+from gateway.policy.account import Quota
+from gateway.policy.limits import OTHER, Limits, OverRate, Permit
+from gateway.policy.ratelimit_headers import Standing, ratelimit_headers
+from gateway.wire import Wire
+
+
+class Admission:
+    """Holds every exchange to the limits.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._named: frozenset[str] = frozenset()
+
+    def configure(self, config: Config) -> None:
+        """Go on with the figures of a configuration, at once, and without forgetting what was spent."""
+        self._named = frozenset(config.tenants)
+        self._limits.configure(_tenants(config), _agents(config), replicas=config.gateway.replicas)
+
+    async def arrive(self, exchange: Exchange, wire: Wire) -> None:
+        """Charge the caller with one request; the answer tells how it stands.
+
+        Raises:
+            RateLimited: it has made too many.
+        """
+        principal = exchange.principal
+        if principal is None:
+            return
+        try:
+            standing = self._limits.arrive(principal.tenant, exchange.started)
+            if standing is not None and not isinstance(standing, Standing):
+                standing = await standing
+        except OverRate as fault:
+            if fault.standing is not None:
+                wire.extra = [*wire.extra, *ratelimit_headers(fault.standing)]
+            raise
+        if standing is not None:
+            wire.extra = [*wire.extra, *ratelimit_headers(standing)]
+
+    async def admit(self, exchange: Exchange, backing: Backing, call: Call) -> None:
+        """Let a call begin, once there is a place for it.
+
+        Raises:
+            BodyTooLarge: its body is longer than this tenant may send, or this agent is sent.
+            RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
+        """
+        principal = exchange.principal
+        assert principal is not None
+        tenant, key = principal.tenant, backing.upstream.backend
+        self._limits.refuse_body(tenant, key, exchange.bytes_in)
+        permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
+        if permit is not None and not isinstance(permit, Permit):
+            permit = await permit
+        exchange.permit = permit
+
+    def leave(self, exchange: Exchange) -> None:
+        """The exchange is over: give back what it held, and charge what it moved."""
+        if exchange.permit is not None:
+            exchange.permit.release()
+        if exchange.principal is None or exchange.backend is None:
+            return
+        tenant = exchange.principal.tenant
+        self._limits.spend(tenant, exchange.backend, exchange.bytes_in + exchange.bytes_out, self._clock())
+        if isinstance(exchange.fault, TasksLimited):
+            self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
+
+
+def _tenants(config: Config) -> Mapping[str, Quota]:
+    found = {name: _quota(effective.tenant_limits(config, name)) for name in config.tenants}
+    return found if any(quota != Quota() for quota in found.values()) else {}
+
+
+def _agents(config: Config) -> Mapping[str, Quota]:
+    found: dict[str, Quota] = {}
+    for name, agent in config.agents.items():
+        if agent.backend is not None:
+            found[name] = _quota(effective.limits(config, agent))
+        for tenant in agent.by_tenant:
+            found[f"{name}/{tenant}"] = _quota(effective.limits(config, agent, tenant))
+    return {key: quota for key, quota in found.items() if quota != Quota()}
+
+
+def _quota(written: Written) -> Quota:
+    weight = written.weight if isinstance(written, TenantLimits) else None
+    assert written.queue is not None
+    assert written.queue_timeout is not None
+    return Quota(
+        requests=written.requests,
+        burst=written.burst,
+        concurrency=written.concurrency,
+        queue=written.queue,
+        queue_timeout=written.queue_timeout,
+        streams=written.streams,
+        body=written.body,
+        bandwidth=written.bandwidth,
+        weight=weight or 1.0,
+    )

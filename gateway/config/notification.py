@@ -1,0 +1,55 @@
+"""Push notifications: webhooks that could never be called, and permissions that say less than they seem to."""
+
+import ipaddress
+
+from gateway.config.address import is_loopback
+from gateway.config.finding import Findings
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath
+from gateway.config.push import Push
+from gateway.config.webhook import WebhookPattern
+
+_AT: KeyPath = ("push",)
+_ALLOW: KeyPath = (*_AT, "allow")
+_RELAYED = frozenset({"deliver", "sign"})
+
+
+def check_notifications(config: Config, findings: Findings) -> None:
+    """Find what is wrong with `push`."""
+    push = config.push
+    if "allow" in push.model_fields_set and not push.allow and not findings.is_broken(_ALLOW):
+        findings.error(_ALLOW, "no webhook may be named", "write `mode: none` for that, or name some")
+    for number, pattern in enumerate(push.allow):
+        _pattern(pattern, push, (*_ALLOW, number), findings)
+    if not push.block_private_networks and not push.allow and not findings.is_broken(_ALLOW):
+        fact = "it opens nothing: only webhooks that `allow` lists may have private addresses"
+        findings.warning((*_AT, "block_private_networks"), fact, "list them in `allow`, or remove it")
+    if push.mode != "relay" and not findings.is_broken((*_AT, "mode")):
+        for key in sorted(_RELAYED & push.model_fields_set):
+            fact = f"the gateway delivers nothing itself: `push.mode` is {push.mode}"
+            findings.warning((*_AT, key), fact, "write `mode: relay`, or remove it")
+    if push.mode == "none" and push.allow:
+        findings.warning(_ALLOW, "no webhook may be named: `push.mode` is none", "remove one of the two")
+    deliver = push.deliver
+    if deliver.longest_pause < deliver.first_pause:
+        written = "longest_pause" if "longest_pause" in deliver.model_fields_set else "first_pause"
+        fact = "the longest pause would be shorter than the first"
+        findings.error((*_AT, "deliver", written), fact, "make `longest_pause` the longer one")
+
+
+def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
+    if not push.block_private_networks or findings.is_broken((*_AT, "block_private_networks")):
+        return
+    if pattern.scheme == "http":
+        fact = "plain http goes nowhere while private networks are blocked"
+        findings.error(at, fact, "write https, or `block_private_networks: false` where what is listed may be private")
+    elif _is_private(pattern.host):
+        fact = "the address is private, and private networks are blocked"
+        findings.error(at, fact, "write `block_private_networks: false` where what is listed may be private")
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return is_loopback(host)

@@ -1,0 +1,188 @@
+"""FORWARD for what the gateway asks so as to answer itself: one call after the other, each good answer whole.
+
+A list of tasks of which only the caller's own may be shown is made of several of the agent's answers (`listing.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from gateway.a2a import agent_error, envelope
+from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings.grpc_status import read as read_status
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
+from gateway.a2a.listing import Listing
+from gateway.a2a.tree import Tree
+from gateway.backing import Backing
+from gateway.claims import Claims
+from gateway.exchange import Exchange
+from gateway.listing import Complaint, walk
+from gateway.relay import Relay, refuse_type
+from gateway.reply import Reply
+from gateway.tasks.ledger import soon
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.page import refuse_page
+from gateway.upstream.repertoire import Interface
+from gateway.upstream.response import Response
+from gateway.upstream.upstream import Caller
+from gateway.wire import Wire
+
+if TYPE_CHECKING:
+    from gateway.upstream.grpc_answer import GrpcAnswer
+
+
+class Enquiry:
+    """What is asked of one agent for one exchange.
+
+    Args:
+        clock: Monotonic seconds.
+
+    Attributes:
+        status: Of the last answer, in HTTP's numbers; None before the first.
+    """
+
+    def __init__(
+        self, exchange: Exchange, backing: Backing, interface: Interface, caller: Caller, clock: Callable[[], float]
+    ) -> None:
+        self._exchange = exchange
+        self._backing = backing
+        self._interface = interface
+        self._caller = caller
+        self._clock = clock
+        self._passed: Pairs = []
+        self.status: int | None = None
+
+    async def list_tasks(self, call: Call, claims: Claims, wire: Wire) -> None:
+        """Answer a client's ListTasks with what is the caller's own.
+
+        Raises:
+            BadParams, MethodNotAllowed, UpstreamProtocol: as `listing.walk`.
+            StateUnavailable: nobody knows whose the tasks are.
+        """
+        upstream = self._backing.upstream
+        listing = Listing(
+            call,
+            self._interface.dialect,
+            tenant=upstream.tenant(call, self._interface),
+            id=self._exchange.id,
+        )
+        seal = await soon(claims.ledger.seal())
+        reply = None
+        try:
+            frame = await walk(
+                listing,
+                ask=partial(self._ask, claims),
+                mine=partial(_mine, claims),
+                known=partial(_count, claims),
+                seal=seal,
+                bound=claims.bound,
+            )
+        except Complaint as complaint:
+            reply = Reply(self._exchange, self._clock, call.dialect, self._own(), [])
+            await reply.complain(wire, complaint.error, partial(_written, call))
+            return
+        reply = Reply(self._exchange, self._clock, call.dialect, self._own(), [])
+        await reply.tell(wire, frame)
+
+    async def _ask(self, claims: Claims, call: Call) -> bytes:
+        """The agent's good answer."""
+        asked = await soon(claims.enter(call))
+        exchange, upstream = self._exchange, self._backing.upstream
+        began = self._clock()
+        try:
+            if isinstance(upstream, HttpUpstream):
+                response = await upstream.send(asked, self._interface, exchange.head, self._caller)
+                hearing = _Hearing(exchange, self._backing, self._interface, self._clock, asked)
+                try:
+                    self.status = response.status
+                    frame = await hearing.hear(response)
+                finally:
+                    response.close()
+                self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
+                return frame
+            answer = cast("GrpcAnswer", await upstream.send(asked, self._interface, exchange.head, self._caller))
+            try:
+                return self._message(answer, asked)
+            finally:
+                answer.close()
+        finally:
+            exchange.upstream += self._clock() - began
+
+    def _message(self, answer: "GrpcAnswer", asked: Call) -> bytes:
+        if answer.status is not None:
+            error = read_status(answer.status, asked.dialect.version)
+            self.status = read_status(answer.status, Version.V1_0).http_status
+            raise Complaint(error)
+        self.status = 200
+        message = answer.whole()
+        if message is None:
+            raise UpstreamProtocol("the agent's answer is empty")
+        return message
+
+    def _own(self) -> Pairs:
+        own = (b"cache-control", b"no-store")
+        self._exchange.received = self._clock()
+        return [*self._passed, own, (b"x-request-id", self._exchange.id.encode("ascii"))]
+
+
+class _Hearing(Relay):
+    """Hears one answer, and brings nothing to anybody."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        clock: Callable[[], float],
+        asked: Call,
+    ) -> None:
+        super().__init__(exchange, backing, interface, clock)
+        self._call = asked
+        self._heard = b""
+
+    async def hear(self, response: Response) -> bytes:
+        """The good answer.
+
+        Raises:
+            Complaint: it is the agent's own error.
+            AnswerTooLong, UpstreamProtocol: it is none.
+        """
+        await self.run(response, cast("Wire", None))
+        return self._heard
+
+    async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:  # noqa: ARG002 - as of any relay
+        body = await self._all(response)
+        told = None
+        if response.status >= 400:
+            self._read_error(response, content_type, body)
+        else:
+            refuse_type(content_type)
+            told = self._told(body)
+        if told is None or told.error is not None:
+            error = envelope.error(self._call, response.status, body)
+            if error is None:
+                refuse_page(response)
+                return
+            raise Complaint(error)
+        self._heard = body
+
+
+async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
+    owned = await soon(claims.own([task["id"] for task in tasks]))
+    return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+
+
+async def _count(claims: Claims) -> int:
+    return await soon(claims.count())
+
+
+def _written(call: Call, error: AgentError) -> tuple[int, bytes]:
+    if call.dialect.binding is Binding.JSONRPC:
+        return 200, agent_error.write_jsonrpc(error, id=call.id, version=call.dialect.version)
+    return agent_error.write_rest(error, version=call.dialect.version)
+
+
+_OWN = frozenset({b"content-type", b"x-accel-buffering"})

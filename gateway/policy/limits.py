@@ -1,0 +1,405 @@
+"""What each tenant and each agent may have: the limits as they are compiled, and what a call holds of them.
+
+    arrive       a tenant's request is there, its body unread      one of its requests; refused while bytes are owed
+    refuse_body  it is known how long the body is
+    admit        whose agent answers is known                      one of the agent's requests; a place at the tenant's
+                                                                   and the agent's gate; one of their streams
+    streaming    the head of a stream goes out                     gives the places back, keeps the stream
+    release      the answer is over, or there will be none         gives back what is held
+
+A stream that is to be is a call until it begins: it takes a place, as it makes the agent work, and one of the streams.
+When it has begun it holds the stream only, or a few that are open for an hour would leave no place for calls. So
+`concurrency` is how many answers are being worked for at a time, and `streams` how many are being listened to.
+
+Order, where both are limited: the tenant's place first, then the agent's. Who waits for an agent has a place of its
+own tenant already; the other way round it would keep places of the agent from other tenants while it does nothing.
+The agent's request is charged last, when the call is let in: who is refused or leaves has cost nobody anything there.
+A tenant's own requests are those that arrive, refused ones included that got as far as `admit`; those that are over
+the rate cost nothing.
+
+Several processes that are configured as one (`replicas`) each give a share of every limit, rounded up; requests are
+shared exactly where there is a `SharedRates`. Calls and streams are not: Redis would have to notice in time when a
+process that holds some is gone.
+
+Decision (2026-11-22): buckets and gates of our own. The libraries there are (`limits`, `aiolimiter`) count in windows
+or make a call wait, and know neither debt nor weights nor figures that change.
+"""
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+
+from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
+from gateway.policy.account import Account, Quota
+from gateway.policy.bucket import Bucket
+from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.ratelimit_headers import Standing
+from gateway.policy.shared import SharedRates
+from gateway.tasks.store import Soon
+
+UNNAMED = "*"
+"""The key of what holds for each tenant that has no key of its own."""
+OTHER = "other"
+"""What tenants that the file does not name are called where hits are counted."""
+MOST_UNNAMED = 10_000
+"""Tenants without a name in the configuration that are remembered at a time."""
+
+_STREAMS_AGAIN = 5.0
+"""Seconds after which to try again for a stream; nobody knows when one ends."""
+_TRIES = 8
+
+
+class OverRate(RateLimited):
+    """A tenant makes more requests than it may.
+
+    Attributes:
+        standing: For the headers of the refusal.
+    """
+
+    def __init__(
+        self, message: str, *, detail: str = "", retry_after: float | None = None, standing: Standing | None = None
+    ) -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
+        self.standing = standing
+
+
+class Permit:
+    """What one call holds until it is over."""
+
+    __slots__ = ("_agent", "_agent_place", "_stream", "_tenant", "_tenant_place")
+
+    def __init__(self, tenant: Account, agent: Account) -> None:
+        self._tenant = tenant
+        self._agent = agent
+        self._tenant_place: Flow | None = None
+        self._agent_place: Flow | None = None
+        self._stream = False
+
+    def take(self, tenant_place: Flow | None, agent_place: Flow | None) -> None:
+        """Hold places, besides what is held already."""
+        self._tenant_place = tenant_place or self._tenant_place
+        self._agent_place = agent_place or self._agent_place
+
+    def count(self) -> None:
+        """Hold one of the streams."""
+        self._stream = True
+        self._tenant.open += 1
+        self._agent.open += 1
+
+    def streaming(self) -> None:
+        """The call is a stream that has begun: give its places back.
+
+        One that was not asked for as a stream is one of them from here on, also where there are as many as may be.
+        """
+        if not self._stream:
+            self.count()
+        self._leave()
+
+    def release(self) -> None:
+        """The call is over; to say so again does nothing."""
+        self._leave()
+        if self._stream:
+            self._stream = False
+            self._tenant.open -= 1
+            self._agent.open -= 1
+
+    def _leave(self) -> None:
+        # The agent's first: who is next there may be of the same tenant, and has its place of that already.
+        place, self._agent_place = self._agent_place, None
+        if place is not None:
+            place.leave()
+        place, self._tenant_place = self._tenant_place, None
+        if place is not None:
+            place.leave()
+
+
+class Limits:
+    """Holds tenants and agents to their quotas; one for a process, across all its configurations.
+
+    Args:
+        shared: Decides on requests for all processes together.
+        on_hit: Told of each refusal: the limit (`requests`, `concurrency`, `streams`, `body`, `bandwidth`), the scope
+            (`tenant`, `agent`) and whose it was: an agent, a tenant that is named in the configuration, or `other`.
+        clock: Monotonic seconds, the same that calls are given.
+        most_unnamed: Tenants without a name in the configuration that are remembered; of those with nothing under way,
+            the one that was quiet longest goes first.
+    """
+
+    def __init__(
+        self,
+        *,
+        shared: SharedRates | None = None,
+        on_hit: Callable[[str, str, str], None] = lambda _limit, _scope, _name: None,
+        clock: Callable[[], float] = time.monotonic,
+        most_unnamed: int = MOST_UNNAMED,
+    ) -> None:
+        self.on_hit = on_hit
+        self._most_unnamed = most_unnamed
+        self._shared = shared
+        self._clock = clock
+        self._replicas = 1
+        self._tenants: dict[str, Account] = {}
+        self._agents: dict[str, Account] = {}
+        # Who is not limited at all.
+        self._nobody = Account("", "")
+        self._unnamed: Quota | None = None
+        self._strangers: OrderedDict[str, Account] = OrderedDict()
+        self._metered = False
+
+    def share(self, rates: SharedRates | None) -> None:
+        """Decide on requests together with other processes from now on, or alone."""
+        self._shared = rates
+
+    def configure(self, tenants: Mapping[str, Quota], agents: Mapping[str, Quota], *, replicas: int = 1) -> None:
+        """Go on with other figures, at once: no call is dropped, nothing that was spent or is held is forgotten.
+
+        Calls that began while nothing of theirs was limited are not counted. What no longer has a quota is forgotten.
+
+        Args:
+            tenants: By tenant; `*` is for each that is not named, and each has its own.
+            agents: By the agent, or the backend, that `admit` is asked about.
+            replicas: Processes that share the limits.
+        """
+        now = self._clock()
+        unnamed = tenants.get(UNNAMED)
+        named: dict[str, Account] = {}
+        for name, quota in tenants.items():
+            if name != UNNAMED:
+                account = self._tenants.pop(name, None) or self._strangers.get(name) or Account("tenant", name)
+                self._strangers.pop(name, None)
+                account.label = name
+                account.change(quota, replicas, now)
+                named[name] = account
+        if (unnamed, replicas) != (self._unnamed, self._replicas):
+            for account in self._strangers.values():
+                account.change(unnamed or Quota(), replicas, now)
+        for account in self._tenants.values():
+            account.label = OTHER
+            account.change(unnamed or Quota(), replicas, now)
+            self._strangers[account.name] = account
+        if unnamed is None:
+            self._strangers.clear()
+        self._tenants, self._unnamed, self._replicas = named, unnamed, replicas
+        self._configure_agents(agents, replicas, now)
+        self._metered = any(quota.bandwidth is not None for quota in (*tenants.values(), *agents.values()))
+
+    def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
+        named: dict[str, Account] = {}
+        for name, quota in agents.items():
+            account = self._agents.pop(name, None) or Account("agent", name)
+            account.change(quota, replicas, now)
+            named[name] = account
+        for account in self._agents.values():
+            account.change(Quota(), replicas, now)
+        self._agents = named
+
+    # ---- What is asked along the line ----------------------------------------------------------------------------
+
+    def arrive(self, tenant: str, now: float) -> Soon[Standing | None]:
+        """Charge a tenant with one request; gives how it stands then, or None where its requests are not limited.
+
+        Args:
+            now: Monotonic seconds.
+
+        Raises:
+            OverRate: there are more requests than it may make; none was charged.
+            RateLimited: it still owes bytes.
+        """
+        account = self._tenants.get(tenant)
+        if account is None:
+            if self._unnamed is None:
+                return None
+            account = self._stranger(tenant, self._unnamed)
+        if account.bandwidth is not None and (delay := account.bandwidth.debt(now)):
+            raise self._in_debt(account, delay)
+        bucket = account.requests
+        if bucket is None:
+            return None
+        if self._shared is not None:
+            return self._arrive_shared(self._shared, account, bucket, now)
+        if delay := bucket.take(now):
+            raise self._over_rate(account, delay)
+        return account.standing(bucket.left, bucket.rate)
+
+    def refuse_body(self, tenant: str, agent: str, size: int) -> None:
+        """Refuse a body that is too long for the tenant or the agent.
+
+        Raises:
+            BodyTooLarge: it is.
+        """
+        for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
+            if size > account.body:
+                self.on_hit("body", account.scope, account.label)
+                raise BodyTooLarge(f"body exceeds {account.body} bytes")
+
+    def admit(self, tenant: str, agent: str, *, stream: bool, now: float) -> Permit | Awaitable[Permit] | None:
+        """Let a call to an agent begin, or have it wait for a place.
+
+        Gives what it holds, at once where nothing is to be waited for; None where there is nothing to hold. What is to
+        be awaited raises the same faults. Cancelling it leaves nothing behind; but where rates are shared, a request
+        that Redis was being asked for may have been charged.
+
+        Args:
+            stream: Whether the client asks for a stream.
+            now: Monotonic seconds.
+
+        Raises:
+            RateLimited: the agent has as many requests as it may have, or owes bytes.
+            ConcurrencyLimited: there is no place, and no room to wait for one, or none came in time.
+            StreamsLimited: there are as many streams as may be.
+        """
+        mine, theirs = self._tenant(tenant), self._agents.get(agent, self._nobody)
+        if theirs is self._nobody and not mine.holds:
+            return None
+        if theirs.bandwidth is not None and (delay := theirs.bandwidth.debt(now)):
+            raise self._in_debt(theirs, delay)
+        if stream:
+            self._refuse_stream(mine)
+            self._refuse_stream(theirs)
+        if mine.busy or theirs.busy:
+            self._refuse_wait(tenant, mine, theirs, now)
+            return self._wait(tenant, mine, theirs, stream=stream)
+        if theirs.requests is not None:
+            if self._shared is not None:
+                return self._wait(tenant, mine, theirs, stream=stream)
+            if delay := theirs.requests.take(now):
+                raise self._asked_too_often(theirs, delay)
+        if not (mine.holds or theirs.holds):
+            return None
+        permit = Permit(mine, theirs)
+        permit.take(
+            None if mine.gate is None else mine.gate.enter("", 1.0),
+            None if theirs.gate is None else theirs.gate.enter(tenant, mine.weight),
+        )
+        if stream:
+            permit.count()
+        return permit
+
+    def spend(self, tenant: str, agent: str, size: int, now: float) -> None:
+        """Charge a tenant and an agent with bytes that were moved.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if not self._metered:
+            return
+        for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
+            if account.bandwidth is not None:
+                account.bandwidth.charge(size, now)
+
+    # ---- Waiting -------------------------------------------------------------------------------------------------
+
+    async def _arrive_shared(self, shared: SharedRates, account: Account, own: Bucket, now: float) -> Standing:
+        delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
+        if delay:
+            raise self._over_rate(account, delay)
+        return account.standing(left, account.rate.per_second)
+
+    async def _wait(self, tenant: str, mine: Account, theirs: Account, *, stream: bool) -> Permit:
+        permit = Permit(mine, theirs)
+        admitted = False
+        try:
+            if stream:
+                permit.count()
+            if mine.gate is not None:
+                permit.take(await self._place(mine, mine.gate, "", 1.0), None)
+            if theirs.gate is not None:
+                permit.take(None, await self._place(theirs, theirs.gate, tenant, mine.weight))
+            if theirs.requests is not None:
+                await self._charge(theirs, theirs.requests)
+            admitted = True
+        finally:
+            if not admitted:
+                permit.release()
+        return permit
+
+    async def _place(self, account: Account, gate: Gate, tenant: str, weight: float) -> Flow:
+        try:
+            return await gate.wait(tenant, weight)
+        except NoPlace as error:
+            raise self._no_place(account, gate, str(error)) from None
+
+    async def _charge(self, account: Account, own: Bucket) -> None:
+        now = self._clock()
+        if self._shared is None:
+            delay = own.take(now)
+        else:
+            delay, _ = await self._shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
+        if delay:
+            raise self._asked_too_often(account, delay)
+
+    # ---- Whose it is ---------------------------------------------------------------------------------------------
+
+    def _tenant(self, tenant: str) -> Account:
+        account = self._tenants.get(tenant)
+        if account is not None:
+            return account
+        return self._nobody if self._unnamed is None else self._stranger(tenant, self._unnamed)
+
+    def _stranger(self, tenant: str, quota: Quota) -> Account:
+        account = self._strangers.get(tenant)
+        if account is not None:
+            self._strangers.move_to_end(tenant)
+            return account
+        if len(self._strangers) >= self._most_unnamed:
+            self._forget()
+        account = self._strangers[tenant] = Account("tenant", tenant)
+        account.label = OTHER
+        account.change(quota, self._replicas, self._clock())
+        return account
+
+    def _forget(self) -> None:
+        # Those with calls under way are as many as there are calls at most, so in the end there is an idle one.
+        for _ in range(_TRIES):
+            tenant, account = self._strangers.popitem(last=False)
+            if account.idle:
+                return
+            self._strangers[tenant] = account
+
+    # ---- Refusals ------------------------------------------------------------------------------------------------
+
+    def _over_rate(self, account: Account, delay: float) -> OverRate:
+        self.on_hit("requests", account.scope, account.label)
+        return OverRate(
+            f"more requests than the {account.limit} in {account.window} s that are allowed",
+            retry_after=delay,
+            standing=Standing(account.limit, account.window, 0, delay),
+        )
+
+    def _asked_too_often(self, account: Account, delay: float) -> RateLimited:
+        # All tenants' requests together: how many that are is not one tenant's business.
+        self.on_hit("requests", account.scope, account.label)
+        return RateLimited("more requests than this agent takes", retry_after=delay)
+
+    def _in_debt(self, account: Account, delay: float) -> RateLimited:
+        self.on_hit("bandwidth", account.scope, account.label)
+        return RateLimited(f"more bytes than {_whose(account)} may move", retry_after=delay)
+
+    def _refuse_stream(self, account: Account) -> None:
+        if account.open >= account.streams:
+            self.on_hit("streams", account.scope, account.label)
+            raise StreamsLimited(f"as many streams are open as {_whose(account)} may have", retry_after=_STREAMS_AGAIN)
+
+    def _refuse_wait(self, tenant: str, mine: Account, theirs: Account, now: float) -> None:
+        """Refuse at once who would wait in vain."""
+        # Looked at only; it is charged when there is a place.
+        if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
+            raise self._asked_too_often(theirs, delay)
+        if mine.gate is not None and mine.busy:
+            if mine.gate.full("", 1.0):
+                raise self._no_place(mine, mine.gate, "the queue is full")
+        elif theirs.gate is not None and theirs.gate.full(tenant, mine.weight):
+            raise self._no_place(theirs, theirs.gate, "the queue is full")
+
+    def _no_place(self, account: Account, gate: Gate, detail: str) -> ConcurrencyLimited:
+        self.on_hit("concurrency", account.scope, account.label)
+        return ConcurrencyLimited(
+            f"as many calls are under way as {_whose(account)} may have",
+            detail=f"{detail}: {gate.taken} under way, {gate.waiting} waiting",
+            retry_after=max(1.0, math.ceil(gate.timeout)),
+        )
+
+
+def _whose(account: Account) -> str:
+    return "this tenant" if account.scope == "tenant" else "this agent"

@@ -1,0 +1,86 @@
+"""All that `push:` of the configuration asks for, made and kept together."""
+
+import time
+from collections.abc import Callable
+
+from gateway.a2a.progress import Progress
+from gateway.a2a.tree import Tree
+from gateway.config.push import Push
+from gateway.push.delivery import Deliverer
+from gateway.push.hook import OVER, Hook
+from gateway.push.outbox import Outbox, Terms
+from gateway.push.relay import PushRelay
+from gateway.push.resolver import Resolver
+from gateway.push.signing import Signer
+from gateway.push.webhook import WebhookPolicy
+from gateway.tasks.store import Soon, Store
+from gateway.upstream.connections import client_tls
+
+
+class PushService:
+    """Which webhooks may be called, and where the gateway calls them itself, what does.
+
+    Args:
+        public_url: Where agents and receivers find the gateway.
+        store: Where hooks and notifications are kept; None where agents call webhooks themselves.
+        meet: As that of `PushRelay`.
+        count: Told the agent and what came of each attempt.
+        resolver: Looks up the hosts of webhooks.
+
+    Attributes:
+        policy: None where no webhook may be called.
+        relay: None where agents call them.
+    """
+
+    def __init__(
+        self,
+        written: Push,
+        public_url: str,
+        store: Store | None,
+        *,
+        meet: Callable[[Hook, Progress], Soon[bool]],
+        count: Callable[[str, str], None],
+        resolver: Resolver | None = None,
+    ) -> None:
+        self._resolver = Resolver() if resolver is None else resolver
+        policy = WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
+        self.policy = None if written.mode == "none" else policy
+        self.relay: PushRelay | None = None
+        self._outbox: Outbox | None = None
+        self._signer: Signer | None = None
+        if written.mode != "relay" or store is None:
+            return
+        told = written.deliver
+        if written.sign:
+            self._signer = Signer(store, public_url, wall=time.time)  # noqa: TID251 - signatures are dated
+        deliverer = Deliverer(policy, self._signer, tls=client_tls(None), timeout=told.timeout)
+        terms = Terms(**{name: getattr(told, name) for name in Terms.__struct_fields__})
+        self._outbox = Outbox(store, deliverer.deliver, terms=terms, count=count)
+        self.relay = PushRelay(
+            store,
+            policy,
+            public_url,
+            self._outbox,
+            max_per_task=written.max_per_task,
+            meet=meet,
+            count=count,
+            # A hook outlives what is on its way to it.
+            linger=max(OVER, int(told.keep + told.longest_pause)),
+        )
+
+    async def run(self) -> None:
+        """Deliver, for ever; returns at once where there is nothing to deliver."""
+        if self._outbox is not None:
+            await self._outbox.run()
+
+    async def jwks(self) -> Tree | None:
+        """The key set by which receivers verify notifications; None where nothing is signed.
+
+        Raises:
+            StateUnavailable: the store does not answer.
+        """
+        return None if self._signer is None else await self._signer.jwks()
+
+    def close(self) -> None:
+        """Let go of its threads; what runs was ended before."""
+        self._resolver.close()

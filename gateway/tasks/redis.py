@@ -1,0 +1,261 @@
+"""The ledger in a Redis, or a Valkey, that several gateways share.
+
+Each decision is one script that runs within the server (`redis_scripts.py`), so two gateways that ask at a time are
+told the same. All keys carry one hash tag, the prefix: whose a task is, how many its tenant has and which of them is
+the oldest are decided together. So in a cluster the ledger is one shard, and no bigger than that.
+
+What the server has acknowledged it may still lose: when a replica takes over, or when it is killed without
+`appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
+evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
+
+Whatever goes wrong is `StateUnavailable`, within half a second: see `redis_link.py`.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from gateway.tasks import redis_entry as entry
+from gateway.tasks import redis_scripts as scripts
+from gateway.tasks.redis_address import read_address
+from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short
+from gateway.tasks.redis_greeting import Script
+from gateway.tasks.redis_link import RedisLink
+from gateway.tasks.redis_reply import Reply
+from gateway.tasks.store import Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
+
+# What one script does at most: the server does nothing else meanwhile.
+_AT_ONCE: Final = 100
+_TENANTS: Final = 50
+_MOST_KEYS: Final = 10_000
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class RedisStore:
+    """Keeps the ledger in a Redis.
+
+    Args:
+        url: See `redis_address.py`.
+        wall: Unix seconds; what notes are past.
+
+    Raises:
+        StoreBroken: the URL cannot be read.
+    """
+
+    local = False
+    shared = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - notes outlive the process
+    ) -> None:
+        address = read_address(url)
+        self.label = address.label
+        self.link = RedisLink(address, scripts.SCRIPTS)
+        self._wall = wall
+        self._named = address.named
+        self._tasks, self._contexts, *_ = self._shared = tuple(map(address.named, scripts.SHARED))
+        self._notes = tuple(map(address.named, scripts.NOTES))
+        self._tenants: dict[str, tuple[bytes, ...]] = {}
+
+    async def open(self) -> None:
+        """Connect; where nothing answers, go on trying.
+
+        Raises:
+            StoreBroken: the server will never let the gateway in, or what it holds is a newer gateway's.
+        """
+        await self.link.open()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self.link.aclose()
+
+    # ---- Tasks and contexts --------------------------------------------------------------------------------------
+
+    async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
+        """What is known of each."""
+        if not ids:
+            return []
+        start = closed(scope)
+        found = await self.link.ask(b"HMGET", self._tasks, *[(start + short(each)).encode() for each in ids])
+        return [None if known is None else entry.read_task(known) for known in as_list(found)]
+
+    async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
+        """Whose a context is."""
+        found = await self.link.ask(b"HGET", self._contexts, (closed(scope) + short(id)).encode())
+        return None if found is None else entry.read_context(found)[0]
+
+    async def meet(self, scope: str, sighting: Sighting) -> Met:
+        """Write down what is not known yet, and tell whose it all is."""
+        owner = sighting.owner
+        task, context = short(sighting.task), short(sighting.context)
+        if not task and not context:
+            return Met()
+        told = (
+            closed(scope), task, context, owner.tenant, owner.principal,
+            sighting.state, sighting.replica, sighting.dialect, sighting.now,
+        )  # fmt: skip
+        found = await self.link.run(scripts.MEET, self._keys(owner.tenant), (_pack(told),))
+        if found == 1:
+            return Met(owner if task else None, owner if context else None)
+        return entry.read_met(found)
+
+    async def open_tasks(self, tenant: str) -> int:
+        """How many tasks of a tenant are not over."""
+        return as_number(await self.link.ask(b"ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
+
+    async def count(self, scope: str, owner: Owner, context: str = "") -> int:
+        """How many tasks of an owner are known in a scope, or in one context."""
+        field = closed(scope) + closed(owner.principal) + context
+        found = await self.link.ask(b"HGET", self._keys(owner.tenant)[-1], field.encode())
+        return int(as_bytes(found)) if found is not None else 0
+
+    # ---- Notes -----------------------------------------------------------------------------------------------------
+
+    async def note(self, kind: str, key: str) -> bytes | None:
+        """The value of a note."""
+        found = await self.link.ask(b"HGET", self._notes[0], named(kind, key).encode())
+        if found is None:
+            return None
+        kept = as_bytes(found)
+        until = int(kept[: entry.DIGITS])
+        return None if until and until <= self._wall() else kept[entry.DIGITS :]
+
+    async def keep(self, note: Note) -> None:
+        """Write a note, over one with the same kind and key."""
+        await self._keep(note, once=False)
+
+    async def settle(self, note: Note) -> bytes:
+        """Write a note unless there is one; gives the value that stands then."""
+        found = await self._keep(note, once=True)
+        return note.value if found is None else as_bytes(found)
+
+    async def _keep(self, note: Note, *, once: bool) -> Reply:
+        told = _pack((named(note.kind, note.key), entry.told_note(note), self._wall(), once))
+        return await self.link.run(scripts.KEEP, self._notes, (told, note.value))
+
+    async def drop(self, kind: str, key: str) -> bool:
+        """Remove a note; whether there was one."""
+        return await self._run(scripts.DROP, self._notes, (named(kind, key), self._wall())) == 1
+
+    async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
+        """Keys and values of the notes of one kind in a group, by key."""
+        if not group:
+            return []
+        found = await self._run(scripts.GROUP, self._notes, (closed(kind), closed(group), most, self._wall()))
+        return [(key.decode(), value) for key, value in by(2, found)]
+
+    async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
+        """Take up to `most` notes that are due, the longest due first."""
+        told = (closed(kind), entry.micros(now), most, entry.micros(now + lease), self._wall())
+        found = await self._run(scripts.DUE, self._notes, told)
+        return [(key.decode(), value) for key, value in by(2, found)]
+
+    # ---- Upkeep ----------------------------------------------------------------------------------------------------
+
+    async def expire(self, now: int, bounds: Bounds, most: int) -> int:
+        """Forget up to `most` entries that are beyond the bounds; gives how many."""
+        forgotten = await self._all(scripts.EXPIRE_NOTES, self._notes, (now,), most)
+        old = (now - bounds.ended, now - bounds.open, bounds.tasks, bounds.contexts)
+        cursor = b""
+        while cursor != b"0" and forgotten < most:
+            cursor, tenants = await self._some_tenants(cursor)
+            for few in entry.slices(tenants, _TENANTS):
+                forgotten += await self._all(scripts.EXPIRE, self._keys(*few), (few, *old), most - forgotten)
+        return forgotten
+
+    async def figures(self) -> list[Figures]:
+        """What it holds, tenant by tenant."""
+        notes = await self._noted()
+        held = dict.fromkeys(notes, (0, 0, 0))
+        cursor = b""
+        while cursor != b"0":
+            cursor, tenants = await self._some_tenants(cursor)
+            if tenants:
+                told = map(as_number, as_list(await self.link.run(scripts.FIGURES, self._keys(*tenants))))
+                held.update((tenant, (next(told), next(told), next(told))) for tenant in tenants)
+        return [
+            Figures(tenant, tasks=is_open + ended, open=is_open, contexts=contexts, notes=notes.get(tenant, 0))
+            for tenant, (is_open, ended, contexts) in sorted(held.items())
+        ]
+
+    async def erase(self, tenant: str) -> int:
+        """Forget all that belongs to a tenant; gives how many entries there were."""
+        tasks = await self._all(scripts.ERASE, self._keys(tenant), (tenant,))
+        return tasks + await self._all(scripts.ERASE_NOTES, self._notes, (closed(tenant),))
+
+    async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
+        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`."""
+        what, scope, id_ = after
+        found = await self._run(scripts.ROWS, self._shared, (what[:1] + named(scope, id_) if what else "", most))
+        return [entry.read_row(name.decode(), known) for name, known in by(2, found)]
+
+    async def put_rows(self, rows: Sequence[Row]) -> int:
+        """Write entries as they are, unless they are known already; gives how many were written."""
+        by_tenant: dict[str, list[entry.Told]] = {}
+        for row in rows:
+            if (told := entry.told_row(row)) is not None:
+                by_tenant.setdefault(told[0], []).append(told[1])
+        written = 0
+        for tenant, entries in by_tenant.items():
+            for few in entry.slices(entries, _AT_ONCE):
+                written += as_number(await self._run(scripts.PUT_ROWS, self._keys(tenant), few))
+        return written
+
+    async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
+        """Notes in the order of `(kind, key)`, from behind `after`."""
+        start = "k" + named(*after) if after != ("", "") else ""
+        found = await self._run(scripts.LIST, self._notes, (start, most, self._wall()))
+        return [entry.read_note(name.decode(), value, meta) for name, value, meta in by(3, found)]
+
+    # ---- How it is asked -------------------------------------------------------------------------------------------
+
+    def _keys(self, *tenants: str) -> tuple[bytes, ...]:
+        """The keys of the scripts on tasks."""
+        if len(tenants) > 1:
+            return (*self._shared, *(key for tenant in tenants for key in self._keys(tenant)[len(scripts.SHARED) :]))
+        (tenant,) = tenants
+        keys = self._tenants.get(tenant)
+        if keys is None:
+            if len(self._tenants) >= _MOST_KEYS:
+                self._tenants.clear()
+            own = (self._named(word, tenant) for word in scripts.OF_TENANT)
+            keys = self._tenants[tenant] = (*self._shared, *own)
+        return keys
+
+    async def _run(self, script: Script, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
+        return await self.link.run(script, keys, (_pack(told),))
+
+    async def _all(self, script: Script, keys: Sequence[bytes], told: Sequence[object], most: int = sys.maxsize) -> int:
+        """Run a script that is told last how many entries it may forget, until it finds no more; gives how many."""
+        forgotten = 0
+        while forgotten < most:
+            few = min(most - forgotten, _AT_ONCE)
+            took = as_number(await self._run(script, keys, (*told, few)))
+            forgotten += took
+            if took < few:
+                break
+        return forgotten
+
+    async def _some_tenants(self, cursor: bytes) -> tuple[bytes, list[str]]:
+        """Tenants that have tasks or contexts, and where to go on; b"0" is the end."""
+        found = as_list(
+            await self.link.ask(b"SSCAN", self._named("tenants"), cursor or b"0", b"COUNT", b"%d" % _TENANTS)
+        )
+        return as_bytes(found[0]), [as_bytes(each).decode() for each in as_list(found[1])]
+
+    async def _noted(self) -> dict[str, int]:
+        """Tenants that have notes, and how many."""
+        found: dict[str, int] = {}
+        after = ""
+        while told := as_list(await self._run(scripts.NOTED, self._notes, (after, _AT_ONCE))):
+            for tenant, number in zip(told[::2], told[1::2], strict=True):
+                after = as_bytes(tenant).decode()
+                found[entry.opened(after)] = as_number(number)
+        return found

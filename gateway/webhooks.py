@@ -1,0 +1,154 @@
+"""What becomes of the webhooks that a call brings: they are judged, and where the gateway calls them itself, kept.
+
+In that case the agent is given a callback of the gateway's own in the place of each, and the client is shown its own
+again in whatever the agent answers (`push/relay.py`). A configuration stands within a call, so such calls are
+translated, also between two that speak one dialect.
+"""
+
+from collections.abc import Iterable
+
+from gateway.a2a import push_config
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Dialect
+from gateway.a2a.envelope import read_params
+from gateway.a2a.fault import BadParams, PushDenied
+from gateway.a2a.mention import Webhook
+from gateway.a2a.naming import Alias
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.translation import FORMS
+from gateway.a2a.tree import Tree
+from gateway.a2a.versions.version import Memo, Misfit
+from gateway.claims import Claims
+from gateway.push.relay import PushRelay
+from gateway.push.webhook import WebhookPolicy
+from gateway.tasks.ledger import soon
+
+
+class Webhooks:
+    """How webhooks are treated.
+
+    Args:
+        policy: Which may be named; None for none at all.
+        relay: Calls them in the agents' place; None where agents call them.
+    """
+
+    def __init__(self, policy: WebhookPolicy | None, relay: PushRelay | None = None) -> None:
+        self._policy = policy
+        self._relay = relay
+
+    async def judge(self, hooks: Iterable[Webhook]) -> None:
+        """Refuse webhooks that may not be called.
+
+        Raises:
+            PushDenied: one may not.
+        """
+        for hook in hooks:
+            if self._policy is None:
+                raise PushDenied("no push notifications are sent here")
+            await self._policy.refuse_address(self._policy.refuse_url(hook.url))
+
+    def of(self, call: Call, hooks: tuple[Webhook, ...], claims: Claims | None) -> "Pushing | None":
+        """What the gateway does about the webhooks of a call; None for nothing."""
+        if self._relay is None or claims is None or not (hooks or call.operation.kind is Kind.PUSH):
+            return None
+        return Pushing(self._relay, claims, call)
+
+
+class Pushing:
+    """The webhooks of one call.
+
+    Attributes:
+        config: What the agent is given in the place of the client's configuration, in the hub's words; None for
+            nothing.
+    """
+
+    def __init__(self, relay: PushRelay, claims: Claims, call: Call) -> None:
+        self.config: Tree | None = None
+        self._relay = relay
+        self._claims = claims
+        self._operation = call.operation
+        self._hook: str | None = None
+        self._bound = False
+        self._task = ""
+        self._config_id = ""
+
+    async def adopt(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
+        """Keep the configuration that a call brings.
+
+        Args:
+            theirs: How the agent is asked.
+            alias: What the agent calls the task, where a client of 0.1 has named it.
+
+        Raises:
+            TaskNotFound: it is for a task that is not the caller's.
+            PushDenied, BadParams, StateUnavailable: as `PushRelay.adopt`.
+        """
+        try:
+            params = FORMS[call.dialect].lift_params(call.operation, read_params(call, typed=True), Memo())
+        except Misfit as misfit:
+            raise BadParams(str(misfit), field=misfit.field) from misfit
+        config = push_config.asked(call.operation, params)
+        claims = self._claims
+        self._config_id = str(params.get("id") or "")
+        told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
+        if alias is not None and not alias.newer:
+            told = alias.task_id
+        task = await soon(claims.claim(told, theirs.version)) if told else None
+        self._task = task or ""
+        if config is None:
+            return
+        renamed = alias is not None and not alias.newer
+        adopted = await self._relay.adopt(
+            config,
+            claims.owner,
+            claims.scope,
+            task,
+            call.dialect,
+            asked=theirs.version,
+            mark=await soon(claims.marked()),
+            name=(call.task_id or "") if renamed else "",
+            session=(alias.session_id or "") if alias is not None and renamed else "",
+        )
+        self._hook, self.config = adopted.hook_id, adopted.config
+
+    async def met(self, task: str) -> None:
+        """The agent has begun the task that the configuration is for.
+
+        Raises:
+            StateUnavailable: it could not be kept.
+        """
+        if self._hook is not None and not self._bound and self._operation.sends:
+            self._bound = True
+            await self._relay.bind(self._hook, task)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it still has to be told the task."""
+        return self._hook is not None and not self._bound and self._operation.sends
+
+    async def restore(self, result: Tree) -> None:
+        """Put the client's own configurations in the place of those in an agent's answer; others' are left out.
+
+        Raises:
+            StateUnavailable: nobody knows whose they are.
+        """
+        operation, claims = self._operation, self._claims
+        if operation is Operation.DELETE_PUSH_CONFIG:
+            await self._relay.forget(claims.scope, self._task, self._config_id)
+            return
+        restored = []
+        for config in push_config.answered(operation, result):
+            own = await self._relay.restore(config, claims.owner, claims.scope, by_principal=claims.by_principal)
+            if own is not None:
+                restored.append(own)
+        push_config.replace_answered(operation, result, restored)
+        self._bound = True
+
+    async def end(self) -> None:
+        """The agent has not agreed: what was kept is let go.
+
+        Raises:
+            StateUnavailable: it will be forgotten later.
+        """
+        if self._hook is not None and not self._bound:
+            await self._relay.release(self._hook)

@@ -1,0 +1,370 @@
+"""A list of tasks is asked for and told in every dialect that has it, task by task and with nothing beside them."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from a2a.types import a2a_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams, UpstreamProtocol
+from gateway.a2a.framing.grpc import unframe
+from gateway.a2a.listing import LONGEST_PAGE, PAGE, Listing, can_list
+from gateway.a2a.translation import Translation
+from gateway.a2a.tree import Tree
+from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_params, hub_result, vector
+from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, called, listed, page_of, result_of
+from tests.a2a.versions.trees import HUB, Hub
+
+TASK: Tree = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
+
+pairs = pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=str)
+agents = pytest.mark.parametrize("theirs", CLIENTS, ids=str)
+
+
+# ---- What is asked ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@pytest.mark.parametrize("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+def test_the_lists_of_the_vectors_say_the_same_in_the_agents_dialect(ours: str, theirs: str) -> None:
+    content = vector("ListTasks")
+    listing = Listing(call_of(content["request"][ours], DIALECTS[ours]), DIALECTS[theirs], tenant="acme")
+    assert (listing.page_token, listing.page_size, listing.context) == ("bmV4dA==", 10, "ctx-42")
+    assert listing.filters == ("acme", "ctx-42", "TASK_STATE_COMPLETED", "2026-02-03T04:05:06.789Z")
+    call = listing.ask("bmV4dA==", 10)
+    expected = call_of(content["request"][theirs], DIALECTS[theirs])
+    assert hub_params(asked(call)) == hub_params(expected)
+    assert call.dialect == DIALECTS[theirs]
+    assert call.tenant == expected.tenant
+
+
+@pairs
+def test_every_page_is_asked_for_with_what_the_client_asks_for(ours: Dialect, theirs: Dialect) -> None:
+    status = "completed" if ours is JSONRPC_0_3 else "TASK_STATE_COMPLETED"
+    call = listed(ours, contextId="c 1", status=status, pageSize=7, historyLength=3, includeArtifacts=True)
+    listing = Listing(call, theirs)
+    first, second = (hub_params(asked(listing.ask(*page))) for page in (("", 7), ("of/the=agent", 2)))
+    same = {"contextId": "c 1", "status": "TASK_STATE_COMPLETED", "historyLength": 3, "includeArtifacts": True}
+    assert first == {**same, "pageSize": 7}
+    assert second == {**same, "pageSize": 2, "pageToken": "of/the=agent"}
+
+
+@pairs
+def test_who_says_nothing_gets_pages_of_fifty_of_all_tasks(ours: Dialect, theirs: Dialect) -> None:
+    listing = Listing(listed(ours), theirs)
+    assert (listing.page_token, listing.page_size, listing.context) == ("", PAGE, "")
+    assert (listing.filters, listing.is_filtered) == (("", "", "", ""), False)
+    assert hub_params(asked(listing.ask("", 50))) == {"pageSize": 50}
+
+
+@pytest.mark.parametrize("ours", CLIENTS, ids=str)
+@pytest.mark.parametrize("size", [-1, 0, LONGEST_PAGE + 1, 2**31 - 1])
+def test_a_page_of_a_size_that_is_out_of_bounds_is_refused(ours: Dialect, size: int) -> None:
+    with pytest.raises(BadParams) as caught:
+        Listing(listed(ours, pageSize=size), JSONRPC)
+    assert caught.value.field == "pageSize"
+
+
+@pytest.mark.parametrize("size", [1, LONGEST_PAGE])
+def test_the_bounds_of_a_page_are_within(size: int) -> None:
+    assert Listing(listed(pageSize=size), JSONRPC).page_size == size
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"status": "done"}, {"contextId": 1}, {"pageToken": 1}, {"statusTimestampAfter": "now"}, {"historyLength": -1}],
+    ids=str,
+)
+@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+def test_parameters_that_are_none_are_refused_with_their_name(ours: Dialect, params: Tree) -> None:
+    with pytest.raises(BadParams):
+        Listing(listed(ours, **params), JSONRPC)
+
+
+@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+def test_two_spellings_of_one_parameter_are_one(ours: Dialect) -> None:
+    listing = Listing(listed(ours, page_token="sealed", page_size=3, lastUpdatedAfter="2026-02-03T04:05:06Z"), REST)
+    assert (listing.page_token, listing.page_size) == ("sealed", 3)
+    assert listing.filters == ("", "", "", "2026-02-03T04:05:06Z")
+    with pytest.raises(BadParams):
+        Listing(listed(ours, page_token="one", pageToken="another"), REST)
+
+
+@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+def test_a_parameter_that_nobody_knows_stays_behind(ours: Dialect) -> None:
+    # To the agent it may be another word for a page, or for whose tasks are wanted.
+    listing = Listing(listed(ours, cursor="dGhlaXJz", PageToken="dGhlaXJz", metadata={"owner": "globex"}), JSONRPC)
+    assert hub_params(asked(listing.ask("", 50))) == {"pageSize": 50}
+
+
+@pytest.mark.parametrize(
+    ("params", "filters", "is_filtered"),
+    [
+        ({"contextId": "c"}, ("", "c", "", ""), False),
+        ({"status": "TASK_STATE_WORKING"}, ("", "", "TASK_STATE_WORKING", ""), True),
+        ({"status": 2}, ("", "", "TASK_STATE_WORKING", ""), True),
+        ({"status": "TASK_STATE_UNSPECIFIED"}, ("", "", "", ""), False),
+        ({"statusTimestampAfter": "2026-02-03T05:05:06+01:00"}, ("", "", "", "2026-02-03T04:05:06Z"), True),
+        ({"includeArtifacts": True, "historyLength": 0, "pageSize": 3, "pageToken": "t"}, ("", "", "", ""), False),
+    ],
+    ids=str,
+)
+def test_filters_are_what_leaves_tasks_out(params: Tree, filters: tuple[str, ...], is_filtered: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    listing = Listing(listed(**params), JSONRPC)
+    assert (listing.filters, listing.is_filtered) == (filters, is_filtered)
+
+
+@pairs
+def test_the_tenant_is_told_as_the_agents_dialect_tells_it(ours: Dialect, theirs: Dialect) -> None:
+    call = Listing(listed(ours), theirs, tenant="inner", id="g-7").ask("", 50)
+    assert call.tenant == "inner"
+    if theirs.binding is Binding.JSONRPC:
+        assert json.loads(call.body)["params"]["tenant"] == "inner"
+        assert json.loads(call.body)["id"] == "g-7"
+    elif theirs.binding is Binding.GRPC:
+        assert asked(call).tenant == "inner"
+    else:
+        # In the path, which is written where the call is sent.
+        assert call.query == b"pageSize=50"
+        assert call.verb == "GET"
+
+
+@pytest.mark.parametrize("token", ["a\x00b", "t" * 9000], ids=["control", "long"])
+def test_a_token_of_the_agents_that_no_query_can_carry_is_the_agents_fault(token: str) -> None:
+    with pytest.raises(UpstreamProtocol):
+        Listing(listed(), REST).ask(token, 50)
+
+
+def test_a_context_that_no_query_can_carry_is_the_clients_fault() -> None:
+    with pytest.raises(BadParams) as caught:
+        Listing(listed(contextId="a\nb"), REST).ask("", 50)
+    assert caught.value.field == "contextId"
+
+
+def test_a_dialect_without_lists_cannot_be_asked() -> None:
+    oldest = Dialect(Binding.JSONRPC, Version.V0_1)
+    grpc_0_3 = Dialect(Binding.GRPC, Version.V0_3)
+    assert not can_list(JSONRPC, oldest)
+    assert not can_list(grpc_0_3, grpc_0_3)
+    # In prose alone, and nobody has met an agent that does it: only who asks for it that way gets it that way.
+    assert not can_list(JSONRPC, JSONRPC_0_3)
+    assert can_list(JSONRPC_0_3, JSONRPC_0_3)
+    with pytest.raises(ValueError, match="cannot be listed"):
+        Listing(listed(), oldest)
+
+
+# ---- What is answered ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@pytest.mark.parametrize("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+def test_the_pages_of_the_vectors_say_the_same_in_the_clients_dialect(ours: str, theirs: str) -> None:
+    content = vector("ListTasks")
+    call = call_of(content["request"][ours], DIALECTS[ours])
+    listing = Listing(call, DIALECTS[theirs], tenant="acme")
+    page = listing.read(answer_of(content, theirs) or b"")
+    assert (page.next_token, page.broken) == ("", {})
+    answer = listing.answer(page.tasks, "", 1)
+    if ours == "v1.0-grpc":
+        [answer] = unframe(answer)
+    found, expected = hub_result(call, answer), hub_result(call, answer_of(content, ours) or b"")
+    # The client asked for none, and not every agent cares.
+    for task in expected["tasks"]:
+        task.pop("history", None)
+    for task in found["tasks"]:
+        assert task.pop("history", []) == []
+    assert without_empty(found) == without_empty(expected)
+
+
+def without_empty(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: without_empty(value) for name, value in tree.items() if value not in ("", [])}
+    return [without_empty(each) for each in tree] if isinstance(tree, list) else tree
+
+
+MARKED = Hub(marks="nobodyKnows").results[LIST]
+# Neither 0.3's own objects nor protobuf can hold all that JSON can.
+EXACT = [pair for pair in PAIRS if pair[0] in (JSONRPC, REST) and pair[1] in (JSONRPC, REST)]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), EXACT, ids=str)
+@settings(max_examples=25)
+@given(result=MARKED)
+def test_members_that_nobody_knows_survive(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+    listing = Listing(listed(ours, pageSize=9), theirs)
+    page = listing.read(page_of(theirs, result["tasks"], result["nextPageToken"]))
+    assert page.next_token == result["nextPageToken"]
+    told = result_of(ours, listing.answer(page.tasks, "sealed", 3))
+    assert told == {"tasks": result["tasks"], "nextPageToken": "sealed", "pageSize": 9, "totalSize": 3}
+
+
+TRANSLATED = [pair for pair in PAIRS if pair[1].version is Version.V1_0]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), TRANSLATED, ids=str)
+@settings(max_examples=25)
+@given(result=HUB.results[LIST])
+def test_a_task_is_told_as_a_translation_tells_it(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+    call = listed(ours, pageSize=50)
+    listing, translation = Listing(call, theirs), Translation(call, theirs)
+    try:
+        frame = page_of(theirs, result["tasks"])
+        expected = result_of(ours, translation.answer(frame))
+    except UpstreamProtocol:
+        # What protobuf has no place for.
+        return
+    expected["totalSize"] = 9
+    assert result_of(ours, listing.answer(listing.read(frame).tasks, "", 9)) == expected
+
+
+@pairs
+def test_a_page_without_tasks_is_one(ours: Dialect, theirs: Dialect) -> None:
+    listing = Listing(listed(ours), theirs)
+    page = listing.read(page_of(theirs, [], "next"))
+    assert (page.tasks, page.next_token) == ([], "next")
+    told = result_of(ours, listing.answer([], "", 0))
+    assert told == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
+
+
+@pairs
+def test_nothing_that_an_agent_says_beside_its_tasks_is_told(ours: Dialect, theirs: Dialect) -> None:
+    listing = Listing(listed(ours), theirs)
+    frame = page_of(theirs, [TASK], "theirs")
+    if theirs.binding is not Binding.GRPC:
+        frame = frame.replace(b'"pageSize":50', b'"pageSize":50,"metadata":{"others":["theirs"]}')
+        assert b"others" in frame
+    told = listing.answer(listing.read(frame).tasks, "", 1)
+    assert b"theirs" not in told
+    assert result_of(ours, told)["totalSize"] == 1
+
+
+def test_the_answer_bears_the_clients_own_id() -> None:
+    call = called({"jsonrpc": "2.0", "id": "é-1", "method": "ListTasks", "params": {}})
+    answer = Listing(call, GRPC).answer([], "", 0)
+    assert answer.startswith(b'{"jsonrpc":"2.0","id":"\\u00e9-1",')
+
+
+@agents
+@pytest.mark.parametrize(("length", "kept"), [(0, []), (1, ["3"]), (2, ["2", "3"]), (9, ["1", "2", "3"])])
+def test_history_is_trimmed_where_the_agent_does_not_care(theirs: Dialect, length: int, kept: list[str]) -> None:
+    ours = theirs if theirs.version is Version.V0_3 else JSONRPC
+    messages = [{"messageId": each, "role": "ROLE_USER", "parts": [{"text": "hi"}]} for each in "123"]
+    listing = Listing(listed(ours, historyLength=length), theirs)
+    [task] = listing.read(page_of(theirs, [{**TASK, "history": messages}])).tasks
+    assert [message["messageId"] for message in task.get("history", [])] == kept
+
+
+# ---- What is none ----------------------------------------------------------------------------------------------------
+
+
+def rpc(tasks: str, more: str = "") -> bytes:
+    return f'{{"jsonrpc":"2.0","id":"1","result":{{"tasks":{tasks}{more}}}}}'.encode()
+
+
+GOOD = '{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_WORKING"}}'
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        '{"id":"t-2"}',
+        '{"id":"t-2","status":[]}',
+        '{"id":"t-2","status":{"state":"asleep"}}',
+        '{"id":"t-2","status":{},"history":[{"messageId":"m","role":"ROLE_USER","parts":[{"text":"a","url":"b"}]}]}',
+        '{"id":"t-2","status":{},"metadata":{"n":1e99999999999999999999}}',
+    ],
+)
+def test_a_task_that_is_not_what_it_should_be_does_not_hide_the_others(task: str) -> None:
+    page = Listing(listed(), JSONRPC).read(rpc(f"[{task},{GOOD}]", ',"nextPageToken":"n"'))
+    assert [each["id"] for each in page.tasks] == ["t-1"]
+    assert page.next_token == "n"
+    assert page.broken.keys() == {"t-2"}
+
+
+def test_nor_does_it_over_grpc() -> None:
+    bad = a2a_pb2.Task(id="t-2", status={"state": 2})
+    bad.metadata.fields["n"].number_value = float("nan")
+    good = a2a_pb2.Task(id="t-1", context_id="c-1", status={"state": 2})
+    frame = a2a_pb2.ListTasksResponse(tasks=[bad, good], next_page_token="n").SerializeToString()
+    page = Listing(listed(), GRPC).read(frame)
+    assert page.tasks == [TASK]
+    assert page.next_token == "n"
+    assert page.broken.keys() == {"t-2"}
+
+
+@pytest.mark.parametrize("name", ["nextPageToken", "next_page_token"])
+def test_the_next_token_has_two_spellings(name: str) -> None:
+    assert Listing(listed(), JSONRPC).read(rpc("[]", f',"{name}":"n"')).next_token == "n"
+
+
+@pytest.mark.parametrize("more", ["", ',"nextPageToken":""', ',"nextPageToken":null'])
+def test_a_page_without_a_next_token_is_the_last(more: str) -> None:
+    assert Listing(listed(), JSONRPC).read(rpc("[]", more)).next_token == ""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"jsonrpc":"2.0","id":"1","result":[]}',
+        b'{"jsonrpc":"2.0","id":"1","result":null}',
+        rpc("{}"),
+        rpc("[1]"),
+        rpc("[null]"),
+        rpc('[{"status":{"state":"TASK_STATE_WORKING"}}]'),
+        rpc('[{"id":"","status":{"state":"TASK_STATE_WORKING"}}]'),
+        rpc('[{"id":7,"status":{"state":"TASK_STATE_WORKING"}}]'),
+        rpc("[]", ',"nextPageToken":7'),
+        rpc("[]", ',"nextPageToken":"a","next_page_token":"b"'),
+        rpc('[{"id":"t","metadata":' + '{"a":' * 5000 + "1" + "}" * 5001 + "]"),
+    ],
+    ids=range(14),
+)
+def test_what_is_no_page_is_the_agents_fault(frame: bytes) -> None:
+    with pytest.raises(UpstreamProtocol):
+        Listing(listed(), JSONRPC).read(frame)
+
+
+@pytest.mark.parametrize("frame", [b"\xff", a2a_pb2.ListTasksResponse(tasks=[{}]).SerializeToString()])
+def test_nor_is_every_message_a_page(frame: bytes) -> None:
+    with pytest.raises(UpstreamProtocol):
+        Listing(listed(), GRPC).read(frame)
+
+
+@agents
+def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Dialect) -> None:
+    listing = Listing(listed(theirs), theirs)
+    frame = page_of(theirs, [{**TASK, "id": ""}])
+    with pytest.raises(UpstreamProtocol):
+        listing.read(frame)
+
+
+@pytest.mark.parametrize(
+    ("ours", "make"), [(GRPC, lambda: Decimal("1e400")), (GRPC, lambda: deep(5000)), (JSONRPC, lambda: deep(5000))]
+)
+def test_what_the_clients_dialect_has_no_place_for_is_the_agents_fault(ours: Dialect, make: Callable[[], Any]) -> None:
+    with pytest.raises(UpstreamProtocol):
+        Listing(listed(ours), JSONRPC).answer([{**TASK, "metadata": {"n": make()}}], "", 1)
+
+
+def deep(levels: int) -> Tree:
+    tree: Tree = {}
+    for _ in range(levels):
+        tree = {"a": tree}
+    return tree
+
+
+@given(st.binary(max_size=200))
+def test_whatever_an_agent_sends_is_a_page_or_the_agents_fault(frame: bytes) -> None:
+    for theirs in (JSONRPC, REST, GRPC):
+        try:
+            Listing(listed(), theirs).read(frame)
+        except UpstreamProtocol:
+            continue

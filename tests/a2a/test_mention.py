@@ -1,0 +1,409 @@
+"""Wherever a call names a task or a context, in whatever dialect, it is found."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gateway.a2a import mention
+from gateway.a2a.bindings import grpc, jsonrpc, rest
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_scan import text_field
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams
+from gateway.a2a.mention import NONE, Mentions, Webhook, mentions
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.parameter import NOTHING
+from gateway.a2a.path import PathCall, read_rest
+from gateway.a2a.translation import Translation
+from tests.a2a.bindings.grpc_sample import made
+from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, cases, vector
+from tests.a2a.sample import CONTEXT, TASK
+
+V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0
+SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+HOOK = "https://hooks.example.net/a2a"
+VECTORS = [(file, name) for file in FILES for name in vector(file)["request"] if name in DIALECTS]
+
+
+def rpc(method: str, params: object, query: bytes = b"") -> Call:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), query, None)
+
+
+def over_http(method: str, path: str, body: object = None, query: bytes = b"", version: Version = V1_0) -> Call:
+    found = read_rest(method, tuple(path.split("/")), tenanted=False)
+    assert found is not None
+    return rest.read_call(found, b"" if body is None else json.dumps(body).encode(), query, version)
+
+
+def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **members: Any) -> Call:
+    return grpc.read_call(method_of(operation, version), made(operation, version, **members) + more)
+
+
+def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """What a call names, however it was read: as it came, or from the bytes alone."""
+    found = mentions(call)
+    unread = replace(call, params=NOTHING)
+    if call.dialect.binding is not Binding.GRPC:
+        again = mentions(unread)
+        assert (set(again.tasks), again.context, again.webhooks) == (set(found.tasks), found.context, found.webhooks)
+    return found.tasks, found.references, found.context
+
+
+# ---- The vectors -----------------------------------------------------------------------------------------------------
+
+
+def expected(file: str, dialect: Dialect) -> Mentions:
+    operation = Operation(file.partition("_")[0])
+    hooks = (Webhook(HOOK, token=True),) if file in ("SendMessage", "CreateTaskPushNotificationConfig") else ()
+    if operation.sends:
+        return Mentions((TASK,) if dialect.version is V0_1 else (), (), CONTEXT, hooks)
+    if operation is Operation.LIST_TASKS:
+        return Mentions(context=CONTEXT)
+    return Mentions((TASK,), webhooks=hooks)
+
+
+@pytest.mark.parametrize(("file", "name"), VECTORS, ids=str)
+def test_what_the_vectors_name_is_found_in_every_dialect(file: str, name: str) -> None:
+    call = call_of(vector(file)["request"][name], DIALECTS[name])
+    assert mentions(call) == expected(file, DIALECTS[name])
+    assert named(call)
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_what_an_agent_is_asked_names_what_its_client_named(case: Case) -> None:
+    call = call_of(vector(case.file)["request"][case.ours], DIALECTS[case.ours])
+    theirs = DIALECTS[case.theirs]
+    asked = Translation(call, theirs, new_id="new", message_id="m").call
+    told = expected(case.file, theirs)
+    if told.tasks and call.operation.sends:
+        # An agent of 0.1 wants its client to name a task, and nobody else a task that it did not make.
+        told = replace(told, tasks=("new",))
+    found = mentions(asked)
+    assert (found.tasks, found.context, found.webhooks) == (told.tasks, told.context, told.webhooks)
+
+
+def test_a_card_names_nothing() -> None:
+    card = vector("GetExtendedAgentCard")["request"]
+    for name, entry in card.items():
+        assert mentions(call_of(entry, DIALECTS[name])) is NONE
+
+
+# ---- Every position, in JSON -----------------------------------------------------------------------------------------
+
+PUSHES = (
+    "taskPushNotificationConfig", "task_push_notification_config", "pushNotificationConfig", "push_notification_config",
+    "pushNotification", "push_notification",
+)  # fmt: skip
+
+SENDS: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...], str | None]] = [
+    ({"message": SAID}, (), (), None),
+    ({"message": {**SAID, "taskId": "t", "contextId": "c"}}, ("t",), (), "c"),
+    ({"message": {**SAID, "task_id": "t", "context_id": "c"}}, ("t",), (), "c"),
+    ({"message": {**SAID, "taskId": "t", "task_id": "t", "contextId": "c", "context_id": ""}}, ("t",), (), "c"),
+    ({"message": {**SAID, "taskId": "", "contextId": "", "referenceTaskIds": []}}, (), (), None),
+    ({"message": {**SAID, "taskId": None, "contextId": None, "referenceTaskIds": None}}, (), (), None),
+    ({"request": {**SAID, "task_id": "t", "referenceTaskIds": ["r"]}}, ("t", "r"), ("r",), None),
+    ({"message": {**SAID, "referenceTaskIds": ["r", "s", "r", ""]}}, ("r", "s"), ("r", "s"), None),
+    ({"message": {**SAID, "reference_task_ids": ["r"], "taskId": "r"}}, ("r",), (), None),
+    ({"message": {**SAID, "taskId": "t", "reference_task_ids": ["r", "t"]}}, ("t", "r"), ("r",), None),
+    ({"message": SAID, "taskId": "t", "contextId": "c"}, ("t",), (), "c"),
+    ({"message": SAID, "task_id": "t", "session_id": "c"}, ("t",), (), "c"),
+    ({"message": {**SAID, "taskId": "t"}, "id": "u", "sessionId": "c"}, ("t", "u"), (), "c"),
+    ({"message": {**SAID, "contextId": "c"}, "sessionId": "c"}, (), (), "c"),
+    ({"message": SAID, "metadata": {"taskId": "x", "contextId": "x"}}, (), (), None),
+    ({"message": {**SAID, "metadata": {"reference_task_ids_compat": ["x"]}}}, (), (), None),
+    ({"message": {**SAID, "parts": [{"data": {"taskId": "x"}, "metadata": {"contextId": "x"}}]}}, (), (), None),
+    ({"message": SAID, "configuration": {"taskId": "x", "historyLength": 1}}, (), (), None),
+    *[({"message": SAID, "configuration": {name: {"taskId": "r", "url": "u"}}}, ("r",), ("r",), None)
+      for name in PUSHES],
+    *[({"message": SAID, name: {"task_id": "r"}}, ("r",), ("r",), None) for name in PUSHES],
+    ({"message": {**SAID, "taskId": "t"}, "configuration": {"pushNotificationConfig": {"taskId": "t", "task_id": "r"}}},
+     ("t", "r"), ("r",), None),
+    ({"message": SAID, "configuration": {"pushNotificationConfig": {"pushNotification": {"taskId": "r"}}}},
+     ("r",), ("r",), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "tasks", "references", "context"), SENDS, ids=str)
+def test_a_send_may_name_them_in_many_places(
+    params: dict[str, Any], tasks: tuple[str, ...], references: tuple[str, ...], context: str | None
+) -> None:
+    for method in ("SendMessage", "SendStreamingMessage", "message/send", "message/stream"):
+        assert named(rpc(method, params)) == (tasks, references, context)
+    for version in (V0_3, V1_0):
+        for path in ("message:send", "message:stream"):
+            assert named(over_http("POST", path, params, b"A2A-Version=1.0", version)) == (tasks, references, context)
+
+
+OLDEST: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...], str | None]] = [
+    ({"id": "t", "message": SAID}, ("t",), (), None),
+    ({"id": "t", "sessionId": "c", "message": SAID}, ("t",), (), "c"),
+    ({"id": "t", "session_id": "c", "message": {**SAID, "contextId": "c"}}, ("t",), (), "c"),
+    ({"id": "t", "message": {**SAID, "taskId": "u"}}, ("t", "u"), (), None),
+    ({"message": {**SAID, "taskId": "u", "contextId": "c"}}, ("u",), (), "c"),
+    ({"id": "t", "message": {**SAID, "referenceTaskIds": ["r"]}}, ("t", "r"), ("r",), None),
+    ({"id": "t", "message": {**SAID, "metadata": {"reference_task_ids_compat": ["r"]}}}, ("t", "r"), ("r",), None),
+    ({"id": "t", "message": {**SAID, "metadata": {"reference_task_ids_compat": [1]}}}, ("t",), (), None),
+    ({"id": "t", "message": {**SAID, "metadata": "x"}}, ("t",), (), None),
+    ({"id": "t", "message": SAID, "pushNotification": {"url": HOOK, "taskId": "r"}}, ("t", "r"), ("r",), None),
+]
+
+
+@pytest.mark.parametrize(("params", "tasks", "references", "context"), OLDEST, ids=str)
+def test_a_send_of_0_1_names_its_task_and_its_session(
+    params: dict[str, Any], tasks: tuple[str, ...], references: tuple[str, ...], context: str | None
+) -> None:
+    for method in ("tasks/send", "tasks/sendSubscribe"):
+        assert named(rpc(method, params)) == (tasks, references, context)
+
+
+@pytest.mark.parametrize(
+    "written", ['{"reference_task_ids_compat":["r"]}', '{"\\u0072eference_task_ids_compat":["r"]}']
+)
+def test_what_0_1_keeps_of_references_becomes_references(written: str) -> None:
+    params = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": {"k": 1}}}
+    body = rpc("tasks/send", params).body.replace(b'{"k": 1}', written.encode())
+    call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+    assert mentions(call).references == ("r",)
+    for dialect in (DIALECTS["v1.0-jsonrpc"], DIALECTS["v1.0-grpc"], DIALECTS["v0.3-jsonrpc"]):
+        assert mentions(Translation(call, dialect).call).references == ("r",)
+
+
+OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
+    ("GetTask", {"id": "t"}, ("t",), None),
+    ("GetTask", {"id": ""}, (), None),
+    ("GetTask", {}, (), None),
+    ("GetTask", {"id": "t", "taskId": "u", "task_id": "v"}, ("t", "u", "v"), None),
+    ("GetTask", {"id": "t", "contextId": "c", "metadata": {"id": "x"}}, ("t",), "c"),
+    ("GetTask", {"name": "tasks/t"}, ("t",), None),
+    ("tasks/get", {"id": "t", "name": "tasks/u/pushNotificationConfigs/c"}, ("t", "u"), None),
+    ("tasks/get", {"id": "t", "name": "my task"}, ("t",), None),
+    ("tasks/get", {"id": "t", "sessionId": "c"}, ("t",), "c"),
+    ("tasks/cancel", {"task_id": "t"}, ("t",), None),
+    ("CancelTask", {"id": "t", "parent": "tasks/u"}, ("t", "u"), None),
+    ("SubscribeToTask", {"id": "t"}, ("t",), None),
+    ("tasks/resubscribe", {"id": "t", "taskId": "t"}, ("t",), None),
+    ("ListTasks", {}, (), None),
+    ("ListTasks", {"contextId": "c", "status": "TASK_STATE_WORKING"}, (), "c"),
+    ("ListTasks", {"context_id": "c", "contextId": ""}, (), "c"),
+    ("tasks/list", {"contextId": "c", "id": "t"}, ("t",), "c"),
+    ("tasks/list", {"sessionId": "c"}, (), "c"),
+    ("CreateTaskPushNotificationConfig", {"taskId": "t", "id": "x", "url": "u"}, ("t",), None),
+    ("CreateTaskPushNotificationConfig", {"task_id": "t", "id": "x"}, ("t",), None),
+    ("CreateTaskPushNotificationConfig", {"id": "t", "pushNotificationConfig": {"id": "x"}}, ("t",), None),
+    ("CreateTaskPushNotificationConfig", {"parent": "tasks/t", "config": {"name": "tasks/u"}}, ("t", "u"), None),
+    ("tasks/pushNotificationConfig/set", {"taskId": "t", "pushNotificationConfig": {"id": "x", "taskId": "u"}},
+     ("t", "u"), None),
+    ("tasks/pushNotificationConfig/set", {"id": "u", "taskId": "t", "pushNotificationConfig": {}}, ("t", "u"), None),
+    ("tasks/pushNotificationConfig/set", {"id": "x", "taskId": "t", "url": "u"}, ("t",), None),
+    ("tasks/pushNotification/set", {"id": "t", "pushNotificationConfig": {"url": "u"}}, ("t",), None),
+    ("tasks/pushNotification/set", {"id": "u", "taskId": "t", "pushNotificationConfig": {}}, ("u", "t"), None),
+    ("tasks/pushNotification/set", {"taskId": "t", "pushNotificationConfig": {}}, ("t",), None),
+    ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "x"}, ("t",), None),
+    ("GetTaskPushNotificationConfig", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
+    ("tasks/pushNotificationConfig/get", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
+    ("tasks/pushNotificationConfig/get", {"id": "t", "taskId": "u"}, ("t", "u"), None),
+    ("tasks/pushNotification/get", {"id": "t"}, ("t",), None),
+    ("tasks/pushNotification/get", {"taskId": "t"}, ("t",), None),
+    ("ListTaskPushNotificationConfigs", {"taskId": "t", "id": "u"}, ("t", "u"), None),
+    ("ListTaskPushNotificationConfig", {"taskId": "t"}, ("t",), None),
+    ("tasks/pushNotificationConfig/list", {"id": "t"}, ("t",), None),
+    ("DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "x"}, ("t",), None),
+    ("tasks/pushNotificationConfig/delete", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "params", "tasks", "context"), OTHERS, ids=str)
+def test_any_other_operation_may_too(
+    method: str, params: dict[str, Any], tasks: tuple[str, ...], context: str | None
+) -> None:
+    assert named(rpc(method, params)) == (tasks, (), context)
+
+
+@pytest.mark.parametrize(
+    ("query", "tasks", "context"),
+    [
+        (b"taskId=u&contextId=c", ("t", "u"), "c"),
+        (b"task_id=u", ("t", "u"), None),
+        (b"context_id=%63", ("t",), "c"),
+        (b"taskId=t&x=1&id=9&name=n&assistant_id=a", ("t",), None),
+        (b"contextId=", ("t",), None),
+    ],
+)
+def test_the_query_of_a_json_rpc_request_is_a_place(query: bytes, tasks: tuple[str, ...], context: str | None) -> None:
+    assert named(rpc("GetTask", {"id": "t"}, query)) == (tasks, (), context)
+    assert named(rpc("SendMessage", {"message": {**SAID, "taskId": "t"}}, query)) == (tasks, (), context)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "query"),
+    [
+        ("GET", "tasks/t", None, b"historyLength=1&id=t&name=tasks/t"),
+        ("POST", "tasks/t:cancel", {"id": "t", "metadata": {}}, b""),
+        ("POST", "tasks/t:cancel", {"name": "tasks/t"}, b""),
+        ("POST", "tasks/t:subscribe", {"id": "not read, and not sent"}, b""),
+        ("POST", "tasks/t/pushNotificationConfigs", {"taskId": "t", "id": "x", "url": HOOK}, b""),
+        ("GET", "tasks/t/pushNotificationConfigs/x", None, b"name=tasks/t/pushNotificationConfigs/x"),
+        ("GET", "tasks/t/pushNotificationConfigs", None, b"parent=tasks/t"),
+        ("DELETE", "tasks/t/pushNotificationConfigs/x", None, b""),
+    ],
+)
+def test_over_http_the_path_names_the_task(method: str, path: str, body: object, query: bytes) -> None:
+    for version in (V0_3, V1_0):
+        assert named(over_http(method, path, body, query, version)) == (("t",), (), None)
+
+
+@pytest.mark.parametrize(
+    ("query", "context"),
+    [(b"contextId=c&pageSize=1", "c"), (b"context_id=c%2B", "c+"), (b"contextId=", None), (b"", None)],
+)
+def test_over_http_a_list_has_its_context_in_the_query(query: bytes, context: str | None) -> None:
+    assert named(over_http("GET", "tasks", query=query)) == ((), (), context)
+
+
+# ---- Every position, over gRPC ---------------------------------------------------------------------------------------
+
+
+def test_a_send_over_grpc_names_them_in_its_fields() -> None:
+    for operation in (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE):
+        push = {"task_id": "r", "url": HOOK, "token": "s"}
+        call = over_grpc(
+            operation,
+            V1_0,
+            message={"task_id": "t", "context_id": "c", "reference_task_ids": ["q", "t"]},
+            configuration={"task_push_notification_config": push},
+        )
+        assert mentions(call) == Mentions(("t", "q", "r"), ("q", "r"), "c", (Webhook(HOOK, token=True),))
+        assert mentions(over_grpc(operation, V1_0, message={"message_id": "m"}, configuration={})) == NONE
+        call = over_grpc(
+            operation,
+            V0_3,
+            request={"task_id": "t", "context_id": "c"},
+            configuration={"push_notification": {"url": HOOK, "authentication": {"credentials": "s"}}},
+        )
+        assert mentions(call) == Mentions(("t",), (), "c", (Webhook(HOOK, token=True),))
+        assert mentions(over_grpc(operation, V0_3, configuration={"push_notification": {"url": HOOK}})) == Mentions(
+            webhooks=(Webhook(HOOK),)
+        )
+
+
+def test_the_references_that_a_candidate_of_1_0_finds_in_a_message_of_0_3_are_found() -> None:
+    """It has the paths of 0.3, whose classes do not know the field."""
+    inside = text_field(3, "t") + text_field(8, "r") + b"\x40\x01" + text_field(8, "s") + text_field(90, "x")
+    more = b"\x0a" + bytes([len(inside)]) + inside
+    assert named(over_grpc(Operation.SEND_MESSAGE, V0_3, more=more)) == (("t", "r", "s"), ("r", "s"), None)
+    with pytest.raises(BadParams, match="UTF-8"):
+        mentions(over_grpc(Operation.SEND_MESSAGE, V0_3, more=b"\x0a\x03\x42\x01\xff"))
+
+
+@pytest.mark.parametrize("operation", [each for each in Operation if each.kind in (Kind.TASK, Kind.PUSH)])
+def test_any_other_operation_over_grpc_has_it_in_a_field_or_a_name(operation: Operation) -> None:
+    if operation is Operation.LIST_TASKS:
+        assert mentions(over_grpc(operation, V1_0, context_id="c")) == Mentions(context="c")
+        assert mentions(over_grpc(operation, V1_0)) == NONE
+        return
+    field = "task_id" if operation.kind is Kind.PUSH else "id"
+    fields: dict[str, Any] = {field: "t"}
+    assert named(over_grpc(operation, V1_0, **fields)) == (("t",), (), None)
+    name = "tasks/t"
+    if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+        name += "/pushNotificationConfigs/x"
+    field = "parent" if operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS) else "name"
+    fields = {field: name}
+    assert named(over_grpc(operation, V0_3, **fields)) == (("t",), (), None)
+    assert mentions(over_grpc(operation, V0_3)) == NONE
+
+
+def test_a_push_configuration_over_grpc_has_its_webhook() -> None:
+    call = over_grpc(Operation.CREATE_PUSH_CONFIG, V1_0, task_id="t", url=HOOK, authentication={"credentials": "s"})
+    assert mentions(call) == Mentions(("t",), webhooks=(Webhook(HOOK, token=True),))
+    call = over_grpc(
+        Operation.CREATE_PUSH_CONFIG, V0_3, parent="tasks/t", config={"push_notification_config": {"url": HOOK}}
+    )
+    assert mentions(call) == Mentions(("t",), webhooks=(Webhook(HOOK),))
+
+
+# ---- Webhooks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("push", "token"),
+    [
+        ({}, False),
+        ({"token": "s"}, True),
+        ({"token": "", "authentication": None}, False),
+        ({"authentication": {"schemes": ["Bearer"]}}, False),
+        ({"authentication": {"scheme": "Bearer", "credentials": "s"}}, True),
+    ],
+)
+def test_the_webhook_of_every_push_configuration_is_told(push: dict[str, Any], token: bool) -> None:  # noqa: FBT001 - a column
+    push, hooks = {"url": HOOK, **push}, (Webhook(HOOK, token=token),)
+    assert mentions(rpc("CreateTaskPushNotificationConfig", {"taskId": "t", **push})).webhooks == hooks
+    for name in PUSHES:
+        assert mentions(rpc("tasks/pushNotificationConfig/set", {"taskId": "t", name: push})).webhooks == hooks
+        assert mentions(rpc("tasks/send", {"id": "t", "message": SAID, name: push})).webhooks == hooks
+        assert mentions(rpc("message/send", {"message": SAID, "configuration": {name: push}})).webhooks == hooks
+    wrapped = {"parent": "tasks/t", "config": {"pushNotificationConfig": push}}
+    assert mentions(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
+    wrapped = {"parent": "tasks/t", "config": push}
+    assert mentions(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
+
+
+def test_of_several_configurations_every_webhook_is_told() -> None:
+    call = rpc("SendMessage", {"message": SAID, "pushNotification": {"url": "a"}, "configuration": {
+        "taskPushNotificationConfig": {"url": "b", "pushNotificationConfig": {"url": "c"}}}})  # fmt: skip
+    assert {hook.url for hook in mentions(call).webhooks} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("push", [{}, {"url": ""}, {"url": None}, {"token": "s"}])
+def test_a_configuration_without_a_url_has_no_webhook(push: dict[str, Any]) -> None:
+    assert mentions(rpc("SendMessage", {"message": SAID, "pushNotificationConfig": push})).webhooks == ()
+
+
+# ---- Wherever it stands ----------------------------------------------------------------------------------------------
+
+spots = st.sampled_from(
+    [("message", name) for name in ("taskId", "task_id", "referenceTaskIds", "reference_task_ids")]
+    + [("params", name) for name in ("id", "taskId", "task_id")]
+    + [(push, name) for push in PUSHES for name in ("taskId", "task_id")]
+)
+
+
+@given(st.lists(spots, max_size=6, unique=True), st.sampled_from(["SendMessage", "message/stream", "tasks/send"]))
+def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> None:
+    message: dict[str, Any] = dict(SAID)
+    params: dict[str, Any] = {"message": message, "configuration": {}}
+    expected: set[str] = set()
+    for number, (where, name) in enumerate(places):
+        task = f"t{number}"
+        if where in PUSHES:
+            holder = params["configuration"].setdefault(where, {})
+        else:
+            holder = message if where == "message" else params
+        twin = {"taskId": "task_id", "task_id": "taskId"}.get(name)
+        # Two spellings of one member agree.
+        task = holder.get(twin, task)
+        holder[name] = [task] if name.startswith("reference") else task
+        expected.add(task)
+    try:
+        found = mentions(rpc(method, params))
+    except BadParams:
+        lists = {name for where, name in places if where == "message" and name.startswith("reference")}
+        pushes = [PUSHES.index(where) // 2 for where, _ in dict.fromkeys(places) if where in PUSHES]
+        assert len(lists) == 2 or len({where for where, _ in places if where in PUSHES}) > len(set(pushes))
+        return
+    assert set(found.tasks) == expected
+    assert found.tasks[len(found.tasks) - len(found.references) :] == found.references
+
+
+def test_the_module_lists_where_ids_are() -> None:
+    """Who adds a name to the tables writes it into the docstring too."""
+    told = mention.__doc__ or ""
+    for name in ("taskId", "task_id", "contextId", "context_id", "sessionId", "session_id", "referenceTaskIds"):
+        assert name in told

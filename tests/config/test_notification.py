@@ -1,0 +1,79 @@
+import pytest
+
+from tests.config.reading import errors, warnings
+
+AGENTS = "agents: { a: http://127.0.0.1:1 }\n"
+
+
+def text(push: str) -> str:
+    return f"version: 1\npush: {{ {push} }}\n{AGENTS}"
+
+
+@pytest.mark.parametrize(
+    "push",
+    [
+        "mode: none",
+        "mode: relay, sign: false, deliver: { keep: 1h }",
+        "allow: ['https://*.acme.example', 'https://93.184.216.34:8443/x']",
+        "allow: ['http://hooks.svc:8080', 'https://10.0.0.7'], block_private_networks: false",
+        "deliver: { first_pause: 1s, longest_pause: 1s }, mode: relay",
+    ],
+)
+def test_a_policy_that_can_be_followed_is_good(push: str) -> None:
+    assert errors(text(push)) == []
+    assert warnings(text(push)) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fact"),
+    [
+        ("http://hooks.acme.example", "plain http goes nowhere while private networks are blocked"),
+        ("http://10.0.0.7", "plain http goes nowhere while private networks are blocked"),
+        ("https://10.0.0.7", "the address is private, and private networks are blocked"),
+        ("https://[fd00::1]:8443", "the address is private, and private networks are blocked"),
+        ("https://127.0.0.1", "the address is private, and private networks are blocked"),
+        ("https://169.254.169.254/*", "the address is private, and private networks are blocked"),
+        ("https://localhost:8443", "the address is private, and private networks are blocked"),
+    ],
+)
+def test_plain_http_and_private_addresses_need_both_words(pattern: str, fact: str) -> None:
+    assert errors(text(f"allow: ['https://a.example', '{pattern}']")) == [("push.allow[1]", fact)]
+    assert errors(text(f"allow: ['https://a.example', '{pattern}'], block_private_networks: true"))
+    assert errors(text(f"allow: ['https://a.example', '{pattern}'], block_private_networks: false")) == []
+    broken = errors(text(f"allow: ['{pattern}'], block_private_networks: perhaps"))
+    assert [path for path, _ in broken] == ["push.block_private_networks"]
+
+
+def test_private_networks_are_opened_to_what_is_listed_alone() -> None:
+    [(path, fact)] = warnings(text("block_private_networks: false"))
+    assert path == "push.block_private_networks"
+    assert "opens nothing" in fact
+
+
+def test_a_list_that_allows_nothing_is_refused() -> None:
+    assert errors(text("allow: []")) == [("push.allow", "no webhook may be named")]
+
+
+@pytest.mark.parametrize("mode", ["passthrough", "none"])
+def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -> None:
+    found = warnings(text(f"mode: {mode}, sign: true, deliver: {{ attempts: 2 }}"))
+    assert found == [
+        ("push.sign", f"the gateway delivers nothing itself: `push.mode` is {mode}"),
+        ("push.deliver", f"the gateway delivers nothing itself: `push.mode` is {mode}"),
+    ]
+    assert [path for path, _ in warnings(text("mode: none, allow: 'https://a.example'"))] == ["push.allow"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("first_pause", "10m"), ("longest_pause", "500ms")])
+def test_the_longest_pause_is_the_longer_one(key: str, value: str) -> None:
+    assert errors(text(f"mode: relay, deliver: {{ {key}: {value} }}")) == [
+        (f"push.deliver.{key}", "the longest pause would be shorter than the first")
+    ]
+
+
+def test_a_relay_has_an_address_to_give_to_agents() -> None:
+    gateway = "gateway: { listen: '0.0.0.0:8080', anonymous: true%s }\n"
+    relay = text("mode: relay")
+    assert errors(relay) == []
+    assert [path for path, _ in errors(relay + gateway % "")] == ["gateway.listen"]
+    assert errors(relay + gateway % ", public_url: 'https://agents.example.com'") == []

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import examine
+from tests.config.reading import errors
+
+AGENTS = "agents: { a: http://127.0.0.1:1 }\n"
+
+
+def text(gateway: str = "", observe: str = "") -> str:
+    return f"version: 1\ngateway: {{ {gateway} }}\nobserve: {{ {observe} }}\n{AGENTS}"
+
+
+@pytest.mark.parametrize(
+    ("gateway", "kept"),
+    [
+        ("replicas: 2", "a file"),
+        ("replicas: 2, state: 'sqlite:///var/lib/x.db'", "a file"),
+        ("replicas: 2, state: memory", "memory"),
+    ],
+)
+def test_several_gateways_need_one_memory(gateway: str, kept: str) -> None:
+    fact = f"each of 2 gateways would remember in {kept} of its own whose task is whose"
+    assert errors(text(gateway)) == [("gateway.replicas", fact)]
+
+
+@pytest.mark.parametrize(
+    "gateway",
+    [
+        *("replicas: 1", "state: memory", "replicas: 3, state: 'redis://h'", "replicas: 3, state: 'rediss://h'"),
+        *("replicas: 3, state: 'unix:///run/redis.sock'", "state: 'sqlite:///no/such/folder/state.db'"),
+    ],
+)
+def test_one_gateway_keeps_its_state_anywhere(gateway: str) -> None:
+    assert errors(text(gateway)) == []
+
+
+def test_a_place_that_is_none_is_told_once() -> None:
+    assert [path for path, _ in errors(text("replicas: 2, state: nowhere"))] == ["gateway.state"]
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    found = examine(tmp_path / "gateway.yaml", {}, text=text("state: 'sqlite://data'", "audit: data"))
+    assert [(one.path, one.fact) for one in found.errors] == [
+        (("gateway", "state"), "this is a folder"),
+        (("observe", "audit"), "'data' is a folder"),
+    ]
+
+
+@pytest.mark.parametrize("file", ["", "logs/", '"a\\tb"'])
+def test_audit_events_go_into_a_file(file: str) -> None:
+    [(path, fact)] = errors(text(observe=f"audit: {{ file: {file or repr('')} }}"))
+    assert path == "observe.audit.file"
+    assert fact.endswith("names no file")
+
+
+def test_audit_events_go_to_standard_output_or_beside_the_file() -> None:
+    for written in ("audit: '-'", "audit: { file: '-' }", "audit: audit.jsonl", "audit: no/such/folder/audit.jsonl"):
+        assert errors(text(observe=written)) == []
+
+
+def test_audit_events_are_not_written_over_the_state() -> None:
+    assert errors(text("state: 'sqlite://data/../x.db'", "audit: x.db")) == [
+        ("observe.audit", "the state is kept there (line 2)")
+    ]
+    assert errors(text("state: 'sqlite://y.db'", "audit: x.db")) == []

@@ -1,0 +1,122 @@
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.webhook import WebhookPattern, read_pattern
+
+PORTS = {"http": 80, "https": 443}
+
+
+def matches(pattern: str, url: str) -> bool:
+    parts = urlsplit(url)
+    port = parts.port or PORTS[parts.scheme]
+    return read_pattern(pattern).matches(parts.scheme, parts.hostname or "", port, parts.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("https://hooks.example.com", WebhookPattern("https", "hooks.example.com", 443)),
+        ("HTTPS://Hooks.Example.com", WebhookPattern("https", "hooks.example.com", 443)),
+        ("https://*.acme.example", WebhookPattern("https", "*.acme.example", 443)),
+        ("https://*.acme.example:8443/*", WebhookPattern("https", "*.acme.example", 8443)),
+        ("https://hooks.globex.example/a2a/*", WebhookPattern("https", "hooks.globex.example", 443, "/a2a/*")),
+        ("https://hooks.globex.example/a2a", WebhookPattern("https", "hooks.globex.example", 443, "/a2a")),
+        ("https://hooks.globex.example/a2a-*", WebhookPattern("https", "hooks.globex.example", 443, "/a2a-*")),
+        ("http://hooks.svc:8080", WebhookPattern("http", "hooks.svc", 8080)),
+        ("http://[::1]:9000/x", WebhookPattern("http", "::1", 9000, "/x")),
+        ("http://10.0.0.7", WebhookPattern("http", "10.0.0.7", 80)),
+    ],
+)
+def test_a_pattern_is_a_scheme_a_host_and_perhaps_a_port_and_a_path(text: str, pattern: WebhookPattern) -> None:
+    assert read_pattern(text) == pattern
+    assert read_pattern(str(pattern)) == pattern
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "*", "hooks.example.com", "https://", "https://*", "https://*.", "https://*:443", "https://*/x"),
+        *("https://a.*.example", "https://*example.com", "https://**.example", "https://*.*.example", "*://h"),
+        *("https://*.10.0.0.7", "ftp://h", "wss://h", "https://user:pw@h", "https://user:pw@*.h", "https://h:0"),
+        *(
+            "https://h:x",
+            "https://h:*",
+            "https://h/",
+            "https://h/a*b",
+            "https://h/*/b",
+            "https://h/a?b",
+            "https://h/a#b",
+        ),
+        *("https://h/../a", "https://h//a", "https://h/./*", "https://ü.example", "https://h /", "https://*.h?*"),
+    ],
+)
+def test_anything_else_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_pattern(text)
+    fact, remedy = caught.value.args
+    assert fact.startswith(("is ", "has ", "names "))
+    assert remedy
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://hooks.example.com", "https://hooks.example.com"),
+        ("https://hooks.example.com", "https://HOOKS.example.com.:443/a/b/../c"),
+        ("https://*.acme.example", "https://hooks.acme.example/x"),
+        ("https://*.acme.example", "https://a.b.acme.example/x"),
+        ("https://*.acme.example:8443", "https://a.acme.example:8443"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/acme/1"),
+        ("https://h.example/a2a", "https://h.example/a2a"),
+        ("http://[::1]:9000", "http://[0:0:0:0:0:0:0:1]:9000/x"),
+        ("http://10.0.0.7", "http://10.0.0.7/"),
+    ],
+)
+def test_what_is_meant_matches(pattern: str, url: str) -> None:
+    assert matches(pattern, url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://hooks.example.com", "http://hooks.example.com"),
+        ("https://hooks.example.com", "https://hooks.example.com:8443"),
+        ("https://hooks.example.com", "https://a.hooks.example.com"),
+        ("https://hooks.example.com", "https://hooks.example.com.evil.example"),
+        ("https://*.acme.example", "https://acme.example"),
+        ("https://*.acme.example", "https://evilacme.example"),
+        ("https://*.acme.example", "https://.acme.example"),
+        ("https://*.acme.example", "https://acme.example.evil.example"),
+        ("https://*.acme.example", "https://acme.example@evil.example"),
+        ("https://*.0.0.7", "https://10.0.0.7"),
+        ("https://h.example/a2a/*", "https://h.example/a2a"),
+        ("https://h.example/a2a/*", "https://h.example/A2A/x"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/../admin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/%2e%2E/admin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/.%2e/admin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/..;x/admin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/..%2Fadmin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/..%5cadmin"),
+        ("https://h.example/a2a/*", "https://h.example/a2a/..\\admin"),
+        ("https://h.example/a2a", "https://h.example/a2a/"),
+        ("https://h.example/a2a", "https://h.example/a2ab"),
+        ("http://127.0.0.1", "http://127.1"),
+        ("http://127.0.0.1", "http://0x7f000001"),
+        ("http://10.0.0.7", "http://[::ffff:10.0.0.7]"),
+    ],
+)
+def test_what_only_looks_alike_does_not_match(pattern: str, url: str) -> None:
+    assert not matches(pattern, url)
+
+
+@given(st.text(max_size=30), st.sampled_from(["https://", "http://", "https://*.", ""]))
+def test_no_text_is_too_odd_to_be_read(text: str, before: str) -> None:
+    try:
+        pattern = read_pattern(before + text)
+    except ValueError:
+        return
+    assert read_pattern(str(pattern)) == pattern

@@ -1,0 +1,147 @@
+"""The `redis-server`, or `valkey-server`, of the system, in a process of its own that keeps nothing on disk."""
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+import pytest
+
+PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+
+needs_redis = pytest.mark.skipif(PROGRAM is None, reason="neither redis-server nor valkey-server is installed")
+
+_READY = b"Ready to accept connections"
+_TRIES = 5
+
+
+class RedisServer:
+    """One server, on a port of the loopback interface that the system picks.
+
+    Args:
+        options: As on its command line: `("--requirepass", "secret")`.
+
+    Attributes:
+        port: The same one after each start.
+    """
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
+        self._folder = tempfile.TemporaryDirectory()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections."""
+        for _ in range(1 if self.port else _TRIES):
+            port = self.port or _free_port()
+            if self._started(port):
+                self.port = port
+                return
+        raise RuntimeError("redis-server does not start")
+
+    def stop(self) -> None:
+        """Kill it: nothing is said, and nothing is kept."""
+        if self._process is not None:
+            self._process.kill()
+            # One that was frozen dies only now.
+            self._process.send_signal(signal.SIGCONT)
+            self._process.wait()
+            self._process = None
+        if self._reader is not None:
+            self._reader.join()
+
+    def freeze(self) -> None:
+        """Let it hang: connections are accepted, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def ask(self, *words: str) -> str:
+        """What it answers to one command, asked over a connection of its own.
+
+        Raises:
+            RuntimeError: with the error that it answered.
+        """
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10.0) as peer:
+            peer.sendall(_encoded(words))
+            file = peer.makefile("rb")
+            return _read(file)
+
+    def aclose(self) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def _started(self, port: int) -> bool:
+        assert PROGRAM is not None
+        place = ["--bind", "127.0.0.1", "--port", str(port), "--dir", self._folder.name]
+        nothing_kept = ["--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", ""]
+        process = subprocess.Popen(
+            [PROGRAM, *place, *nothing_kept, *self._options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if _READY in line:
+                self._process = process
+                self._reader = threading.Thread(target=_drain, args=(process.stdout,))
+                self._reader.start()
+                return True
+        process.wait()
+        process.stdout.close()
+        return False
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+
+@contextlib.contextmanager
+def redis_server(*options: str) -> Iterator[RedisServer]:
+    """A server that is gone at the end."""
+    server = RedisServer(*options)
+    try:
+        yield server
+    finally:
+        server.aclose()
+
+
+def _drain(output: IO[bytes]) -> None:
+    with output:
+        for _ in output:
+            pass
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _encoded(words: tuple[str, ...]) -> bytes:
+    told = [word.encode() for word in words]
+    return b"*%d\r\n" % len(told) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in told)
+
+
+def _read(file: IO[bytes]) -> str:
+    line = file.readline().rstrip(b"\r\n").decode()
+    mark, rest = line[:1], line[1:]
+    if mark == "-":
+        raise RuntimeError(rest)
+    if mark == "$":
+        return file.read(int(rest) + 2)[:-2].decode("utf-8", "replace") if rest != "-1" else ""
+    if mark == "*":
+        return "\n".join(_read(file) for _ in range(int(rest)))
+    return rest

@@ -1,0 +1,59 @@
+"""Limits in tests: made in one line, and asked as the line asks them."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from gateway.a2a.fault import Fault
+from gateway.policy.account import Quota
+from gateway.policy.limits import Limits, Permit
+from gateway.policy.ratelimit_headers import Standing
+from tests.policy.simulated import now
+
+ACME, GLOBEX, CRM, ERP = "acme", "globex", "crm", "erp"
+
+
+class Hits(list[tuple[str, str, str]]):
+    """Every refusal that was told of."""
+
+    def __call__(self, limit: str, scope: str, name: str) -> None:
+        self.append((limit, scope, name))
+
+
+def limits(
+    tenants: dict[str, Quota] | None = None,
+    agents: dict[str, Quota] | None = None,
+    *,
+    replicas: int = 1,
+    **options: Any,
+) -> tuple[Limits, Hits]:
+    hits = Hits()
+    made = Limits(on_hit=hits, **({"clock": lambda: 0.0} | options))
+    made.configure(tenants or {}, agents or {}, replicas=replicas)
+    return made, hits
+
+
+def standing(made: Limits, tenant: str, at: float = 0.0) -> Standing | None:
+    found = made.arrive(tenant, at)
+    assert found is None or isinstance(found, Standing)
+    return found
+
+
+def admitted(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False, at: float = 0.0) -> Permit:
+    """A permit that was there at once."""
+    permit = made.admit(tenant, agent, stream=stream, now=at)
+    assert isinstance(permit, Permit)
+    return permit
+
+
+def waiting(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False) -> "asyncio.Task[Permit]":
+    """A call that has to wait."""
+    permit = made.admit(tenant, agent, stream=stream, now=now())
+    assert asyncio.iscoroutine(permit)
+    return asyncio.get_running_loop().create_task(cast("Coroutine[Any, Any, Permit]", permit))
+
+
+def refusal(of: "asyncio.Task[Permit]") -> Fault:
+    fault = of.exception()
+    assert isinstance(fault, Fault)
+    return fault

@@ -1,0 +1,348 @@
+"""The limits along the line: what is charged when, what is refused how, and who is told of it."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
+from gateway.policy.account import Quota
+from gateway.policy.limits import OverRate, Permit
+from gateway.policy.ratelimit_headers import Standing
+from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
+from tests.policy.simulated import now, run, settle
+
+# ---- Requests of a tenant --------------------------------------------------------------------------------------------
+
+
+def test_who_is_not_limited_is_told_nothing() -> None:
+    made, _ = limits({ACME: Quota(concurrency=1)})
+    assert standing(made, ACME) is None
+    assert standing(made, GLOBEX) is None
+    assert made.admit(GLOBEX, CRM, stream=True, now=0.0) is None
+
+
+def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> None:
+    made, hits = limits({ACME: Quota(requests=(3.0, 60.0))})
+    assert [standing(made, ACME) for _ in range(3)] == [Standing(3, 60, left, 20.0) for left in (2, 1, 0)]
+    with pytest.raises(OverRate) as refused:
+        made.arrive(ACME, 5.0)
+    assert refused.value.retry_after == 15.0
+    assert refused.value.standing == Standing(3, 60, 0, 15.0)
+    assert refused.value.reason == "rate_limited"
+    assert refused.value.message == "more requests than the 3 in 60 s that are allowed"
+    assert hits == [("requests", "tenant", ACME)]
+    assert standing(made, ACME, 20.0) == Standing(3, 60, 0, 20.0)
+
+
+def test_one_tenants_requests_are_not_anothers() -> None:
+    made, _ = limits({ACME: Quota(requests=(1.0, 60.0)), GLOBEX: Quota(requests=(1.0, 60.0))})
+    standing(made, ACME)
+    assert standing(made, GLOBEX) is not None
+
+
+def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> None:
+    made, hits = limits({"*": Quota(requests=(1.0, 60.0), concurrency=1, queue=0), ACME: Quota()})
+    for tenant in ("globex", "initech"):
+        assert standing(made, tenant) == Standing(1, 60, 0, 60.0)
+        permit = admitted(made, tenant)
+        with pytest.raises(OverRate):
+            made.arrive(tenant, 0.0)
+        with pytest.raises(ConcurrencyLimited):
+            made.admit(tenant, CRM, stream=False, now=0.0)
+        permit.release()
+    assert hits == [("requests", "tenant", "other"), ("concurrency", "tenant", "other")] * 2
+    assert standing(made, ACME) is None
+
+
+def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first() -> None:
+    made, _ = limits({"*": Quota(requests=(1.0, 60.0))}, most_unnamed=2)
+    standing(made, "first")
+    standing(made, "second")
+    for tenant in ("second", "first"):
+        with pytest.raises(OverRate):
+            made.arrive(tenant, 0.0)
+    standing(made, "third")
+    with pytest.raises(OverRate):
+        made.arrive("first", 0.0)
+    assert standing(made, "second") is not None
+    assert len(made._strangers) == 2
+
+
+def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
+    made, _ = limits({"*": Quota(concurrency=1, queue=0)}, most_unnamed=2)
+    permit = admitted(made, "first")
+    for number in range(100):
+        admitted(made, f"tenant-{number}").release()
+        with pytest.raises(ConcurrencyLimited):
+            made.admit("first", CRM, stream=False, now=0.0)
+    assert len(made._strangers) == 2
+    permit.release()
+
+
+def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
+    made, _ = limits({"*": Quota(concurrency=1, queue=0)}, most_unnamed=2)
+    permits = [admitted(made, f"tenant-{number}") for number in range(30)]
+    for number in range(30):
+        with pytest.raises(ConcurrencyLimited):
+            made.admit(f"tenant-{number}", CRM, stream=False, now=0.0)
+    for permit in permits:
+        permit.release()
+    for number in range(30):
+        admitted(made, f"later-{number}").release()
+    # As many at most as there were at a time.
+    assert len(made._strangers) == 30
+
+
+# ---- Requests of an agent --------------------------------------------------------------------------------------------
+
+
+def test_an_agents_requests_are_those_of_all_tenants() -> None:
+    made, hits = limits({}, {CRM: Quota(requests=(2.0, 60.0))})
+    assert made.admit(ACME, CRM, stream=False, now=0.0) is None
+    assert made.admit(GLOBEX, CRM, stream=False, now=0.0) is None
+    with pytest.raises(RateLimited) as refused:
+        made.admit(ACME, CRM, stream=False, now=0.0)
+    assert refused.value.retry_after == pytest.approx(30.0)
+    # How many there are is not one tenant's business.
+    assert not any(letter.isdigit() for letter in refused.value.message)
+    assert hits == [("requests", "agent", CRM)]
+    assert made.admit(ACME, ERP, stream=False, now=0.0) is None
+    assert made.admit(ACME, CRM, stream=False, now=30.0) is None
+
+
+def test_who_is_refused_costs_the_agent_nothing() -> None:
+    made, _ = limits({ACME: Quota(streams=0)}, {CRM: Quota(requests=(1.0, 60.0), concurrency=1, queue=0)})
+    with pytest.raises(StreamsLimited):
+        made.admit(ACME, CRM, stream=True, now=0.0)
+    permit = admitted(made, GLOBEX)
+    with pytest.raises(RateLimited):
+        made.admit(GLOBEX, CRM, stream=False, now=0.0)
+    with pytest.raises(ConcurrencyLimited):
+        made.admit(GLOBEX, CRM, stream=False, now=60.0)
+    permit.release()
+    admitted(made, GLOBEX, at=60.0).release()
+
+
+def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
+    async def main() -> None:
+        made, _ = limits({}, {CRM: Quota(requests=(3.0, 60.0), concurrency=1)}, clock=now)
+        first = admitted(made)
+        left, second, third = waiting(made), waiting(made), waiting(made)
+        await settle()
+        left.cancel()
+        await settle()
+        first.release()
+        (await second).release()
+        (await third).release()
+        with pytest.raises(RateLimited):
+            made.admit(ACME, CRM, stream=False, now=now())
+
+    run(main())
+
+
+def test_who_finds_the_agents_requests_gone_when_its_turn_comes_gives_the_place_to_the_next() -> None:
+    async def main() -> None:
+        made, hits = limits({}, {CRM: Quota(requests=(2.0, 60.0), concurrency=1)}, clock=now)
+        first = admitted(made)
+        second, third = waiting(made), waiting(made)
+        await settle()
+        first.release()
+        (await second).release()
+        await settle()
+        assert refusal(third).retry_after == pytest.approx(30.0)
+        assert hits == [("requests", "agent", CRM)]
+        await asyncio.sleep(30.1)
+        admitted(made, at=now()).release()
+
+    run(main())
+
+
+# ---- Places ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_has_a_place_of_its_tenant_and_of_its_agent_until_it_is_over() -> None:
+    made, hits = limits({ACME: Quota(concurrency=2, queue=0)}, {CRM: Quota(concurrency=1, queue=0)})
+    permit = admitted(made)
+    with pytest.raises(ConcurrencyLimited):
+        made.admit(ACME, CRM, stream=False, now=0.0)
+    other = admitted(made, ACME, ERP)
+    with pytest.raises(ConcurrencyLimited) as refused:
+        made.admit(ACME, ERP, stream=False, now=0.0)
+    assert hits == [("concurrency", "agent", CRM), ("concurrency", "tenant", ACME)]
+    assert refused.value.retry_after == 1.0
+    assert refused.value.reason == "concurrency_limited"
+    for ended in (permit, other):
+        ended.release()
+    admitted(made).release()
+
+
+def test_a_permit_is_given_back_once_however_often_it_is_said() -> None:
+    made, _ = limits({ACME: Quota(concurrency=1, queue=0, streams=1)})
+    permit = admitted(made, stream=True)
+    permit.release()
+    permit.release()
+    permit = admitted(made, stream=True)
+    with pytest.raises(StreamsLimited):
+        made.admit(ACME, CRM, stream=True, now=0.0)
+    permit.streaming()
+    permit.streaming()
+    second = admitted(made)
+    with pytest.raises(ConcurrencyLimited):
+        made.admit(ACME, CRM, stream=False, now=0.0)
+    permit.release()
+    permit.release()
+    second.release()
+    admitted(made, stream=True).release()
+
+
+def test_a_call_waits_for_a_place_of_its_tenant_then_for_one_of_the_agent() -> None:
+    async def main() -> None:
+        made, _ = limits({ACME: Quota(concurrency=1)}, {CRM: Quota(concurrency=1)}, clock=now)
+        first = admitted(made, ACME, ERP)
+        busy = admitted(made, GLOBEX)
+        call = waiting(made)
+        await settle()
+        # It keeps no place of the agent from others while it waits for its tenant's.
+        busy.release()
+        busy = admitted(made, GLOBEX)
+        first.release()
+        await settle()
+        assert not call.done()
+        # Now it has its tenant's.
+        with_it = waiting(made, ACME, ERP)
+        await settle()
+        busy.release()
+        (await call).release()
+        (await with_it).release()
+        assert made._tenants[ACME].idle
+        assert made._agents[CRM].idle
+
+    run(main())
+
+
+def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() -> None:
+    async def main() -> None:
+        made, hits = limits({ACME: Quota(concurrency=1, queue_timeout=2.5)}, clock=now)
+        permit = admitted(made)
+        call = waiting(made)
+        await asyncio.wait([call])
+        assert now() == 2.5
+        fault = refusal(call)
+        assert isinstance(fault, ConcurrencyLimited)
+        assert fault.retry_after == 3.0
+        assert "2.5 s" in fault.detail
+        assert "2.5" not in fault.message
+        assert hits == [("concurrency", "tenant", ACME)]
+        permit.release()
+        assert made._tenants[ACME].idle
+
+    run(main())
+
+
+def test_who_does_not_get_the_agents_place_gives_its_tenants_back() -> None:
+    async def main() -> None:
+        made, hits = limits({ACME: Quota(concurrency=1)}, {CRM: Quota(concurrency=1)}, clock=now)
+        permit = admitted(made, GLOBEX)
+        call = waiting(made)
+        await asyncio.wait([call])
+        assert isinstance(refusal(call), ConcurrencyLimited)
+        assert hits == [("concurrency", "agent", CRM)]
+        assert made._tenants[ACME].idle
+        permit.release()
+        assert made._agents[CRM].idle
+
+    run(main())
+
+
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("after", range(4))
+def test_a_call_can_be_cancelled_at_any_turn_of_the_loop(before: int, after: int) -> None:
+    async def main() -> None:
+        made, _ = limits(
+            {ACME: Quota(concurrency=1, streams=9)}, {CRM: Quota(concurrency=1, requests=(9.0, 3600.0))}, clock=now
+        )
+        first = admitted(made)
+        call = waiting(made, stream=True)
+        for _ in range(before):
+            await asyncio.sleep(0)
+        first.release()
+        for _ in range(after):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        if not call.cancelled():
+            call.result().release()
+        assert made._tenants[ACME].idle
+        assert made._agents[CRM].idle
+        assert made._tenants[ACME].open == 0
+
+    run(main())
+
+
+def test_what_is_never_awaited_holds_nothing() -> None:
+    async def main() -> None:
+        made, _ = limits({ACME: Quota(concurrency=1, streams=1)}, clock=now)
+        permit = admitted(made)
+        unwanted = made.admit(ACME, CRM, stream=True, now=now())
+        assert asyncio.iscoroutine(unwanted)
+        unwanted.close()
+        permit.release()
+        assert made._tenants[ACME].idle
+
+    run(main())
+
+
+def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
+    weights = {f"tenant-{number}": float(number % 4 + 1) for number in range(8)}
+
+    async def main() -> dict[str, int]:
+        tenants = {name: Quota(weight=weight) for name, weight in weights.items()}
+        made, _ = limits(tenants, {CRM: Quota(concurrency=10, queue=400, queue_timeout=1e6)}, clock=now)
+        counts = dict.fromkeys(weights, 0)
+        total = 0
+
+        async def client(tenant: str) -> None:
+            nonlocal total
+            while total < 3000:
+                permit = made.admit(tenant, CRM, stream=False, now=now())
+                assert permit is not None
+                if not isinstance(permit, Permit):
+                    permit = await permit
+                await asyncio.sleep(0.01)
+                if 500 <= total < 3000:
+                    counts[tenant] += 1
+                total += 1
+                permit.release()
+
+        # One of them tries ten times as hard.
+        clients = [tenant for tenant in weights for _ in range(150 if tenant == "tenant-0" else 15)]
+        await asyncio.gather(*(client(tenant) for tenant in clients))
+        return counts
+
+    counts = run(main())
+    for tenant, count in counts.items():
+        assert count / 2500 * sum(weights.values()) / weights[tenant] == pytest.approx(1.0, abs=0.1), counts
+
+
+# ---- Shares ----------------------------------------------------------------------------------------------------------
+
+
+def test_of_several_processes_each_enforces_its_share() -> None:
+    made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4, queue=0, streams=2)}, {}, replicas=2)
+    assert [standing(made, ACME) for _ in range(3)] == [Standing(5, 60, left, 20.0) for left in (2, 1, 0)]
+    with pytest.raises(OverRate):
+        made.arrive(ACME, 0.0)
+    permits = [admitted(made, stream=True), admitted(made)]
+    with pytest.raises(ConcurrencyLimited):
+        made.admit(ACME, CRM, stream=False, now=0.0)
+    with pytest.raises(StreamsLimited):
+        made.admit(ACME, CRM, stream=True, now=0.0)
+    for permit in permits:
+        permit.release()
+
+
+def test_nothing_is_awaited_where_there_is_place() -> None:
+    made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4)}, {CRM: Quota(concurrency=4)})
+    assert not isinstance(made.arrive(ACME, 0.0), Awaitable)
+    admitted(made).release()

@@ -1,0 +1,211 @@
+"""Notifications on their way: through restarts, stores that are down, and several gateways."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.push.delivery import Deliverer
+from gateway.push.hook import Hook
+from gateway.push.outbox import SLIP, Outbox
+from gateway.tasks.ledger import soon
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import Store
+from tests.doubles.scripted import WAIT, answers, answers_and_closes, in_turn, whole
+from tests.push.receiving import local, trusting, url, webhook
+from tests.push.working import LEASE, OK, Receiver, Wall, Works, hook, keep, running
+
+pytestmark = pytest.mark.anyio
+
+
+class Shaky(MemoryStore):
+    """A store that may be down."""
+
+    down = False
+    asked: asyncio.Event | None = None
+
+    def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
+        self._refuse()
+        return super().due(kind, now, most, lease)
+
+    def drop(self, kind: str, key: str) -> bool:
+        self._refuse()
+        return super().drop(kind, key)
+
+    def _refuse(self) -> None:
+        if self.asked is not None:
+            self.asked.set()
+        if self.down:
+            raise StateUnavailable("down")
+
+
+async def test_a_store_that_is_down_makes_notifications_wait(caplog: pytest.LogCaptureFixture) -> None:
+    shaky = Shaky()
+    works = Works(shaky, Receiver(), Wall())
+    works.receiver.always = OK
+    await keep(shaky, hook())
+    await works.put(hook(), b"{}")
+    shaky.down, shaky.asked = True, asyncio.Event()
+    async with running(works.outbox):
+        await shaky.asked.wait()
+        shaky.down = False
+        works.outbox.wake()
+        assert await works.count() == "delivered"
+    assert caplog.text.count("the store does not answer") == 1
+
+
+async def test_what_was_delivered_but_not_dropped_comes_again_under_the_same_id() -> None:
+    shaky = Shaky()
+    works = Works(shaky, Receiver(), Wall())
+    await keep(shaky, hook())
+    async with running(works.outbox):
+        await works.put(hook(), b"{}")
+        first = await works.receiver.next()
+        shaky.down = True
+        works.receiver.outcomes.put_nowait(OK)
+        await works.turn()
+        shaky.down = False
+        works.receiver.always = OK
+        works.later(LEASE + 1)
+        second = await works.receiver.next()
+        assert await works.count() == "delivered"
+    assert first.id == second.id
+
+
+# ---- Restarts --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
+    async with webhook(answers(whole(b"{}"))) as backend:
+        mine = hook(to=url(backend))
+        before: Store = SqliteStore(tmp_path / "state.db")
+        await before.open()
+        await keep(before, mine)
+        await Works(before, Receiver(), Wall()).put(mine, b"1", b"2", b"3")
+        await before.aclose()
+
+        after: Store = SqliteStore(tmp_path / "state.db")
+        await after.open()
+        delivered: asyncio.Queue[str] = asyncio.Queue()
+        deliverer = Deliverer(local(backend), None, tls=trusting(), timeout=60.0)
+        outbox = Outbox(after, deliverer.deliver, count=lambda _, result: delivered.put_nowait(result))
+        async with running(outbox):
+            async with asyncio.timeout(WAIT):
+                assert [await delivered.get() for _ in range(3)] == ["delivered"] * 3
+        assert [request.body for request in backend.requests] == [b"1", b"2", b"3"]
+        assert await soon(after.group(SLIP, mine.key, 10)) == []
+        await after.aclose()
+
+
+async def test_what_was_on_its_way_at_the_end_is_sent_again_when_its_lease_is_over(tmp_path: Path) -> None:
+    wall = Wall()
+    before: Store = SqliteStore(tmp_path / "state.db")
+    await before.open()
+    await keep(before, hook())
+    works = Works(before, Receiver(), wall)
+    async with running(works.outbox):
+        await works.put(hook(), b"{}")
+        cut = await works.receiver.next()
+    await before.aclose()
+
+    after: Store = SqliteStore(tmp_path / "state.db")
+    await after.open()
+    works = Works(after, Receiver(OK), wall)
+    async with running(works.outbox):
+        await works.turn()
+        assert works.receiver.begun.empty()
+        works.later(LEASE)
+        assert (await works.receiver.next()).id == cut.id
+        assert await works.count() == "delivered"
+    await after.aclose()
+
+
+async def test_a_webhook_that_was_down_gets_it_when_it_is_back(store: Store) -> None:
+    down = answers_and_closes(whole(b"", status=b"503 Unavailable"))
+    async with webhook(in_turn(down, down, answers(whole(b"{}")))) as backend:
+        mine, wall = hook(to=url(backend)), Wall()
+        await keep(store, mine)
+        deliverer = Deliverer(local(backend), None, tls=trusting(), timeout=60.0)
+        works = Works(store, deliverer, wall)
+        async with running(works.outbox):
+            await works.put(mine, b"{}")
+            for expected in ("retried", "retried", "delivered"):
+                assert await works.count() == expected
+                works.later(100.0)
+        ids = {request.header(b"x-a2a-delivery") for request in backend.requests}
+        assert (len(backend.requests), len(ids)) == (3, 1)
+
+
+async def test_two_gateways_that_share_a_store_send_each_notification_once_and_in_order(store: Store) -> None:
+    wall, receiver = Wall(), Receiver()
+    receiver.always = OK
+    both = [Works(store, receiver, wall) for _ in range(2)]
+    hooks = [hook(name) for name in "abcd"]
+    await keep(store, *hooks)
+    async with running(both[0].outbox), running(both[1].outbox):
+        for number in range(5):
+            for each in hooks:
+                await both[number % 2].put(each, b"%s %d" % (each.key[:1].encode(), number))
+        sent: dict[bytes, list[bytes]] = {}
+        for _ in range(20):
+            for works in both:
+                works.outbox.wake()
+            body = (await receiver.next()).body
+            sent.setdefault(body[:1], []).append(body[2:])
+        assert sent == {name: [b"0", b"1", b"2", b"3", b"4"] for name in (b"a", b"b", b"c", b"d")}
+        for works in both:
+            await works.turn()
+        assert receiver.begun.empty()
+
+
+class Remote:
+    """A store that answers when others have had their turn, as one does over a network."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+
+        async def later(*values: Any) -> Any:
+            await asyncio.sleep(0)
+            result = found(*values)
+            await asyncio.sleep(0)
+            return result
+
+        return later
+
+
+async def test_nothing_is_lost_or_overtaken_between_gateways_and_a_store_that_is_far_away() -> None:
+    wall, receiver = Wall(), Receiver()
+    far: Store = Remote()
+    receiver.always = OK
+    both = [Works(far, receiver, wall) for _ in range(2)]
+    hooks = [hook(name) for name in "abcdefgh"]
+    await keep(far, *hooks)
+
+    async def notify(each: Hook) -> None:
+        for number in range(10):
+            await both[number % 2].put(each, b"%s%d" % (each.key[:1].encode(), number))
+
+    async with running(both[0].outbox), running(both[1].outbox):
+        await asyncio.gather(*map(notify, hooks))
+        sent: dict[bytes, list[int]] = {}
+        while sum(map(len, sent.values())) < 80:
+            body = (await receiver.next()).body
+            numbers = sent.setdefault(body[:1], [])
+            if int(body[1:]) not in numbers:
+                numbers.append(int(body[1:]))
+    assert list(sent.values()) == [list(range(10))] * 8
+
+
+async def test_one_notification_that_comes_twice_at_a_time_is_sent_once() -> None:
+    far: Store = Remote()
+    works = Works(far, Receiver(), Wall())
+    await keep(far, hook())
+    twins = [works.outbox.enqueue(hook(), b"{}", task="t", content_type="application/json") for _ in range(3)]
+    assert sorted(each.value for each in await asyncio.gather(*twins)) == ["taken", "twin", "twin"]
+    assert await works.left(hook()) == 1

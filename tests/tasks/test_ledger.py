@@ -1,0 +1,113 @@
+"""The ledger of a process: its secret, its marks, and steps that may or may not have to wait."""
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks.ledger import Ledger, carried, soon
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.store import Bounds, Owner, Sighting
+from tests.doubles.waited import Waited
+
+pytestmark = pytest.mark.anyio
+
+ACME, BOB = Owner("acme", "corp/alice"), Owner("acme", "corp/bob")
+
+
+async def test_two_gateways_with_one_store_make_the_same_marks() -> None:
+    store = MemoryStore()
+    marks = set[str]()
+    for _ in range(2):
+        ledger = Ledger(store)
+        await ledger.open()
+        marks.add(ledger.mark(await soon(ledger.seal()), "crm", ACME, by_principal=False))
+    assert len(marks) == 1
+    (mark,) = marks
+    assert mark.startswith("gw-")
+    assert mark.endswith("-")
+    assert len(mark) == 30
+    assert mark.isascii()
+
+
+async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_principal() -> None:
+    ledger = Ledger(MemoryStore())
+    await ledger.open()
+    seal = await soon(ledger.seal())
+
+    def mark(scope: str, owner: Owner, *, by_principal: bool) -> str:
+        return ledger.mark(seal, scope, owner, by_principal=by_principal)
+
+    alone = mark("crm", ACME, by_principal=False)
+    assert mark("crm", BOB, by_principal=False) == alone
+    assert mark("crm", ACME, by_principal=True) != mark("crm", BOB, by_principal=True)
+    others = [
+        mark("erp", ACME, by_principal=False),
+        mark("crm", Owner("globex", "corp/alice"), by_principal=False),
+        mark("crm", ACME, by_principal=True),
+    ]
+    assert len({alone, *others}) == 4
+
+
+async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_needed() -> None:
+    store = Waited()
+    store.down = True
+    ledger = Ledger(store.store)
+    await ledger.open()
+    with pytest.raises(StateUnavailable):
+        await soon(ledger.seal())
+    store.down = False
+    first = await soon(ledger.seal())
+    assert await soon(ledger.seal()) is first
+
+
+async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_EVERY", 0.0)
+    monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_AT_ONCE", 2)
+    now = [1000.0]
+    store = MemoryStore()
+    ledger = Ledger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
+    for number in range(7):
+        store.meet("crm", Sighting(ACME, task=f"t{number}", state="completed", now=ledger.now()))
+    now[0] = 1020.0
+    running = asyncio.ensure_future(ledger.run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not any(store.tasks("crm", [f"t{number}" for number in range(7)]))
+    running.cancel()
+
+
+async def test_steps_wait_only_where_something_has_to_be_waited_for() -> None:
+    async def later(value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+    def steps(first: Any, second: Any) -> Generator[Any, Any, int]:
+        one: int = yield first
+        two: int = yield second
+        return one + two
+
+    assert carried(steps(1, 2)) == 3
+    for first, second in ((later(1), 2), (1, later(2)), (later(1), later(2))):
+        found = carried(steps(first, second))
+        assert not isinstance(found, int)
+        assert await found == 3
+
+
+async def test_what_goes_wrong_while_waiting_goes_wrong_in_the_step_that_waits() -> None:
+    async def fails() -> int:
+        raise StateUnavailable("down")
+
+    def steps(*, rescued: bool) -> Generator[Any, Any, int]:
+        try:
+            yield fails()
+        except StateUnavailable:
+            if not rescued:
+                raise
+        return 1
+
+    assert await soon(carried(steps(rescued=True))) == 1
+    with pytest.raises(StateUnavailable):
+        await soon(carried(steps(rescued=False)))

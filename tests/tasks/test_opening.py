@@ -1,0 +1,50 @@
+"""Each place that a configuration may name has its store."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.state import StateUrl, read_state
+from gateway.tasks import opening
+from gateway.tasks.store import StoreBroken
+
+
+@pytest.mark.parametrize(
+    ("text", "local", "shared"),
+    [
+        ("memory", True, False),
+        ("sqlite:///var/lib/a2a-gateway/state.db", True, False),
+        ("redis://:hunter2@redis:6379/1", False, True),
+        ("unix:///run/redis.sock", False, True),
+    ],
+)
+def test_a_place_has_its_store(text: str, *, local: bool, shared: bool) -> None:
+    state = read_state(text)
+    store = opening.make(state)
+    assert (store.local, store.shared) == (local, shared)
+    assert state.is_shared is shared
+    assert "hunter2" not in store.label
+
+
+def test_making_a_store_opens_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    opening.make(StateUrl("sqlite", path))
+    assert not path.exists()
+
+
+def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
+    with pytest.raises(StoreBroken) as broken:
+        opening.make(StateUrl("redis", url="redis://user:hun/hunter2@h"))
+    assert "hunter2" not in str(broken.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "redis://h", "redis://:p%2Fw@h:7/15", "redis://u:p@[::1]:6379?db=2&prefix=a-b_c.d", "unix:///r.sock?db=3",
+        "rediss://h?ssl_ca_certs=%2Fetc%2Fca.pem&ssl_certfile=/c&ssl_keyfile=/k", "unix://:pw@/run/r.sock",
+        "redis://h/", "redis://h/0012", "redis://a_b.c-d",
+    ],
+)  # fmt: skip
+def test_what_the_configuration_takes_for_a_redis_the_store_takes_too(text: str) -> None:
+    assert opening.make(read_state(text)).shared

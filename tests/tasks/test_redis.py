@@ -1,0 +1,203 @@
+"""The ledger in a real Redis: the contract of every store, and what is a Redis's own."""
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks.redis import RedisStore
+from gateway.tasks.store import Bounds, Met, Note, Owner, Row, StoreBroken, Task
+from tests.doubles.redis_peer import be_patient, until_up
+from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
+from tests.tasks.contract import ACME, ANN, DAY, GLOBEX, HOUR, NOW, Contract, all_notes, all_rows, sighting
+
+pytestmark = [pytest.mark.anyio, needs_redis]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
+
+
+@pytest.fixture
+async def store(server: RedisServer, patient: None) -> AsyncIterator[RedisStore]:
+    server.ask("FLUSHALL")
+    async with opened(server.url) as store:
+        yield store
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(url)
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+class TestRedis(Contract):
+    """Run over the fixture `store`."""
+
+
+async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_are_told(
+    server: RedisServer, store: RedisStore
+) -> None:
+    async with opened(server.url) as other:
+        for number in range(200):
+            task, gateways = f"t{number}", [(store, ACME), (other, GLOBEX)]
+            random.Random(number).shuffle(gateways)
+            first, second = await asyncio.gather(
+                *(gateway.meet("crm", sighting(owner, task, f"c{number}")) for gateway, owner in gateways)
+            )
+            assert first == second
+            [found] = await store.tasks("crm", [task])
+            assert found is not None
+            assert first == Met(found.owner, found.owner)
+
+
+async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisServer, store: RedisStore) -> None:
+    for number in range(100):
+        await store.keep(Note("out", f"k{number:03}", b"", due=NOW - 100.0 + number))
+    async with opened(server.url) as other:
+        taken = await asyncio.gather(*(each.due("out", NOW, 7, 30.0) for _ in range(10) for each in (store, other)))
+    assert sorted(key for some in taken for key, _ in some) == [f"k{number:03}" for number in range(100)]
+
+
+async def test_what_one_gateway_settles_stands_for_the_other(server: RedisServer, store: RedisStore) -> None:
+    async with opened(server.url) as other:
+        settled = await asyncio.gather(
+            *(each.settle(Note("secret", "s", each.label.encode() + b"!")) for each in (store, other))
+        )
+    assert len(set(settled)) == 1
+
+
+async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
+    server: RedisServer, store: RedisStore
+) -> None:
+    tenants = [Owner(f"tenant-{number}", f"p{number}") for number in range(50)]
+    for number, owner in enumerate(tenants):
+        await store.meet("crm", sighting(owner, f"t{number}"))
+    chance = random.Random(7)
+
+    async def ask(number: int) -> None:
+        task = await store.tasks("crm", [f"t{number}"])
+        assert [found and found.owner for found in task] == [tenants[number]]
+        assert await store.meet("crm", sighting(GLOBEX, f"t{number}")) == Met(task=tenants[number])
+
+    made = _connections(server)
+    for _ in range(40):
+        calls = [asyncio.ensure_future(ask(number)) for number in range(50)]
+        for _ in range(chance.randrange(6)):
+            await asyncio.sleep(0)
+        left = chance.sample(calls, 25)
+        for call in left:
+            call.cancel()
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(each) for each in told} <= {type(None), asyncio.CancelledError}
+    assert _connections(server) == made + 1  # the one that asks here
+
+
+async def test_all_keys_carry_the_prefix_as_their_hash_tag(server: RedisServer, store: RedisStore) -> None:
+    async with opened(f"{server.url}?prefix=blue") as other:
+        for each, owner in ((store, ACME), (other, GLOBEX)):
+            assert await each.meet("crm", sighting(owner, "t1", "c1", "working")) == Met(owner, owner)
+            await each.meet("crm", sighting(owner, "t2", state="completed"))
+            await each.keep(Note("out", "k", b"", "acme", "g", NOW + 1.0, NOW + DAY))
+        keys = server.ask("KEYS", "*").split("\n")
+        assert {key.partition(":")[0] for key in keys} == {"{a2a}", "{blue}"}
+        assert not any(server.ask("TTL", key) != "-1" for key in keys)
+        assert await store.erase("globex") == 0
+        assert await other.count("crm", GLOBEX) == 2
+
+
+async def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, store: RedisStore) -> None:
+    for number in range(20):
+        await store.meet("crm", sighting(Owner(f"t{number % 3}", "p"), f"t{number}", f"c{number % 7}", "working"))
+        await store.keep(Note("out", f"k{number}", b"v", "acme", "g", NOW + 1.0, NOW + DAY))
+    assert await store.expire(NOW + 2 * DAY, Bounds(open=HOUR, ended=HOUR), 500) == 20 + 7 + 20
+    assert server.ask("KEYS", "*") == "{a2a}:schema"
+
+
+async def test_many_tenants_are_forgotten_in_passes(store: RedisStore) -> None:
+    rows = [
+        Row("crm", f"t{number}", task=Task(Owner(f"tenant-{number % 120}"), made=1, seen=1), seen=1)
+        for number in range(600)
+    ]
+    assert await store.put_rows(rows) == 600
+    assert len(await store.figures()) == 120
+    assert await store.expire(NOW, Bounds(), 7) == 7
+    assert await store.expire(NOW, Bounds(), 10_000) == 593
+    assert await store.figures() == []
+
+
+async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, store: RedisStore) -> None:
+    await store.meet("crm", sighting(ANN, "t1", "c1", "working"))
+    server.ask("CONFIG", "RESETSTAT")
+    for at in (NOW, NOW + 59, NOW - HOUR):
+        assert await store.meet("crm", sighting(ANN, "t1", "c1", "working", at=at)) == Met(ANN, ANN)
+    assert "cmdstat_hset" not in server.ask("INFO", "commandstats")
+    await store.meet("crm", sighting(ANN, "t1", "c1", "working", at=NOW + 60))
+    assert [row.seen for row in await all_rows(store)] == [NOW + 60, NOW + 60]
+
+
+async def test_what_another_program_wrote_under_our_names_is_not_guessed_at(
+    server: RedisServer, store: RedisStore
+) -> None:
+    server.ask("HSET", "{a2a}:tasks", "crm\0t1", "nonsense")
+    server.ask("SET", "{a2a}:contexts", "nonsense")
+    for call in (store.tasks("crm", ["t1"]), store.context("crm", "c1"), store.meet("crm", sighting(ACME, "t1", "c1"))):
+        with pytest.raises(StateUnavailable):
+            await call
+
+
+async def test_a_wrong_url_or_password_breaks_it_and_nothing_shows_the_password() -> None:
+    with pytest.raises(StoreBroken):
+        RedisStore("http://:s3cret@h")
+    with redis_server("--requirepass", "s3cret") as server:
+        url = f"redis://ann:other-s3cret@127.0.0.1:{server.port}"
+        store = RedisStore(url)
+        with pytest.raises(StoreBroken) as broken:
+            await store.open()
+        assert "s3cret" not in str(broken.value) + store.label
+        assert store.label == f"redis://127.0.0.1:{server.port}"
+
+
+async def test_a_cluster_has_the_ledger_on_one_shard() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+    with redis_server("--cluster-enabled", "yes", "--cluster-port", port) as server:
+        async with opened(server.url) as store:
+            # It has no slots yet; who tries again finds it as soon as it has.
+            with pytest.raises(StateUnavailable):
+                await store.open_tasks("acme")
+            server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            await until_up(store.link)
+            for owner in (ACME, GLOBEX):
+                name = owner.tenant
+                assert await store.meet("crm", sighting(owner, name, name, "working")) == Met(owner, owner)
+                await store.keep(Note("out", name, b"v", name, "g", NOW - 1.0, NOW + DAY))
+            assert await store.settle(Note("out", "acme", b"w")) == b"v"
+            assert len(await store.due("out", NOW, 10, 30.0)) == 2
+            assert len(await store.group("out", "g", 10)) == 2
+            assert await store.count("crm", ACME, "acme") == 1
+            rows, notes = await all_rows(store), await all_notes(store)
+            assert (len(rows), len(notes), len(await store.figures())) == (4, 2, 2)
+            assert await store.erase("acme") == 3
+            assert await store.put_rows(rows) == 2
+            assert await store.drop("out", "globex")
+            assert await store.expire(NOW + 2 * DAY, Bounds(open=HOUR), 500) == 4
+
+
+def _connections(server: RedisServer) -> int:
+    told = dict(line.split(":") for line in server.ask("INFO", "stats").splitlines() if ":" in line)
+    return int(told["total_connections_received"])

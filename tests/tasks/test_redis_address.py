@@ -1,0 +1,106 @@
+"""Where a Redis is, as a URL says it."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway.tasks.redis_address import RedisAddress, read_address
+from gateway.tasks.store import StoreBroken
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "label"),
+    [
+        ("redis://localhost", RedisAddress("localhost"), "redis://localhost:6379"),
+        (
+            "redis://cache.example:6380/3",
+            RedisAddress("cache.example", 6380, database=3),
+            "redis://cache.example:6380/3",
+        ),
+        ("redis://h?db=2", RedisAddress("h", database=2), "redis://h:6379/2"),
+        ("redis://[::1]:7", RedisAddress("::1", 7), "redis://[::1]:7"),
+        ("redis://:pass@h", RedisAddress("h", password="pass"), "redis://h:6379"),
+        ("redis://ann:p%40%2F@h/", RedisAddress("h", user="ann", password="p@/"), "redis://h:6379"),
+        ("redis://h?prefix=blue", RedisAddress("h", prefix="blue"), "redis://h:6379"),
+        (
+            "rediss://h?ssl_ca_certs=/ca&ssl_certfile=/c&ssl_keyfile=/k",
+            RedisAddress("h", tls=True, authorities="/ca", certificate="/c", key="/k"),
+            "rediss://h:6379",
+        ),
+        ("unix:///run/redis.sock", RedisAddress(path="/run/redis.sock"), "unix:///run/redis.sock"),
+        (
+            "unix://:pass@/run/redis.sock?db=1",
+            RedisAddress(path="/run/redis.sock", password="pass", database=1),
+            "unix:///run/redis.sock",
+        ),
+    ],
+)
+def test_a_url_says_where_it_is_and_how_it_is_entered(url: str, address: RedisAddress, label: str) -> None:
+    assert read_address(url) == address
+    assert address.label == label
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "http://h",
+        "redis://",
+        "redis://:s3cret@",
+        "redis://:s3cret@h:70000",
+        "redis://:s3cr/et@h",
+        "redis://s3cret@h",
+        "redis://:s3cret%ff@h",
+        "redis://:s3cret@h/x",
+        "redis://:s3cret@h/1/2",
+        "redis://:s3cret@h#1",
+        "redis://:s3cret@h?password=s3cret",
+        "redis://:s3cret@h?db=1&db=2",
+        "redis://:s3cret@h?db",
+        "redis://:s3cret@h?ssl_ca_certs=/ca",
+        "redis://:s3cret@h?prefix={b}",
+        "redis://:s3cret@h?prefix=",
+        "redis://:s3cret@h h",
+        "unix://:s3cret@h/run/redis.sock",
+        "unix:run/redis.sock",
+    ],
+)
+def test_what_is_no_url_of_a_redis_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(StoreBroken) as refused:
+        read_address(url)
+    assert "s3cr" not in str(refused.value)
+    assert "write " in str(refused.value)
+
+
+def test_an_address_shows_no_credentials() -> None:
+    shown = repr(read_address("redis://ann:s3cret@h"))
+    assert "s3cret" not in shown
+    assert "ann" not in shown
+
+
+def test_keys_start_with_the_prefix_as_a_hash_tag() -> None:
+    assert read_address("redis://h").named("open", "acme") == b"{a2a}:open:acme"
+    assert read_address("redis://h?prefix=blue").named("tasks") == b"{blue}:tasks"
+
+
+def test_tls_is_verified_by_name_and_the_environment_has_no_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    context = read_address(f"rediss://h?ssl_ca_certs={tmp_path}/ca.pem").open_tls()
+    assert context is not None
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert len(context.get_ca_certs()) == 1
+    assert not (tmp_path / "keys").exists()
+    assert read_address("rediss://h").open_tls() is not None
+    assert read_address("redis://h").open_tls() is None
+
+
+def test_certificates_that_cannot_be_read_break_it(tmp_path: Path) -> None:
+    for name in ("ssl_ca_certs", "ssl_certfile"):
+        with pytest.raises(StoreBroken, match="certificate files"):
+            read_address(f"rediss://h?{name}={tmp_path}/none.pem").open_tls()

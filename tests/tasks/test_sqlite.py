@@ -1,0 +1,308 @@
+"""The ledger in a file of SQLite: the contract of every store, and what is its own."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks import sqlite
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SEEN_AGAIN, SqliteStore
+from gateway.tasks.sqlite_file import LedgerFile
+from gateway.tasks.store import Bounds, Met, Note, Sighting
+from tests.tasks.contract import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, Contract, sighting
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parent.parent.parent
+
+# Another process with a store of its own: meets what it is told to, and tells whose it is.
+OTHER = """
+import asyncio, pathlib, sys
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import Owner, Sighting
+
+async def main() -> None:
+    store = SqliteStore(pathlib.Path(sys.argv[1]))
+    await store.open()
+    for line in sys.stdin:
+        tenant, task, context, state = line.rstrip("\\n").split(" ")
+        met = store.meet("crm", Sighting(Owner(tenant), task, context, state, now=1))
+        print(met.task.tenant, met.context.tenant, flush=True)
+    await store.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+class TestSqlite(Contract):
+    """Run over the fixture `store`."""
+
+
+def changes(store: SqliteStore) -> int:
+    """How many rows were written so far."""
+    with store._file as db:
+        return db.total_changes
+
+
+def scalar(store: SqliteStore, sql: str) -> object:
+    with store._file as db:
+        return db.execute(sql).fetchone()[0]
+
+
+async def test_it_is_known_for_what_it_is(store: SqliteStore, path: Path) -> None:
+    assert (store.local, store.shared, store.label) == (True, False, f"sqlite://{path}")
+
+
+async def test_what_was_written_is_there_after_a_restart(store: SqliteStore, path: Path) -> None:
+    store.meet("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
+    store.keep(Note("hook", "n1", b"\0\xff", "acme", "g1", 1.5, NOW + DAY))
+    rows, notes = store.rows(("", "", ""), 10), store.notes(("", ""), 10)
+    await store.aclose()
+    again = SqliteStore(path)
+    await again.open()
+    assert again.rows(("", "", ""), 10) == rows
+    assert again.notes(("", ""), 10) == notes
+    assert again.open_tasks("acme") == 1
+    await again.aclose()
+
+
+async def test_only_the_gateways_own_user_may_read_the_files(store: SqliteStore, path: Path) -> None:
+    store.meet("crm", sighting(task="t1"))
+    files = sorted(path.parent.iterdir())
+    assert [file.name for file in files] == ["state.db", "state.db-shm", "state.db-wal"]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+
+
+async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteStore, path: Path) -> None:
+    store.meet("crm", sighting(task="t1"))
+    await store.aclose()
+    assert [file.name for file in path.parent.iterdir()] == ["state.db"]
+    with pytest.raises(StateUnavailable):
+        store.tasks("crm", ["t1"])
+    await store.aclose()
+
+
+async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteStore) -> None:
+    for again in range(2):
+        at = NOW + again * (SEEN_AGAIN - 1)
+        for met in (sighting(ACME, "t1", "c1", "working", at=at), sighting(task="t1", at=at), sighting(context="c1")):
+            store.meet("crm", met)
+        if not again:
+            before = changes(store)
+    assert changes(store) == before
+    store.meet("crm", sighting(ACME, "t1", "c1", "working", at=NOW + SEEN_AGAIN))
+    assert changes(store) == before + 2
+
+
+async def test_an_id_that_this_process_has_not_met_yet_is_still_its_owners(path: Path, store: SqliteStore) -> None:
+    store.meet("crm", sighting(ANN, "t1", "c1", "working"))
+    store._met.clear()
+    assert store.meet("crm", sighting(GLOBEX, "t1", "c1", "completed")) == Met(ANN, ANN)
+    store._met.clear()
+    assert store.meet("crm", sighting(BOB, "t1", "c2", "completed")) == Met(ANN, BOB)
+    assert store.open_tasks("acme") == 0
+
+
+async def test_ids_that_were_met_do_not_pile_up(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_MET", 3)
+    for number in range(10):
+        assert store.meet("crm", sighting(task=f"t{number}")) == Met(ACME)
+        assert len(store._met) <= 3
+    assert store.meet("crm", sighting(GLOBEX, "t0")) == Met(ACME)
+
+
+class Other:
+    """Another process that uses the same file."""
+
+    def __init__(self, path: Path) -> None:
+        arguments = [sys.executable, "-c", OTHER, str(path)]
+        self.process = subprocess.Popen(arguments, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def meet(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def told(self) -> list[str]:
+        """Whose the task and the context are."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split()
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[Other]:
+    other = Other(path)
+    yield other
+    other.process.communicate(timeout=60)
+    assert other.process.returncode == 0
+
+
+async def test_several_processes_share_a_file(store: SqliteStore, other: Other) -> None:
+    store.meet("crm", sighting(ACME, "ours", "ours", "working"))
+    other.meet("globex ours ours completed")
+    assert other.told() == ["acme", "acme"]
+    assert store.open_tasks("acme") == 1
+    other.meet("globex theirs theirs working")
+    assert other.told() == ["globex", "globex"]
+    assert store.meet("crm", sighting(ACME, "theirs", "theirs", "completed")) == Met(GLOBEX, GLOBEX)
+    assert [store.open_tasks(tenant) for tenant in ("acme", "globex")] == [1, 1]
+
+
+async def test_a_task_that_two_processes_meet_at_a_time_has_one_owner_and_both_are_told(
+    store: SqliteStore, other: Other
+) -> None:
+    for number in range(200):
+        other.meet(f"globex t{number} c{number} working")
+        mine = store.meet("crm", sighting(ACME, f"t{number}", f"c{number}", "working"))
+        assert mine.task is not None
+        assert mine.context is not None
+        assert other.told() == [mine.task.tenant, mine.context.tenant]
+
+
+async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
+    store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    writes: tuple[Callable[[], object], ...] = (
+        lambda: store.meet("crm", sighting(task="t2")),
+        lambda: store.meet("crm", sighting(ACME, "t1", "c1", "completed")),
+        lambda: store.keep(Note("hook", "n1", b"")),
+        lambda: store.settle(Note("hook", "n1", b"")),
+        lambda: store.put_rows(store.rows(("", "", ""), 10)),
+        lambda: store.expire(NOW, Bounds(), 500),
+        lambda: store.erase("acme"),
+    )
+    for write in writes:
+        with pytest.raises(StateUnavailable) as caught:
+            write()
+        assert caught.value.detail == "database is locked"
+        assert str(path) not in caught.value.message
+    assert store.meet("crm", sighting(ACME, "t1", "c1", "working")) == Met(ACME, ACME)
+    assert store.tasks("crm", ["t2"]) == [None]
+    other.execute("ROLLBACK")
+    for write in writes:
+        write()
+    other.close()
+
+
+async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> None:
+    clock = [float(NOW)]
+    store = SqliteStore(path, wall=lambda: clock[0])
+    await store.open()
+    store.keep(Note("name", "n1", b"old", until=NOW + 10))
+    assert store.note("name", "n1") == b"old"
+    clock[0] += 10
+    assert store.note("name", "n1") is None
+    assert store.settle(Note("name", "n1", b"new")) == b"new"
+    await store.aclose()
+
+
+async def test_a_note_that_is_dropped_as_often_as_it_is_settled_is_a_fault(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.settle(Note("name", "n1", b"one"))
+    monkeypatch.setattr(sqlite, "_NOTE", "SELECT value FROM note WHERE kind = ? AND key = ? AND 0 = ?")
+    with pytest.raises(StateUnavailable):
+        store.settle(Note("name", "n1", b"two"))
+
+
+async def test_an_entry_that_is_forgotten_as_often_as_it_is_met_is_a_fault(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.meet("crm", sighting(task="t1"))
+    monkeypatch.setattr(sqlite, "_LOOK", f"{sqlite._LOOK} LIMIT 0")
+    with pytest.raises(StateUnavailable):
+        store.meet("crm", sighting(task="t1"))
+
+
+async def test_a_context_that_came_with_a_task_is_forgotten_after_it(store: SqliteStore) -> None:
+    store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
+    assert scalar(store, "SELECT count(*) FROM entry WHERE aged = 0") == 1
+    assert [(it.tasks, it.contexts) for it in store.figures()] == [(1, 1)]
+    assert store.expire(NOW + HOUR, Bounds(ended=1, open=DAY), 500) == 1
+    assert store.context("crm", "c1") == ACME
+    assert store.expire(NOW + 2 * DAY, Bounds(ended=1, open=DAY), 500) == 1
+    assert store.figures() == []
+
+
+@pytest.mark.parametrize(
+    "sightings",
+    [
+        pytest.param([sighting(ACME, "t1", "c1"), sighting(ACME, "t1", "c2")], id="another one of the task"),
+        pytest.param([sighting(GLOBEX, "t1", "c1"), sighting(ACME, "t1", "c2")], id="with another tenant's task"),
+        pytest.param([sighting(task="t1"), sighting(ACME, "t1", "c2")], id="after its task"),
+        pytest.param([sighting(context="c2"), sighting(ACME, "t1", "c2")], id="before its task"),
+        pytest.param([sighting(ACME, "t2", "c2"), sighting(BOB, "t1", "c2")], id="with another task before"),
+    ],
+)
+@pytest.mark.parametrize("is_remembered", [True, False])
+async def test_every_context_is_forgotten_in_the_end(
+    store: SqliteStore, sightings: list[Sighting], *, is_remembered: bool
+) -> None:
+    for met in sightings:
+        if not is_remembered:
+            store._met.clear()
+        store.meet("crm", met)
+    assert store.context("crm", "c2") is not None
+    store.expire(NOW + DAY, Bounds(ended=1, open=1), 500)
+    assert store.rows(("", "", ""), 10) == []
+
+
+owners = st.sampled_from([ACME, ANN, BOB, GLOBEX])
+states = st.sampled_from(["", "working", "completed"])
+sightings = st.builds(
+    Sighting, owners, st.sampled_from(["", "t1", "t2", "t3", "t4"]), st.sampled_from(["", "c1", "c2", "c3"]), states
+)
+steps = st.lists(sightings | st.sampled_from(["acme", "globex"]) | st.none(), max_size=40)
+
+
+def told(store: MemoryStore | SqliteStore) -> object:
+    """All that a store tells of the ids above."""
+    return (
+        store.tasks("crm", ["t1", "t2", "t3", "t4"]),
+        [store.context("crm", context) for context in ("c1", "c2", "c3")],
+        [store.open_tasks(tenant) for tenant in ("acme", "globex")],
+        [store.count("crm", owner, context) for owner in (ACME, ANN, BOB, GLOBEX) for context in ("", "c1", "c2")],
+        store.figures(),
+        [row.id for row in store.rows(("", "", ""), 100)],
+    )
+
+
+@given(steps)
+async def test_it_tells_what_one_in_memory_tells(tmp_path_factory: pytest.TempPathFactory, steps: list[object]) -> None:
+    model, store = MemoryStore(), SqliteStore(tmp_path_factory.mktemp("model") / "state.db")
+    file = LedgerFile(store._file.path)
+    store._file = file
+    file.open()
+    for number, step in enumerate(steps):
+        now = NOW + number * SEEN_AGAIN
+        if isinstance(step, Sighting):
+            met = Sighting(step.owner, step.task, step.context, step.state, now=now)
+            assert store.meet("crm", met) == model.meet("crm", met)
+        elif isinstance(step, str):
+            assert store.erase(step) == model.erase(step)
+        else:
+            assert store.expire(now, Bounds(tasks=2), 500) == model.expire(now, Bounds(tasks=2), 500)
+            model.expire(now, Bounds(), 500)
+        assert told(store) == told(model)
+    file.close()

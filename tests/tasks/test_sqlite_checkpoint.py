@@ -1,0 +1,146 @@
+"""The thread that moves what was written from the log into the database."""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.tasks.sqlite_checkpoint import LONG, Checkpoints
+from gateway.tasks.sqlite_file import LedgerFile
+
+PATIENCE = 60.0
+PAGE = 4096
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[LedgerFile]:
+    file = LedgerFile(tmp_path / "state.db")
+    file.open()
+    yield file
+    file.close()
+
+
+def log_of(file: LedgerFile) -> Path:
+    return file.path.with_name(f"{file.path.name}-wal")
+
+
+def write(file: LedgerFile, number: int) -> None:
+    with file as db:
+        db.execute(
+            'INSERT OR REPLACE INTO note (kind, key, value, tenant, "group", due, until) VALUES (?, ?, ?, ?, ?, 0, 0)',
+            ("kind", str(number % 50), bytes(2000), "", ""),
+        )
+
+
+def read(file: LedgerFile, number: int) -> None:
+    with file as db:
+        db.execute("SELECT value FROM note WHERE kind = 'kind' AND key = ?", (str(number),)).fetchall()
+
+
+def salts(file: LedgerFile) -> bytes:
+    """What is another one each time that the log is begun anew."""
+    with log_of(file).open("rb") as log:
+        return log.read(32)[16:24]
+
+
+class Watched(Checkpoints):
+    """Tells how the log was carried over, and what failed."""
+
+    def __init__(self, path: Path, *, every: float = 0.001, long: int = LONG) -> None:
+        self.asked: list[str] = []
+        self.failures: list[Exception] = []
+        self._went_on = threading.Semaphore(0)
+        super().__init__(path, every=every, long=long)
+
+    def wait(self, times: int) -> None:
+        """Until it has been tried again so many times."""
+        for _ in range(times):
+            assert self._went_on.acquire(timeout=PATIENCE)
+
+    def _carry(self, how: str) -> int:
+        found = super()._carry(how)
+        self.asked.append(how)
+        self._went_on.release()
+        return found
+
+    def _fail(self, error: Exception) -> None:
+        super()._fail(error)
+        self.failures.append(error)
+        self._went_on.release()
+
+
+def test_a_log_is_begun_anew_though_somebody_writes_all_the_time(file: LedgerFile) -> None:
+    checkpoints = Checkpoints(file.path, every=0.001, long=100)
+    begun, number, longest = set[bytes](), 0, 0
+    end = time.monotonic() + PATIENCE
+    while len(begun) < 3 or number * PAGE < 2 * longest:
+        assert time.monotonic() < end
+        write(file, number)
+        for key in range(5):
+            read(file, key)
+        number += 1
+        if number % 20 == 0:
+            begun.add(salts(file))
+            longest = max(longest, log_of(file).stat().st_size)
+    file.close()
+    checkpoints.stop()
+
+
+def test_what_was_written_gets_into_the_database_by_itself(file: LedgerFile) -> None:
+    before = file.path.stat().st_size
+    for number in range(50):
+        write(file, number)
+    assert file.path.stat().st_size == before
+    checkpoints = Watched(file.path)
+    checkpoints.wait(1)
+    assert file.path.stat().st_size > before
+    file.close()
+    checkpoints.stop()
+
+
+def test_a_log_that_is_not_long_holds_nobody_off_and_a_long_one_does_once(file: LedgerFile) -> None:
+    for number in range(50):
+        write(file, number)
+    checkpoints = Watched(file.path)
+    checkpoints.wait(5)
+    checkpoints.stop()
+    assert set(checkpoints.asked) == {"PASSIVE"}
+
+    checkpoints = Watched(file.path, long=10)
+    checkpoints.wait(10)
+    assert checkpoints.asked[:6] == ["PASSIVE", "PASSIVE", "RESTART", "PASSIVE", "PASSIVE", "PASSIVE"]
+    write(file, 0)
+    file.close()
+    checkpoints.stop()
+
+
+def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "state.db"
+    with caplog.at_level(logging.WARNING, "gateway.tasks.sqlite"):
+        checkpoints = Watched(path)
+        checkpoints.wait(3)
+        path.write_bytes(b"no database" * 1000)
+        checkpoints.wait(3)
+        path.unlink()
+        file = LedgerFile(path)
+        file.open()
+        write(file, 0)
+        checkpoints.wait(3)
+        file.close()
+        checkpoints.stop()
+    assert {type(error) for error in checkpoints.failures} == {FileNotFoundError, sqlite3.DatabaseError}
+    assert len(caplog.records) == 1
+
+
+def test_stopping_carries_over_what_is_left_and_leaves_one_file(file: LedgerFile) -> None:
+    checkpoints = Watched(file.path)
+    checkpoints.wait(1)
+    write(file, 0)
+    file.close()
+    checkpoints.stop()
+    checkpoints.stop()
+    assert [found.name for found in file.path.parent.iterdir()] == ["state.db"]

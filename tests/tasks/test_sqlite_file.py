@@ -1,0 +1,215 @@
+"""The connection to the file of the ledger."""
+
+import logging
+import resource
+import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks import sqlite_file
+from gateway.tasks.sqlite_file import REOPEN, TIMEOUT, LedgerFile, step
+
+KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUES ('k', ?, ?, '', '', 0, 0)"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[LedgerFile]:
+    file = LedgerFile(tmp_path / "state.db")
+    file.open()
+    yield file
+    file.close()
+
+
+def timeout(file: LedgerFile) -> float:
+    """For how long a statement waits for another process, in seconds."""
+    with file as db:
+        return float(db.execute("PRAGMA busy_timeout").fetchone()[0]) / 1000
+
+
+def keep(file: LedgerFile, key: str = "n", size: int = 1) -> None:
+    with file as db:
+        db.execute(KEEP, (key, bytes(size)))
+
+
+def keys(file: LedgerFile) -> list[str]:
+    with file as db:
+        return [key for (key,) in db.execute("SELECT key FROM note ORDER BY key")]
+
+
+def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: LedgerFile) -> None:
+    assert timeout(file) == TIMEOUT
+    other = sqlite3.connect(file.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    for _ in range(3):
+        with pytest.raises(StateUnavailable) as caught:
+            keep(file)
+        assert caught.value.detail == "database is locked"
+        assert caught.value.retry_after == 1.0
+        assert timeout(file) == 0.0
+    assert keys(file) == []
+    other.execute("COMMIT")
+    assert timeout(file) == 0.0
+    keep(file)
+    assert timeout(file) == TIMEOUT
+    other.close()
+
+
+def test_a_step_is_done_as_a_whole_or_not_at_all(file: LedgerFile) -> None:
+    def write(*, fails: bool) -> None:
+        with file as db, step(db):
+            db.execute(KEEP, ("one", b""))
+            if fails:
+                raise ValueError("no")
+            db.execute(KEEP, ("two", b""))
+
+    with pytest.raises(ValueError, match="no"):
+        write(fails=True)
+    assert keys(file) == []
+    write(fails=False)
+    assert keys(file) == ["one", "two"]
+
+
+def test_a_full_database_takes_nothing_and_then_goes_on(file: LedgerFile) -> None:
+    with file as db:
+        db.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(StateUnavailable) as caught:
+        keep(file, size=1 << 20)
+    assert caught.value.detail == "database or disk is full"
+    keep(file)
+    with file as kept:
+        assert kept is db
+
+
+def test_a_disk_that_takes_no_more_is_tried_again(file: LedgerFile, clock: list[float]) -> None:
+    keep(file, "before", 100_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        for _ in range(3):
+            clock[0] += REOPEN
+            with pytest.raises(StateUnavailable):
+                keep(file, "full", 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    clock[0] += REOPEN
+    keep(file, "after", 1 << 20)
+    assert keys(file) == ["after", "before"]
+
+
+def damage(path: Path) -> bytes:
+    """Spoil all but the first page; gives what was there."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    return whole
+
+
+def test_a_damaged_file_is_opened_anew_until_it_is_whole(
+    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    keep(file)
+    file.close()
+    whole = damage(file.path)
+    file.open()
+    with pytest.raises(StateUnavailable) as caught:
+        keys(file)
+    assert "malformed" in caught.value.detail
+    file.path.write_bytes(whole)
+    # Attempts are spaced, and what comes between them fails at once.
+    with pytest.raises(StateUnavailable) as caught:
+        keys(file)
+    assert "malformed" in caught.value.detail
+    clock[0] += REOPEN
+    assert keys(file) == ["n"]
+    assert timeout(file) == TIMEOUT
+
+
+def test_a_file_that_is_gone_or_another_programs_is_waited_for(
+    file: LedgerFile, clock: list[float], tmp_path: Path
+) -> None:
+    keep(file)
+    file.close()
+    whole = damage(file.path)
+    file.open()
+    with pytest.raises(StateUnavailable):
+        keys(file)
+    for word, found in (("no SQLite database", b"something else" * 1000), ("another program's", foreign(tmp_path))):
+        clock[0] += REOPEN
+        file.path.write_bytes(found)
+        with pytest.raises(StateUnavailable) as caught:
+            keys(file)
+        assert word in caught.value.detail
+        assert str(tmp_path) not in caught.value.message
+    clock[0] += REOPEN
+    file.path.write_bytes(whole)
+    assert keys(file) == ["n"]
+
+
+def foreign(folder: Path) -> bytes:
+    with sqlite3.connect(folder / "foreign.db") as db:
+        db.execute("CREATE TABLE theirs (word TEXT)")
+    db.close()
+    return (folder / "foreign.db").read_bytes()
+
+
+def test_a_file_that_is_held_at_the_start_is_used_once_it_is_free(
+    file: LedgerFile, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "TIMEOUT", 0.0)
+    monkeypatch.setattr(sqlite_file, "_OPENING", 0.0)
+    file.close()
+    other = sqlite3.connect(file.path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    file.open()
+    for _ in range(2):
+        clock[0] += REOPEN
+        with pytest.raises(StateUnavailable) as caught:
+            keys(file)
+        assert "locked" in caught.value.detail
+    other.close()
+    clock[0] += REOPEN
+    assert keys(file) == []
+
+
+def test_a_fault_that_lasts_is_a_line_in_ten_seconds(
+    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    other = sqlite3.connect(file.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with caplog.at_level(logging.WARNING, "gateway.tasks.sqlite"):
+        for _ in range(20):
+            with pytest.raises(StateUnavailable):
+                keep(file)
+            clock[0] += 1.0
+    other.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the ledger in {file.path} cannot be used: database is locked"
+    ] * 2
+
+
+def test_what_is_closed_stays_closed(file: LedgerFile, clock: list[float]) -> None:
+    file.close()
+    clock[0] += 1e6
+    with pytest.raises(StateUnavailable) as caught:
+        keys(file)
+    assert caught.value.detail == "it is closed"
+
+
+def test_what_is_no_fault_of_the_files_passes_through(file: LedgerFile) -> None:
+    with pytest.raises(ValueError, match="mine"), file:
+        raise ValueError("mine")
+    keep(file)

@@ -1,0 +1,104 @@
+"""Ownership of answers that are too long to be kept: they pass as they come, but for what names another's task."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.doubles.gateway import JSON, Answer, bearer, keys, running
+from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head
+from tests.doubles.trusting import CARD, Trusting
+from tests.test_claims import MESSAGE, Site
+
+pytestmark = pytest.mark.anyio
+
+FILLER = 3 * 1024 * 1024
+
+
+class Lengthy(Trusting):
+    """Answers sends with a long artifact, and what names the task behind it, in pieces of some size."""
+
+    def __init__(self, piece: int) -> None:
+        super().__init__()
+        self.piece = piece
+
+    @property
+    def script(self) -> Any:
+        async def play(wire: Wire) -> None:
+            while True:
+                request = await wire.request()
+                if request.method == b"GET":
+                    wire.backend.requests.pop()
+                    await wire.send(head(b"content-length: %d" % len(CARD)) + CARD)
+                    continue
+                call = json.loads(request.body)
+                self.asked.append(call)
+                answer = self._answer(call)
+                if "SendMessage" in call["method"]:
+                    task = answer["result"]["task"]
+                    artifacts = [{"artifactId": "a", "parts": [{"text": "x" * FILLER}]}]
+                    answer = {"jsonrpc": "2.0", "id": call["id"], "result": {"task": {"artifacts": artifacts, **task}}}
+                body = json.dumps(answer).encode()
+                await wire.send(head(b"transfer-encoding: chunked"))
+                # The end in small pieces: ids are cut in two.
+                cut = max(len(body) - 400, 0)
+                pieces = [body[at : at + 65536] for at in range(0, cut, 65536)]
+                pieces = [body[at : min(at + 65536, cut)] for at in range(0, cut, 65536)]
+                pieces += [body[at : at + self.piece] for at in range(cut, len(body), self.piece)]
+                for part in pieces:
+                    await wire.send(chunk(part))
+                    await asyncio.sleep(0)
+                await wire.send(b"0\r\n\r\n")
+
+        return play
+
+
+@asynccontextmanager
+async def site(piece: int) -> AsyncIterator[Site]:
+    agent = Lengthy(piece)
+    async with ScriptedBackend(agent.script) as backend:
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants: {{ acme: [crm], globex: [crm] }}
+agents: {{ crm: "{backend.url}" }}
+"""
+        async with running(text) as gateway:
+            yield Site(gateway, agent)
+
+
+async def sent(there: Site, who: str, **members: Any) -> Answer:
+    return await there.call(who, "SendMessage", {"message": {**MESSAGE, **members}})
+
+
+@pytest.mark.parametrize("piece", [1, 7, 400])
+async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
+    async with site(piece) as there:
+        answer = await sent(there, "acme", contextId="chat-1")
+        task = answer.json["result"]["task"]
+        assert len(answer.body) > FILLER
+        assert task["contextId"] == "chat-1"
+        assert b"gw-" not in answer.body
+        assert (await there.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
+        assert (await there.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
+        line = await there.gateway.line(0, of=3)
+        assert (line["task_id"], line["context_id"]) == (task["id"], "chat-1")
+
+
+@pytest.mark.parametrize("piece", [1, 7, 400])
+async def test_a_long_answer_that_names_what_is_anothers_is_cut_before_the_name(piece: int) -> None:
+    async with site(piece) as there:
+        task = (await sent(there, "acme")).json["result"]["task"]
+        there.agent._made = 0
+        client = await there.gateway.client()
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}})
+        await client.ask("POST", "/crm", body.encode(), [JSON, bearer("globex"), (b"A2A-Version", b"1.0")])
+        await client.head()
+        received = await client.ended()
+        assert not received.endswith(b"0\r\n\r\n")
+        assert f'"{task["id"]}"'.encode() not in received
+        assert b'"task-' not in received
+        line = await there.gateway.line(of=2)
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")

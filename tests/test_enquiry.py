@@ -1,0 +1,119 @@
+"""Lists of tasks behind a gateway that shows each caller its own: what the agent's answers become."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
+from tests.doubles.scripted import ScriptedBackend, Wire, whole
+
+pytestmark = pytest.mark.anyio
+
+
+class Replies:
+    """Answers to a list of tasks, in turn; the last one again and again."""
+
+    def __init__(self, *bodies: Any, status: bytes = b"200 OK") -> None:
+        self.bodies = list(bodies)
+        self.status = status
+        self.asked: list[Any] = []
+
+    async def script(self, wire: Wire) -> None:
+        while True:
+            request = await wire.request()
+            call = json.loads(request.body)
+            if call["method"] == "SendMessage":
+                made = {"id": f"task-{len(self.asked)}", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+                answer: Any = {"result": {"task": made}}
+                status = b"200 OK"
+            else:
+                answer = self.bodies.pop(0) if len(self.bodies) > 1 else self.bodies[0]
+                status = self.status
+            self.asked.append(call)
+            body = (
+                answer
+                if isinstance(answer, bytes)
+                else json.dumps({"jsonrpc": "2.0", "id": call["id"], **answer}).encode()
+            )
+            await wire.send(whole(body, status=status))
+
+
+@asynccontextmanager
+async def listing(replies: Replies, more: str = "") -> AsyncIterator[Running]:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0")
+    async with ScriptedBackend(agent(replies.script, card)) as backend:
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants: {{ acme: [crm], globex: [crm] }}
+agents: {{ crm: {{ backend: "{backend.url}"{more} }} }}
+"""
+        async with running(text) as gateway:
+            yield gateway
+
+
+async def ask(gateway: Running, version: str = "1.0", **params: Any) -> Answer:
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ListTasks", "params": params}).encode()
+    return await gateway.post("/crm", body, [bearer("acme"), (b"A2A-Version", version.encode())])
+
+
+def task(number: int, **members: Any) -> dict[str, Any]:
+    return {"id": f"task-{number}", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}, **members}
+
+
+def page(*tasks: dict[str, Any], token: str = "") -> dict[str, Any]:
+    return {"result": {"tasks": list(tasks), "nextPageToken": token, "pageSize": 50, "totalSize": 99}}
+
+
+async def test_what_is_not_the_callers_is_left_out_in_either_binding() -> None:
+    pages = [page(task(0), task(9, history=[]), token="next"), page(task(8))]
+    replies = Replies(*pages)
+    async with listing(replies) as gateway:
+        await gateway.post("/crm", CALL, [bearer("acme")])
+        wrapped = await ask(gateway)
+        replies.bodies = list(pages)
+        bare = await gateway.get("/crm/tasks", [bearer("acme"), (b"A2A-Version", b"1.0")])
+        for answer, found in ((wrapped, wrapped.json["result"]), (bare, bare.json)):
+            assert [each["id"] for each in found["tasks"]] == ["task-0"]
+            assert found["totalSize"] == 1
+            assert b"task-9" not in answer.body
+            assert b"99" not in answer.body
+
+
+async def test_an_agents_own_error_is_told_in_the_clients_words() -> None:
+    replies = Replies({"error": {"code": -32004, "message": "no lists here"}})
+    async with listing(replies) as gateway:
+        answer = await ask(gateway)
+        assert answer.status == 200
+        assert answer.json["id"] == 7
+        assert answer.json["error"]["code"] == -32004
+        rest = await gateway.get("/crm/tasks", [bearer("acme"), (b"A2A-Version", b"1.0")])
+        assert rest.status == 400
+
+
+@pytest.mark.parametrize("body", [b"<html>no</html>", b"{}", b'{"jsonrpc":"2.0","id":"x","result":{}}'])
+async def test_what_is_no_answer_is_none(body: bytes) -> None:
+    async with listing(Replies(body)) as gateway:
+        answer = await ask(gateway)
+        assert answer.json["error"]["code"] == -32006
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+
+
+async def test_a_page_that_is_too_long_is_asked_for_in_smaller_ones() -> None:
+    long = task(9, artifacts=[{"artifactId": "a", "parts": [{"text": "x" * 3000}]}])
+    replies = Replies(page(*[long] * 50), page(task(0)))
+    async with listing(replies, ", connections: { event: 64KiB, kept: 64KiB }") as gateway:
+        await gateway.post("/crm", CALL, [bearer("acme")])
+        found = (await ask(gateway)).json["result"]
+        assert [each["id"] for each in found["tasks"]] == ["task-0"]
+        assert [call["params"]["pageSize"] for call in replies.asked[1:]] == [50, 25]
+
+
+async def test_where_tasks_have_no_owners_the_agents_list_passes_as_it_is() -> None:
+    async with listing(Replies(page(task(0), task(9))), ", isolation: none") as gateway:
+        found = (await ask(gateway)).json["result"]
+        assert [each["id"] for each in found["tasks"]] == ["task-0", "task-9"]
+        assert found["totalSize"] == 99
