@@ -140,7 +140,7 @@ class Gateway:
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
         self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        pages = AsgiListener(admin_app(self, token), LONGEST_QUESTION)
+        pages = AsgiListener(admin_app(self, token, self._audit_admin), LONGEST_QUESTION)
         self._servers.append(HttpServer(bind(written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))))
         public, admin = self._servers
         self._public = [public]
@@ -170,6 +170,9 @@ class Gateway:
         for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
             await server.start(self._background, name)
         self._background.start("loop lag", self._watch_lag)
+        self._audit.write(
+            Event.CONFIGURATION_CHANGED, {"hash": self._examined.text_hash, "agents": len(self._config.agents)}
+        )
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
@@ -276,6 +279,9 @@ class Gateway:
             place = self._examined.marks.place(("observe", "audit"))
             raise StartFailed(f"{place}: the audit log cannot be written: {error.strerror}") from error
 
+    def _audit_admin(self, fields: Mapping[str, object]) -> None:
+        self._audit.write(Event.ADMIN_CALLED, fields)
+
     def _audited(self, event: Event, line: Mapping[str, object]) -> None:
         self._audit.call(event, line)
 
@@ -315,7 +321,10 @@ class Gateway:
 
     def _samples(self) -> Iterable[Sample]:
         yield Sample(
-            "log_dropped_total", "Lines of the access log that were not written.", (), (((), self.access.dropped),)
+            "log_dropped_total",
+            "Lines of the access log and of the audit log that were not written.",
+            (),
+            (((), self.access.dropped + self._audit.dropped),),
         )
         if self._snapshot is not None:
             yield from self._snapshot.samples()

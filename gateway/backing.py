@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
 from gateway.a2a.dialect import Binding
-from gateway.a2a.operation import Operation
+from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
@@ -178,7 +178,7 @@ class Backings:
             self._public,
             schemes=self._schemes,
             exposed=tuple(_BINDINGS[binding] for binding in agent.expose),
-            methods=methods,
+            methods=methods if self._config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
@@ -284,6 +284,12 @@ class _CardCounter:
 
     def __call__(self, report: CardReport) -> None:
         self.metrics.card_fetches.add((self.agent, _CARD_RESULTS.get(report, "error")))
+
+
+def _without_push(methods: frozenset[Operation] | None) -> frozenset[Operation]:
+    """What a card may promise where no webhook is called."""
+    offered = CALLABLE if methods is None else methods
+    return frozenset(operation for operation in offered if operation.kind is not Kind.PUSH)
 
 
 def _hosts(agent: Agent) -> tuple[str, ...]:

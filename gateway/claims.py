@@ -234,9 +234,12 @@ class Claims:
     def _admit_new(self) -> Generator[Any, Any, None]:
         most, tenant = self._tenure.most_open, self.owner.tenant
         bound = most.get(tenant, most.get("*")) if most else None
+        if bound is None and self._store.local:
+            return
+        # Also where nothing is bounded: an agent that nobody's answer may leave from is not asked to begin anything.
+        opened: int = yield self._store.open_tasks(tenant)
         if bound is None:
             return
-        opened: int = yield self._store.open_tasks(tenant)
         pending = self.ledger.pending
         if opened + pending.get(tenant, 0) >= bound:
             raise TasksLimited(

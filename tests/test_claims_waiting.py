@@ -79,6 +79,7 @@ async def test_while_the_store_is_down_what_needs_it_is_refused_and_the_rest_goe
         assert len(agent.asked) == asked
         # A new task cannot be told of: nobody would own it.
         assert "error" in await post(gateway, "/crm", "SendMessage", {"message": MESSAGE})
+        assert len(agent.asked) == asked
         assert "result" in await post(gateway, "/open", "GetTask", {"id": task})
         store.down = False
         assert (await post(gateway, "/crm", "GetTask", {"id": task}))["result"]["id"] == task

@@ -99,6 +99,8 @@ async def test_where_none_are_sent_none_can_be_set() -> None:
         task = (await there.send("acme"))["id"]
         answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url="https://example.com/")
         assert answer.reasons[-1] == "PUSH_DENIED"
+        card = (await there.gateway.get("/crm/.well-known/agent-card.json")).json
+        assert card["capabilities"]["pushNotifications"] is False
 
 
 async def test_the_agent_is_given_a_callback_and_the_client_sees_its_own_webhook() -> None:

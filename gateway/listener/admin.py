@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -10,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.backing import Backing
@@ -22,6 +23,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
+_UNTOLD = _OPEN_PATHS | {"/metrics"}
 LONGEST_QUESTION = 64 * 1024
 """Bytes of the longest request body."""
 MOST_CONNECTIONS = 256
@@ -52,11 +54,14 @@ class Watched(Protocol):
         """Where clients find it."""
 
 
-def admin_app(watched: Watched, token: str | None) -> ASGIApp:
+def admin_app(
+    watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
+) -> ASGIApp:
     """The admin application.
 
     Args:
         token: What a request must show as bearer token, health aside; None for a loopback listener.
+        audit: Told of every request but those for health and metrics, answered or not.
     """
     pages = _Pages(watched)
     routes = [
@@ -72,7 +77,40 @@ def admin_app(watched: Watched, token: str | None) -> ASGIApp:
         )
     ]
     app = Starlette(routes=routes)
-    return _Local(app) if token is None else _Guard(app, token)
+    return _Audited(_Local(app) if token is None else _Guard(app, token), audit)
+
+
+class _Audited:
+    """Tells of whoever asks for more than health and metrics, and of what became of it."""
+
+    def __init__(self, app: ASGIApp, audit: Callable[[Mapping[str, object]], None]) -> None:
+        self._app = app
+        self._audit = audit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _UNTOLD:
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            client = scope.get("client")
+            self._audit(
+                {
+                    "client_ip": client[0] if client else None,
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                }
+            )
 
 
 class _Local:

@@ -1,14 +1,25 @@
 """The demo's configuration, keys and commands fit each other."""
 
+import asyncio
+import io
 import shlex
 import socket
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx
 import msgspec
+import pytest
 import yaml
 
+from gateway.app import Gateway
+from gateway.command.sender import Errand, send
+from gateway.config.check import examine
 from gateway.config.load import load
-from gateway.demo.stage import TENANTS, free_port, set_up
+from gateway.demo.fleet import serving
+from gateway.demo.stage import TENANTS, Stage, free_port, set_up
 
 
 def test_the_configuration_has_no_problems_and_no_keys_in_it() -> None:
@@ -24,17 +35,45 @@ def test_the_configuration_has_no_problems_and_no_keys_in_it() -> None:
 
 def test_the_public_url_comes_first_and_every_command_can_be_pasted() -> None:
     stage = set_up("http://127.0.0.1:1", 2)
-    welcome = stage.welcome("a2a-gateway")
-    assert stage.url in welcome.splitlines()[0]
-    assert f"gRPC: 127.0.0.1:{stage.grpc}" in welcome.splitlines()[0]
-    programs = ("  a2a-gateway", "  curl", "  grpcurl")
-    commands = [line for line in welcome.replace("\\\n", "").splitlines() if line.startswith(programs)]
-    assert len(commands) == 9
-    words = [shlex.split(command) for command in commands]
-    assert [word[3] for word in words[:5]] == ["Hello", "Go", "To Lisbon", "Dare", "Go"]
-    assert msgspec.json.decode(words[5][-1])["method"] == "SendStreamingMessage"
-    assert msgspec.json.decode(words[6][words[6].index("-d") + 1])["tenant"] == "echo"
-    assert words[6][-2:] == [f"127.0.0.1:{stage.grpc}", "lf.a2a.v1.A2AService/SendMessage"]
+    title = stage.welcome("a2a-gateway").splitlines()[0]
+    assert stage.url in title
+    assert f"gRPC: 127.0.0.1:{stage.grpc}" in title
+    found = commands(stage)
+    assert len(found) == 11
+    assert [words[3] for words in found if words[1] == "send"] == ["Hello", "Go", "To Lisbon", "Dare", "Go"]
+    called, over_grpc = found[7], found[8]
+    assert msgspec.json.decode(called[-1])["method"] == "SendStreamingMessage"
+    assert msgspec.json.decode(over_grpc[over_grpc.index("-d") + 1])["tenant"] == "echo"
+    assert over_grpc[-2:] == [f"127.0.0.1:{stage.grpc}", "lf.a2a.v1.A2AService/SendMessage"]
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The working directory, which is as empty in the end."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("empty_folder")
+async def test_each_tenant_lists_its_own_tasks_alone_and_no_file_is_left_behind() -> None:
+    over_grpc = free_port(0)
+    with serving(grpc=over_grpc) as agents:
+        stage = set_up(agents, over_grpc)
+        stage = replace(stage, public=free_port(0), grpc=free_port(0), admin=free_port(0))
+        examined = examine(Path("gateway.yaml"), {}, text=stage.configuration())
+        gateway = Gateway(examined, access_stream=io.BytesIO())
+        await gateway.start()
+        try:
+            errand = Errand(f"{stage.url}/a2a/travel", "To Lisbon", key=stage.keys["acme"].text)
+            await asyncio.to_thread(send, errand, lambda _text: None)
+            lists = [words for words in commands(stage) if words[-1] == "A2A-Version: 1.0"]
+            acme, globex = [await listed(words) for words in lists]
+        finally:
+            await gateway.stop(asyncio.Event(), delay=0.0)
+    assert [task["status"]["state"] for task in acme["tasks"]] == ["TASK_STATE_INPUT_REQUIRED"]
+    assert (globex["tasks"], globex["totalSize"]) == ([], 0)
 
 
 def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
@@ -42,3 +81,17 @@ def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
         port = taken.getsockname()[1]
         assert free_port(port) not in (port, 0)
     assert free_port(port) == port
+
+
+def commands(stage: Stage) -> list[list[str]]:
+    """The words of each command that the demo prints."""
+    programs = ("  a2a-gateway", "  curl", "  grpcurl")
+    lines = stage.welcome("a2a-gateway").replace("\\\n", "").splitlines()
+    return [shlex.split(line) for line in lines if line.startswith(programs)]
+
+
+async def listed(words: list[str]) -> Any:
+    """What the curl of a command is answered."""
+    headers = dict(words[at + 1].split(": ", 1) for at, word in enumerate(words) if word == "-H")
+    async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
+        return (await client.get(words[2])).json()

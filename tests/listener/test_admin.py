@@ -348,3 +348,24 @@ async def test_a_question_that_never_ends_is_not_kept(site: Site) -> None:
     await client.ask("POST", "/-/route", None, [AUTH, (b"Content-Length", b"99999999")])
     await client.send(b"x" * 200_000)
     assert (await client.answer()).status == 413
+
+
+async def test_whoever_asks_for_more_than_health_and_metrics_is_audited(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "gateway.audit")
+    async with running("agents: { echo: 'http://127.0.0.1:1' }", settled=False) as gateway:
+        for path in ("/-/live", "/-/ready", "/metrics"):
+            await gateway.get(path, admin=True)
+        await gateway.get("/-/config", admin=True)
+        await gateway.get("/nowhere", admin=True)
+    events = [record.__dict__ for record in caplog.records if record.name == "gateway.audit"]
+    assert [event["msg"] % event["args"] for event in events] == [
+        "configuration_changed",
+        "admin_called",
+        "admin_called",
+    ]
+    assert events[0]["audit_agents"] == 1
+    assert [(event["audit_path"], event["audit_status"]) for event in events[1:]] == [
+        ("/-/config", 200),
+        ("/nowhere", 404),
+    ]
+    assert events[1]["audit_client_ip"] == "127.0.0.1"

@@ -22,6 +22,10 @@ CATALOGUE = {
     "stream_events": {"agent", "event"},
     "streams_closed": {"agent", "by"},
     "tasks": {"agent", "state"},
+    "task_access_denied": {"agent", "operation"},
+    "limit_hits": {"limit", "scope", "name"},
+    "state_operations": {"operation", "result"},
+    "push_deliveries": {"agent", "result"},
     "backend_requests": {"agent", "backend", "status"},
     "auth": {"method", "issuer", "result"},
     "card_fetches": {"agent", "result"},
@@ -44,6 +48,10 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.forwarding(1)
     meter.streaming(1)
     meter.stream_closed("agent")
+    meter.task_denied("GetTask")
+    metrics.limit_hits.add(("requests", "tenant", "acme"))
+    metrics.state_operations.add(("meet", "ok"))
+    metrics.push_deliveries.add(("echo", "delivered"))
     meter.event("task")
     meter.task("completed")
     meter.answered("echo", 200)
