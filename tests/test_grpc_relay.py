@@ -17,7 +17,8 @@ from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Answer, Running, running
 from tests.doubles.grpc_agent import fails, grpc_over, hangs, says
 from tests.doubles.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, request, standing
-from tests.doubles.scripted import refused_port
+from tests.doubles.scripted import WAIT, refused_port
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -337,6 +338,7 @@ async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
         assert (line["reason"], line["outcome"], line["closed_by"]) == ("upstream_reset", "upstream_error", None)
 
 
+@undisturbed(0.1)
 async def test_an_agent_that_does_not_answer_in_time_has_no_more_of_it() -> None:
     async with standing(hangs(), "timeouts: { first_byte: 300ms, send: 300ms }") as site:
         told = await site.client.ask(Operation.GET_TASK)
@@ -352,7 +354,7 @@ async def test_a_client_that_takes_its_call_back_takes_it_from_the_agent() -> No
         answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
         asked = await site.asked()
         answer.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT):
             await asked.cancelled.wait()
         line = await site.gateway.line()
         assert (line["reason"], line["rpc_code"], line["outcome"]) == ("client_gone", None, "client_gone")

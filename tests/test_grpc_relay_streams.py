@@ -12,12 +12,14 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # it s
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, card_of
+from tests.doubles.gateway import Client, Running, card_of
 from tests.doubles.grpc_agent import fails, grpc_over, hangs, says
 from tests.doubles.grpc_events import FUTURE, JSON, Held, artifact, heard, hearing, state_of, status, status_0_3
 from tests.doubles.grpc_gateway import ADDRESSES, fronting, request, standing
 from tests.doubles.http2_server import Turn, http2_server
+from tests.doubles.scripted import WAIT
 from tests.doubles.streaming import V1, reasons, said
+from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
@@ -329,6 +331,7 @@ async def test_a_lost_connection_ends_every_other_stream_and_tells_no_address(na
         await refuse_address(gateway, server.port, body.decode())
 
 
+@undisturbed(0.1)
 async def test_an_agent_that_falls_silent_has_its_stream_ended_by_the_gateway() -> None:
     async with standing(hangs(FIRST), "timeouts: { stream_idle: 200ms }", backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
@@ -342,6 +345,7 @@ async def test_an_agent_that_falls_silent_has_its_stream_ended_by_the_gateway() 
         assert [each["rpc_code"] for each in site.gateway.lines] == [4, -32603]
 
 
+@undisturbed(0.1)
 async def test_an_agent_that_does_not_begin_in_time_is_left() -> None:
     async with standing(hangs(), "timeouts: { send: 200ms }", backend=SPEAKS_1_0) as site:
         told = await site.client.stream(STREAM).end()
@@ -353,13 +357,20 @@ async def test_an_agent_that_does_not_begin_in_time_is_left() -> None:
 # ---- Silence ---------------------------------------------------------------------------------------------------------
 
 
+async def event_of(reader: Client) -> bytes:
+    """The next piece that is no heartbeat."""
+    while (piece := await reader.piece()) == HEARTBEAT:
+        pass
+    return piece
+
+
 @every_json
 async def test_the_silence_of_an_agent_is_filled_with_heartbeats(name: str) -> None:
     agent = Held()
     async with standing(agent, backend=SPEAKS_1_0, settings="heartbeat: 20ms") as site:
         agent.say(FIRST)
         reader = await hearing(site.gateway, name)
-        first = await reader.piece()
+        first = await event_of(reader)
         assert state_of(first) == "working"
         assert [await reader.piece() for _ in range(3)] == [HEARTBEAT] * 3
         agent.say(FIRST, None)
@@ -373,7 +384,7 @@ async def test_clients_of_grpc_hear_no_heartbeats() -> None:
         assert await stream.next() == FIRST
         # One that hears some waits beside it, so that there was time for them.
         reader = await hearing(site.gateway, "jsonrpc 1.0")
-        await reader.piece()
+        await event_of(reader)
         assert [await reader.piece() for _ in range(3)] == [HEARTBEAT] * 3
         await site.agent.server.stop(0)
         assert (await stream.end()).messages == (FIRST,)
@@ -390,7 +401,7 @@ async def test_a_client_that_breaks_off_breaks_off_the_agents_stream() -> None:
         reader = await hearing(site.gateway, "jsonrpc 1.0")
         await reader.piece()
         reader.leave()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT):
             for asked in site.agent.asked:
                 await asked.cancelled.wait()
         await site.gateway.line(of=2)

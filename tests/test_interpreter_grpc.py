@@ -27,7 +27,7 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
+from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, head
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -321,7 +321,7 @@ async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> No
     async with speaking(script, "jsonrpc 1.0") as (gateway, client):
         told = await client.stream(STREAM, SENT).end()
         assert (told.messages, told.code, told.words) == ((status(),), "NOT_FOUND", "gone")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT):
             await gone.wait()
         line = await gateway.line()
         assert (line["rpc_code"], line["closed_by"], line["outcome"]) == (5, "agent", "client_error")
@@ -371,7 +371,7 @@ async def test_a_client_that_breaks_off_hangs_up_on_the_agent() -> None:
         call = client.stream(STREAM, SENT)
         assert await call.next() == status()
         call.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT):
             await gone.wait()
         assert (await gateway.line())["reason"] == "client_gone"
         await gateway.rested()

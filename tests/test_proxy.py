@@ -8,6 +8,7 @@ import pytest
 
 from gateway import proxy
 from gateway.a2a.fault import Draining
+from gateway.listener import protocol
 from tests.doubles.gateway import (
     CALL,
     JSON,
@@ -21,8 +22,9 @@ from tests.doubles.gateway import (
     running,
     secret,
 )
-from tests.doubles.scripted import ScriptedBackend, answers, answers_and_hangs, chunk, refused_port, whole
+from tests.doubles.scripted import WAIT, ScriptedBackend, answers, answers_and_hangs, chunk, refused_port, whole
 from tests.doubles.tenancy import guarded
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +36,7 @@ SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 99999999", b"Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("target", [b"/support", b"/nothing", b"/support/message:send", b"/%2e%2e/", b"/a//b"])
+@undisturbed(0.5)
 async def test_a_stranger_is_refused_before_the_body_comes(target: bytes, framing: bytes) -> None:
     async with guarded() as (gateway, backend):
         client = await gateway.client()
@@ -64,7 +67,7 @@ async def test_a_client_that_asks_first_and_may_is_told_to_go_on() -> None:
         client = await gateway.client()
         headers = [bearer("acme"), JSON, (b"Expect", b"100-continue"), (b"Content-Length", b"%d" % len(CALL))]
         await client.send(request("POST", "/support", None, headers))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT):
             assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(CALL)
         assert (await client.answer()).body == RESULT
@@ -81,7 +84,8 @@ async def test_an_early_refusal_reaches_a_client_that_is_busy_sending() -> None:
         await gateway.rested()
 
 
-async def test_a_refused_client_that_never_stops_sending_is_cut_off() -> None:
+async def test_a_refused_client_that_never_stops_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
     async with guarded() as (gateway, _):
         client = await gateway.client()
         await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -93,7 +97,7 @@ async def test_a_refused_client_that_never_stops_sending_is_cut_off() -> None:
 
 
 async def _sends_on(client: Client) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT):
         while True:
             client.writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
             await client.writer.drain()

@@ -251,6 +251,7 @@ agents:
             assert (keyed.header(b"authorization"), keyed.header(b"x-agent-key")) == (None, b"theirs")
             assert trusted.header(b"authorization") == bearer("acme")[1]
             assert [each.header(b"x-region") for each in backend.requests] == [None, None, b"eu"]
+            await gateway.line(of=3)
             assert secret("acme").decode() not in json.dumps(gateway.lines)
 
 

@@ -10,6 +10,7 @@ from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, fronted, request, 
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
 from tests.doubles.tenancy import guarded
+from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,7 @@ async def upstream_closes(backend: ScriptedBackend, wire: Wire, left: float) -> 
 
 
 @pytest.mark.parametrize("ends", ["reset", "close"])
+@undisturbed(0.1)
 async def test_a_client_that_leaves_a_stream_ends_the_upstream_call(ends: str) -> None:
     async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, backend):
         client = await gateway.client()
@@ -51,6 +53,7 @@ async def test_a_client_that_leaves_a_stream_ends_the_upstream_call(ends: str) -
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", head(b"content-length: 100") + b"{"])
+@undisturbed(0.1)
 async def test_a_client_that_leaves_a_unary_call_ends_the_upstream_call(sent: bytes) -> None:
     async with fronted(answers_and_hangs(sent)) as (gateway, backend):
         client = await gateway.client()
@@ -123,6 +126,7 @@ async def test_a_client_that_leaves_while_the_card_is_awaited_leaves_nothing_beh
         assert gateway.serving == 0
 
 
+@undisturbed(0.1)
 async def test_a_client_that_leaves_with_its_next_request_already_sent_ends_the_upstream_call() -> None:
     async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, backend):
         client = await gateway.client()
@@ -161,6 +165,7 @@ async def test_two_hundred_clients_that_leave_leave_no_connection_and_no_task() 
         assert len(tasks) <= before
 
 
+@undisturbed(0.1)
 async def test_a_slow_client_that_leaves_ends_the_upstream_call() -> None:
     event = b'data: {"jsonrpc":"2.0","id":1,"result":{"filler":"' + b"x" * 60_000 + b'"}}\n\n'
 

@@ -16,6 +16,7 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -270,6 +271,7 @@ async def test_an_answer_that_is_not_complete_in_time_is_a_timeout() -> None:
         await backend.until(lambda: all(wire.gone for wire in backend.wires))
 
 
+@undisturbed(0.1)
 async def test_a_long_answer_that_drips_is_cut_when_its_time_is_over() -> None:
     opening = head(b"content-length: 9999999") + b"[" + b"1," * KEPT
 
@@ -300,7 +302,8 @@ async def test_a_long_answer_that_drips_is_cut_when_its_time_is_over() -> None:
     ],
 )
 async def test_an_agent_that_breaks_off_is_told_from_one_that_is_slow(script: Script, reason: str, status: int) -> None:
-    async with fronted(script, "timeouts: { send: 100ms, total: 1s }") as (gateway, backend):
+    more = "timeouts: { send: 100ms, total: 1s }" if reason == "upstream_timeout" else ""
+    async with fronted(script, more) as (gateway, backend):
         answer = await gateway.post("/echo/message:send", b'{"message":{}}')
         assert answer.status == status
         line = await gateway.line()

@@ -7,6 +7,7 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +56,7 @@ async def test_no_more_calls_wait_than_the_file_says() -> None:
         assert (await gateway.line())["reason"] == "overloaded"
 
 
+@undisturbed(0.2)
 async def test_no_call_waits_longer_than_the_file_says() -> None:
     async with fronted(Turnstile(), "connections: { max: 1, queue_timeout: 50ms }") as (gateway, backend):
         await calling(gateway, backend, 1)

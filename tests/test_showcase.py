@@ -10,6 +10,7 @@ import pytest
 from gateway import showcase
 from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -195,6 +196,7 @@ async def test_a_card_that_cannot_be_read_is_a_fault_of_the_agent() -> None:
         assert (await gateway.line())["reason"] == "upstream_connect"
 
 
+@undisturbed(0.5)
 async def test_the_first_card_is_awaited_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(wire: Wire) -> None:
         await wire.request()

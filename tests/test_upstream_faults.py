@@ -25,6 +25,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +56,7 @@ async def timed(gateway: Running, target: str = "/echo", body: bytes | None = CA
 # ---- R1, R2: what is known at once -----------------------------------------------------------------------------------
 
 
+@undisturbed(0.05)
 async def test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing() -> None:
     async with fronted(answers(whole(RESULT))) as (other, backend):
         text = f"agents:\n  echo: http://127.0.0.1:{refused_port()}\n  good: {backend.url}\n"
@@ -80,6 +82,7 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("script", LEAVING.values(), ids=LEAVING)
+@undisturbed(0.05)
 async def test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once(script: Script) -> None:
     async with fronted(script) as (gateway, backend):
         backend.script = script
@@ -121,6 +124,7 @@ HANGS = {
 
 
 @pytest.mark.parametrize("sent", HANGS.values(), ids=HANGS)
+@undisturbed(0.2)
 async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time_and_frees_its_place(sent: bytes) -> None:
     more = "timeouts: { first_byte: 300ms, send: 400ms }\nconnections: { max: 1 }"
     async with fronted(answers_and_hangs(sent), more) as (gateway, backend):
@@ -139,6 +143,7 @@ async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time_and_frees_
         assert pool_of(gateway.gateway.snapshot.backings["echo"]).idle == 0
 
 
+@undisturbed(0.2)
 async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_while_nothing_went_out() -> None:
     half = head(b"content-length: 100") + b"{"
     for script, reason, status in (
@@ -153,6 +158,7 @@ async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_while_nothing_we
             assert took < 0.3 + PRECISION
 
 
+@undisturbed(0.2)
 async def test_r4_what_went_out_already_is_cut_and_never_ends_cleanly() -> None:
     half = head(b"transfer-encoding: chunked") + chunk(b'{"id":1,"result":"' + b"x" * (1 << 21))
     for script in (answers_and_hangs(half), answers_and_closes(half), answers_and_resets(half)):
@@ -164,6 +170,7 @@ async def test_r4_what_went_out_already_is_cut_and_never_ends_cleanly() -> None:
                 await client.rest()
 
 
+@undisturbed(0.15)
 async def test_r6_a_slow_drip_passes_for_only_silence_counts() -> None:
     slow = SSE + b"%x\r\n" % len(EVENT)
     async with fronted(drips(slow, EVENT, 0.01), "timeouts: { stream_idle: 300ms }") as (gateway, _):
@@ -221,6 +228,7 @@ async def test_r8_an_agents_own_5xx_and_429_pass_unchanged(status: bytes) -> Non
 
 
 @pytest.mark.parametrize("call", [STREAM, CALL], ids=["stream", "unary"])
+@undisturbed(0.1)
 async def test_r11_the_agents_connection_closes_when_the_client_leaves(call: bytes) -> None:
     sent = SSE + chunk(EVENT) if call is STREAM else b""
     async with fronted(answers_and_hangs(sent)) as (gateway, backend):
@@ -241,6 +249,7 @@ async def test_r11_the_agents_connection_closes_when_the_client_leaves(call: byt
         assert len(backend.requests) == 10
 
 
+@undisturbed(0.5)
 async def test_r11_two_hundred_clients_that_leave_leave_no_connection() -> None:
     more = "connections: { max: 200 }"
     async with fronted(answers_and_hangs(SSE + chunk(EVENT)), more) as (gateway, backend):

@@ -40,14 +40,14 @@ def card() -> Any:
 def heard_jsonrpc(error: AgentError, version: Version) -> Exception:
     body = json.loads(write_jsonrpc(error, id=b'"1"', version=version))
     kind = JsonRpcTransport if version is Version.V1_0 else CompatJsonRpcTransport
-    found: Exception = kind(httpx.AsyncClient(), card(), URL)._create_jsonrpc_error(body["error"])
+    found: Exception = kind(httpx.AsyncClient(verify=False), card(), URL)._create_jsonrpc_error(body["error"])
     return found
 
 
 def heard_rest(error: AgentError, version: Version) -> Exception:
     status, body = write_rest(error, version=version)
     kind = RestTransport if version is Version.V1_0 else CompatRestTransport
-    transport = kind(httpx.AsyncClient(), card(), URL)
+    transport = kind(httpx.AsyncClient(verify=False), card(), URL)
     return raised(transport._handle_http_error, failed(status, body))
 
 
@@ -95,11 +95,11 @@ def test_the_types_of_0_3_hold_whatever_is_written(kind: ErrorKind) -> None:
 def test_in_streams_of_1_0_it_is_the_same_exception(kind: ErrorKind) -> None:
     error = error_of(kind.code)
     envelope = write_jsonrpc(error, id=b'"1"', version=Version.V1_0).decode()
-    rpc = JsonRpcTransport(httpx.AsyncClient(), card(), URL)
+    rpc = JsonRpcTransport(httpx.AsyncClient(verify=False), card(), URL)
     assert type(raised(rpc._handle_sse_error, envelope)) is BY_NAME[kind.name]
     if kind.code != WITHOUT_REASON:
         body = write_rest(error, version=Version.V1_0)[1].decode()
-        rest = RestTransport(httpx.AsyncClient(), card(), URL)
+        rest = RestTransport(httpx.AsyncClient(verify=False), card(), URL)
         assert type(raised(rest._handle_sse_error, body)) is BY_NAME[kind.name]
 
 

@@ -16,6 +16,7 @@ from gateway.catalog.cards import NO_CARD, CardPlace, CardReport, CardSource, Ca
 from gateway.catalog.grpc_cards import GrpcCards
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from tests.doubles.grpc_agent import Answer, GrpcAgent, by_path, fails, grpc_agent, hangs, says
+from tests.doubles.scripted import WAIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -185,7 +186,8 @@ async def test_a_card_that_is_gone_is_kept() -> None:
     ids=["garbage", "denied", "unauthenticated", "too-long", "silence"],
 )
 async def test_what_is_no_card_is_an_attempt_that_failed(answer: Answer, report: CardReport) -> None:
-    async with source(by_path({NEW: answer}), deadline=0.5, longest=200_000) as (read, _):
+    deadline = 0.5 if report is CardReport.UNREACHABLE else WAIT
+    async with source(by_path({NEW: answer}), deadline=deadline, longest=200_000) as (read, _):
         assert await read.refresh() is report
         assert read.card is None
         assert read.error

@@ -200,7 +200,7 @@ async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypat
 
 
 async def test_a_card_that_was_never_read_is_not_there() -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         made = Cards(client, "https://gw.test")
         with pytest.raises(UpstreamConnect) as raised:
             made.cards.card(OWN, None, "gw.test")
@@ -349,7 +349,7 @@ async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
 
 
 async def test_an_extended_card_of_an_agent_that_is_not_known_yet_is_refused() -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         made = Cards(client, "https://gw.test")
         with pytest.raises(UpstreamProtocol):
             await extended(made, card_of("http://x/", "JSONRPC 1.0"))

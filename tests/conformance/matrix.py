@@ -34,6 +34,8 @@ REPORT = ROOT / "docs" / "compatibility.md"
 CARD_PATH = ".well-known/agent-card.json"
 OLD_PATH = ".well-known/agent.json"
 """Where the card is of an agent of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
+HOOKS = {"allow": "https://localhost:9/a", "block_private_networks": False}
+"""The webhook that the clients name; by default only public ones may be, and JavaScript's agents call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def serving(wanted: Wanted) -> Iterator[str]:
                 "listen_grpc": f"127.0.0.1:{listen_grpc}",
                 "public_grpc": front_grpc.address,
             }
-        configuration = {"gateway": gateway, "defaults": {"isolation": "none"}, "agents": agents}
+        configuration = {"gateway": gateway, "defaults": {"isolation": "none"}, "push": HOOKS, "agents": agents}
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         process = stack.enter_context(gateway_process(configuration, folder))
         yield process.url

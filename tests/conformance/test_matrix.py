@@ -6,17 +6,19 @@ other tests of 0.3 use.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.comparing import Outcome, judge
 from tests.conformance.matrix import DIRECT, Wanted, serving, where
 from tests.conformance.report import difference
-from tests.conformance.running import ask, in_normal_form
+from tests.conformance.running import Told, ask, in_normal_form
 from tests.conformance.software import (
     CLIENTS,
     EVERY_AGENT,
@@ -62,16 +64,37 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Software, Software], Told]]:
+    """What a client was told by an agent; asked ahead, for most of what each takes is its start.
+
+    Agents of two kinds are asked at a time, and none by two clients.
+    """
+    items = (item for item in request.session.items if isinstance(item, pytest.Function))
+    pairs: list[dict[str, Any]] = [item.callspec.params for item in items if "told" in item.fixturenames]
+
+    def asked(agent: Software, client: Software) -> Told:
+        return ask(local(client), **where(gateway, agent, client))
+
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        answers = {
+            (pair["agent"], pair["client"]): (first if pair["agent"] in NEW_AGENTS else second).submit(asked, **pair)
+            for pair in pairs
+        }
+        yield lambda agent, client: answers[agent, client].result()
+        for answer in answers.values():
+            answer.cancel()
+
+
 def test_there_are_pairs_both_ways_and_within_a_generation() -> None:
     assert len(PAIRS) == 18 + 10
 
 
 @pytest.mark.parametrize(("agent", "client"), PAIRS)
 def test_a_client_of_another_dialect_is_told_what_those_of_the_agents_own_are(
-    gateway: str, agent: Software, client: Software
+    told: Callable[[Software, Software], Told], agent: Software, client: Software
 ) -> None:
-    told = in_normal_form(ask(local(client), **where(gateway, agent, client)))
-    verdicts = judge(agent, client, told, json.loads(DIRECT.read_text()))
+    verdicts = judge(agent, client, in_normal_form(told(agent, client)), json.loads(DIRECT.read_text()))
     assert len(verdicts) > 30
     assert [
         (verdict.operation, *difference(verdict.got, verdict.wanted))

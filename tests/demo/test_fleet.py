@@ -51,7 +51,7 @@ def binding(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def client_of(url: str, binding: str, *, streaming: bool = True) -> AsyncIterator[Client]:
-    async with httpx.AsyncClient(trust_env=False, timeout=10) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http:
         config = ClientConfig(
             streaming=streaming,
             httpx_client=http,
@@ -194,5 +194,5 @@ async def test_a_client_that_leaves_cancels_nothing(url: str) -> None:
 
 
 async def test_an_agent_that_does_not_exist_is_not_found(url: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         assert (await http.get(f"{url}/nobody/.well-known/agent-card.json")).status_code == 404

@@ -21,7 +21,7 @@ OLD = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts":
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    with serving(pace=0.01) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with serving(pace=0.01) as url, httpx.Client(base_url=url, trust_env=False, verify=False) as client:
         yield client
 
 

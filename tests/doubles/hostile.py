@@ -71,8 +71,13 @@ def fields(*lines: bytes) -> Behaviour:
 
 def dresses(*lines: bytes) -> Behaviour:
     """Gives a good answer with these headers, which must not matter."""
+    return good(whole(SAID, *lines))
+
+
+def good(raw: bytes) -> Behaviour:
+    """Gives these bytes, which are a good answer, and another one to the next call."""
     later = whole(SAID.replace(b'"id":1', b'"id":"next"'))
-    return Behaviour(answers(whole(SAID, *lines), later), None, reused=True)
+    return Behaviour(answers(raw, later), None, reused=True)
 
 
 def body(raw: bytes, *lines: bytes) -> Behaviour:
@@ -322,7 +327,7 @@ DRESSES = {
     "where it is": dresses(b"location: " + METADATA, b"server: agent/1.0", b"x-powered-by: x", b"via: 1.1 10.9.8.7"),
     "what pages obey": dresses(b"refresh: 0;url=http://evil.test", b"content-disposition: attachment", b"link: <x>"),
     "headers with underscores": dresses(b"x_request_id: forged", b"content_type: text/html"),
-    "a charset": says(whole(SAID).replace(b"application/json", b"application/json; charset=utf-7"), None),
+    "a charset": good(whole(SAID).replace(b"application/json", b"application/json; charset=utf-7")),
 }
 
 STREAMS = {

@@ -41,8 +41,8 @@ async def send(
     pool: ConnectionPool,
     body: bytes = b"{}",
     *,
-    connect: float = 2.0,
-    first_byte: float = 2.0,
+    connect: float = WAIT,
+    first_byte: float = WAIT,
     repeatable: bool = False,
 ) -> Response:
     """Post `body`."""
@@ -50,13 +50,13 @@ async def send(
     return await pool.request(head, body, connect=connect, first_byte=first_byte, repeatable=repeatable)
 
 
-async def ask(pool: ConnectionPool, body: bytes = b"{}", *, first_byte: float = 2.0, repeatable: bool = False) -> bytes:
+async def ask(pool: ConnectionPool, body: bytes = b"{}", *, repeatable: bool = False) -> bytes:
     """Post `body` and read the whole answer."""
-    response = await send(pool, body, first_byte=first_byte, repeatable=repeatable)
-    return await response.read(1 << 20, 2.0)
+    response = await send(pool, body, repeatable=repeatable)
+    return await response.read(1 << 20, WAIT)
 
 
-async def all_chunks(response: Response, wait: float = 2.0) -> bytes:
+async def all_chunks(response: Response, wait: float = WAIT) -> bytes:
     body = b""
     while data := await response.chunk(wait):
         body += data

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, cast
 
-WAIT = 5.0
-"""Seconds after which what a test waits for will not happen any more."""
+WAIT = 9.0
+"""Seconds after which what a test waits for will not happen any more; the gateway gives clients ten."""
 
 CRLF2 = b"\r\n\r\n"
 
@@ -234,10 +234,12 @@ class ScriptedBackend:
 
 
 def refused_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port that nobody listens on, and nobody will while the tests run: it stays taken."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    port = int(taken.getsockname()[1])
+    taken.detach()
+    return port
 
 
 # ---- Answers as bytes ----------------------------------------------------------------------------------------------

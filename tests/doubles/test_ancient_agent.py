@@ -19,7 +19,7 @@ HELLO: Tree = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
 
 @asynccontextmanager
 async def meeting(**manners: bool) -> AsyncIterator[tuple[AncientAgent, AncientClient]]:
-    async with ancient_agent(**manners) as agent, httpx.AsyncClient(trust_env=False) as http:
+    async with ancient_agent(**manners) as agent, httpx.AsyncClient(trust_env=False, verify=False) as http:
         yield agent, AncientClient(http, agent.url)
 
 

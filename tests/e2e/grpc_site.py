@@ -24,6 +24,8 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 
 from gateway.app import Gateway
 from gateway.config.check import examine
+from gateway.config.state import StateUrl
+from tests.doubles.names import public_names
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.received import App
 from tests.e2e.agents.server import Server
@@ -45,6 +47,7 @@ class Place:
         agent: Its executor, and what it received over HTTP.
         metadata: Of each call that it received over gRPC.
         tenants: What each of them said in `tenant`.
+        asked: Each of them as a text.
         left: The calls that the other side broke off.
     """
 
@@ -52,7 +55,22 @@ class Place:
     agent: Agent
     metadata: list[dict[str, str]] = field(default_factory=list)
     tenants: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     left: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue)
+
+    def seen(self, text: str) -> int:
+        """How many calls it received up to the first one that holds a text."""
+        if not self.asked:
+            return self.agent.seen(text)
+        return next(number for number, call in enumerate(self.asked, 1) if text in call)
+
+    def call(self, text: str) -> str:
+        """The first call that holds a text."""
+        return next((call for call in self.asked if text in call), "") or self.agent.call(text)
+
+    def knows(self, text: str) -> bool:
+        """Whether any call that it received held a text."""
+        return self.agent.knows(text) or any(text in call for call in self.asked)
 
 
 @asynccontextmanager
@@ -162,6 +180,7 @@ class Noticing(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # as above
     @contextmanager
     def _noticed(self, method: str, request: Any) -> Iterator[None]:
         self._place.tenants.append(request.tenant)
+        self._place.asked.append(str(request))
         serving = asyncio.current_task()
         assert serving is not None
         try:
@@ -207,12 +226,14 @@ async def site(
     entries: Mapping[str, dict[str, Any]] | None = None,
     *,
     push: bool = True,
+    others: Mapping[str, dict[str, Any]] | None = None,
 ) -> AsyncIterator[Site]:
     """The three agents and a gateway that lists gRPC on their cards.
 
     Args:
         settings: What else its configuration says.
         entries: What it says of some agents besides.
+        others: Agents that it has besides.
     """
     async with AsyncExitStack() as stack:
         places = {}
@@ -222,12 +243,12 @@ async def site(
         agents = {
             name: {**place.entry, "expose": ["jsonrpc", "rest", "grpc"], **(entries or {}).get(name, {})}
             for name, place in places.items()
-        }
+        } | dict(others or {})
         file = write({"gateway": {"listen_grpc": "127.0.0.1:0"}, **settings, "agents": agents}, folder)
         examined = examine(file, os.environ)
         assert not examined.errors, examined.errors
         log = io.BytesIO()
-        gateway = Gateway(examined, access_stream=log)
+        gateway = Gateway(examined, access_stream=log, state=StateUrl("memory"), resolver=public_names())
         await gateway.start()
         found = Site(gateway, places, log)
         try:

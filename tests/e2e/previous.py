@@ -49,11 +49,18 @@ def _process(script: str, *arguments: str) -> Iterator["subprocess.Popen[bytes]"
 
 
 class PreviousAgent:
-    """An agent of 0.3."""
+    """An agent of 0.3.
+
+    Attributes:
+        url: Where it is called over HTTP, and where its card is.
+        grpc: Host and port where the same tasks are had over gRPC.
+    """
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self.url: str = msgspec.json.decode(lines.find(lambda line: '"url"' in line))["url"]
+        told = msgspec.json.decode(lines.find(lambda line: '"url"' in line))
+        self.url: str = told["url"]
+        self.grpc: str = told["grpc"]
 
     @property
     def port(self) -> str:
@@ -65,7 +72,17 @@ class PreviousAgent:
         found: dict[str, Any] = msgspec.json.decode(self._lines.find(lambda line: text in line))
         return found
 
-    def has_received(self, text: str) -> bool:
+    def seen(self, text: str) -> int:
+        """How many calls it received up to the first one that holds a text, which is waited for."""
+        self.received(text)
+        calls = [line for line in self._lines.text.splitlines() if '"path"' in line and "/.well-known/" not in line]
+        return next(number for number, call in enumerate(calls, 1) if text in call)
+
+    def call(self, text: str) -> str:
+        """The first call that holds a text, waited for."""
+        return str(self.received(text)["body"])
+
+    def knows(self, text: str) -> bool:
         """Whether a request that came before the last one waited for holds a text."""
         return text in self._lines.text
 

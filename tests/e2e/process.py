@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 ROOT = Path(__file__).parents[2]
-WAIT = 20.0
+WAIT = 60.0
 """Seconds after which what a test waits for will not happen any more."""
 
 _SERVING = re.compile(r"serving (http[^\s,]+), admin on (http[^\s,\"]+)(?:, gRPC on ([^\s\"]+))?")
@@ -74,7 +74,7 @@ class Lines:
 
 
 class GatewayProcess:
-    """One gateway process.
+    """One gateway process; what it remembers of tasks lies beside its file, unless that says otherwise.
 
     Attributes:
         url: Where clients find it, without a slash at the end.
@@ -83,11 +83,11 @@ class GatewayProcess:
     """
 
     def __init__(self, file: Path) -> None:
-        environ = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1"}
+        own = {"PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "STATE_DIRECTORY": str(file.parent)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gateway", "serve", "-c", str(file)],
             cwd=ROOT,
-            env=environ,
+            env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,6 +14,8 @@ import msgspec
 
 from gateway.app import Gateway
 from gateway.config.check import examine
+from gateway.config.state import StateUrl
+from tests.doubles.names import public_names
 from tests.doubles.scripted import Script, ScriptedBackend
 from tests.e2e.process import write
 
@@ -79,7 +81,7 @@ async def running(
         examined = examine(file, os.environ)
         assert not examined.errors, examined.errors
         log = io.BytesIO()
-        gateway = Gateway(examined, access_stream=log)
+        gateway = Gateway(examined, access_stream=log, state=StateUrl("memory"), resolver=public_names())
         await gateway.start()
         found = Running(gateway, backend, log)
         try:

@@ -19,6 +19,10 @@ HUB_KEY = "a2a_the-key-of-the-hub"
 OLD_KEY = "a2a_the-key-that-has-expired"
 UPSTREAM_TOKEN = "what-the-gateway-shows-to-billing"
 BODY_LIMIT = 64 * 1024
+HOOK = "https://localhost:9/hook"
+"""A webhook that nobody calls."""
+HOOKS = {"allow": HOOK, "block_private_networks": False}
+"""What `push` has to say for it: without, webhooks are public, and that a name is public only the Internet knows."""
 
 # What a client may send and an agent must never see from it.
 FORGED = {
@@ -150,6 +154,7 @@ def configuration(agents: Mapping[str, Agent], provider: Provider) -> dict[str, 
             "hub": {"agents": ["crm", "hidden"], "act_for": ["acme", "globex"]},
         },
         "defaults": {"isolation": "none"},
+        "push": HOOKS,
         "agents": {
             "echo": agents["echo"].url,
             "housed": agents["housed"].url,

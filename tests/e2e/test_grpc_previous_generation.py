@@ -24,6 +24,7 @@ from tests.conformance.running import agent_process
 from tests.conformance.software import EVERY_AGENT, SDK_0_3, SDK_1_3, Environment, Software
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
+from tests.e2e.site import HOOK, HOOKS
 from tests.identity.issuance import sha256
 
 KEY, DESK_KEY = "a2a_the-key-of-acme", "a2a_the-key-of-the-desk"
@@ -85,6 +86,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
             },
             "tenants": {"acme": ["*"]},
             "defaults": {"isolation": "none"},
+            "push": HOOKS,
             "agents": agents,
         }
         gateway = stack.enter_context(gateway_process(configuration, tmp_path_factory.mktemp("past")))
@@ -121,8 +123,8 @@ def test_a_client_of_0_3_finds_any_agent_by_its_host(past: Past, agent: Software
     [asked] = client.do("send", text="ask")
     [answered] = client.do("send", text="blue", task={"task_id": asked["id"], "context_id": asked["contextId"]})
     assert (asked["status"]["state"], answered["status"]["state"]) == ("input-required", "completed")
-    made = client.do("set_push", task=task["id"], name="hook")
-    assert made["pushNotificationConfig"]["url"] == "https://hooks.example.com/a"
+    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
+    assert made["pushNotificationConfig"]["url"] == HOOK
     assert client.do("get_push", task=task["id"], name="hook") == made
     assert {skill["id"] for skill in client.do("extended")["skills"]} == {"echo", "secret"}
 

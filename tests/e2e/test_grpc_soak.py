@@ -22,7 +22,9 @@ from gateway import app
 from gateway.app import Gateway
 from gateway.command.key import new_key
 from gateway.config.check import examine
+from gateway.config.state import StateUrl
 from tests.doubles.assembly import until
+from tests.doubles.names import public_names
 from tests.e2e.process import WAIT, GatewayProcess, write
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +64,7 @@ class Size:
 
 
 # A short one is a test of the whole suite, on whatever machine: it waits for as long as any test.
-SHORT = Size(100, 50, 1.0, 3.0, WAIT)
+SHORT = Size(100, 50, 0.5, 1.5, WAIT)
 LONG = Size(1_000, 200, 5.0, 60.0, 2.0)
 
 
@@ -386,7 +388,7 @@ async def running(configuration: Mapping[str, object], folder: Path) -> AsyncIte
     """A gateway in this loop."""
     examined = examine(write(configuration, folder), {})
     assert not examined.errors, examined.errors
-    gateway = Gateway(examined, access_stream=io.BytesIO())
+    gateway = Gateway(examined, access_stream=io.BytesIO(), state=StateUrl("memory"), resolver=public_names())
     await gateway.start()
     try:
         yield gateway

@@ -148,7 +148,7 @@ agents:
                 await rave(gateway, chaos)
                 await gateway.rested()
                 found.append(series(gateway))
-            assert len(gateway.lines) > 500
+            await gateway.until(lambda: len(gateway.lines) > 500)
     assert found[1] - found[0] == set()
     assert found[2] - found[0] == set()
     strange = {

@@ -23,7 +23,7 @@ from a2a.utils.errors import (
 
 from tests.e2e.agents.agent import SECRET_SKILL
 from tests.e2e.sdk import BINDINGS, COMPLETED, WORKING, calling, kinds, saying, send, texts, told
-from tests.e2e.site import WAYS, Site, Way
+from tests.e2e.site import HOOK, WAYS, Site, Way
 
 pytestmark = [
     pytest.mark.anyio,
@@ -134,7 +134,7 @@ async def test_push_configurations_are_kept_read_listed_and_deleted(site: Site, 
     async with calling(site, way, binding) as caller:
         client = caller.unary
         task = await send(client, saying("hello"))
-        wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url="https://hooks.example.com/a", token="t")
+        wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url=HOOK, token="t")
         with site.only(way):
             made = await client.create_task_push_notification_config(wanted)
             read = await client.get_task_push_notification_config(

@@ -14,7 +14,7 @@ from tests.e2e.agents.grounds import Grounds
 from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send, texts, told
-from tests.e2e.site import ACME_KEY, DESK_KEY, FORGED, api_key
+from tests.e2e.site import ACME_KEY, DESK_KEY, FORGED, HOOK, HOOKS, api_key
 from tests.e2e.wire import V1, error, frame, old_message, reasons
 from tests.identity.issuance import sha256
 
@@ -61,6 +61,7 @@ def past(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 }
             },
             "tenants": {"acme": ["*"]},
+            "push": HOOKS,
             "agents": {
                 "old": old.url,
                 "new": new.url,
@@ -154,8 +155,8 @@ def test_a_running_task_of_0_3_is_joined(client: PreviousClient) -> None:
 
 def test_push_configurations_of_0_3_are_kept_and_read(client: PreviousClient) -> None:
     [task] = client.do("send", text="hello")
-    made = client.do("set_push", task=task["id"], name="hook")
-    assert made["pushNotificationConfig"]["url"] == "https://hooks.example.com/a"
+    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
+    assert made["pushNotificationConfig"]["url"] == HOOK
     assert client.do("get_push", task=task["id"], name="hook") == made
 
 
@@ -198,8 +199,8 @@ def test_a_client_of_0_3_notices_nothing_of_an_agent_of_1_0(past: Past, binding:
     assert (again["id"], again["status"]["state"]) == (question["id"], "completed")
     [running] = client.do("send", text="wait", how="polling")
     assert client.do("cancel", task=running["id"])["status"]["state"] == "canceled"
-    made = client.do("set_push", task=task["id"], name="hook")
-    assert made["pushNotificationConfig"]["url"] == "https://hooks.example.com/a"
+    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
+    assert made["pushNotificationConfig"]["url"] == HOOK
     assert client.do("get_push", task=task["id"], name="hook") == made
     assert SECRET_SKILL in {skill["id"] for skill in client.do("extended")["skills"]}
     with pytest.raises(SdkFailed) as refused:
@@ -240,8 +241,8 @@ async def test_an_operation_that_the_agents_generation_lacks_is_unsupported_and_
         assert error(answer)["message"] == "this agent speaks A2A 0.3, which has no ListTasks"
         assert "UNSUPPORTED_OPERATION" in reasons(answer)
     past.old.received(after)
-    assert not past.old.has_received("never seen")
-    assert not past.old.has_received("never%20seen")
+    assert not past.old.knows("never seen")
+    assert not past.old.knows("never%20seen")
 
 
 @pytest.mark.anyio

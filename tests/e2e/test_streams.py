@@ -22,6 +22,7 @@ from tests.doubles.scripted import (
     refused_port,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
 from tests.e2e.wire import V1, check_request_id, error, frame, message, old_message, reasons
@@ -128,6 +129,7 @@ async def _told_within(gateway: Running, leave: Callable[[], Awaitable[None] | N
 
 
 @pytest.mark.parametrize(("path", "body", "rpc"), STREAMS)
+@undisturbed(0.1)
 async def test_a_client_that_leaves_a_stream_closes_it_at_the_agent(
     tmp_path: Path,
     path: str,
@@ -149,6 +151,7 @@ async def test_a_client_that_leaves_a_stream_closes_it_at_the_agent(
 
 @pytest.mark.parametrize(("path", "body"), UNARY)
 @pytest.mark.parametrize("answered", [b"", head(b"content-length: 100"), head(b"content-length: 100") + b'{"a":'])
+@undisturbed(0.1)
 async def test_a_client_that_leaves_a_unary_call_closes_it_at_the_agent(
     tmp_path: Path, path: str, body: bytes, answered: bytes
 ) -> None:

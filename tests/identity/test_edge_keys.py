@@ -9,6 +9,7 @@ import pytest
 
 from gateway.config.limit import Verification
 from tests.doubles.gateway import Client, Running, compiled, keys, request
+from tests.doubles.undisturbed import undisturbed
 from tests.identity.corpus.genuine import EVIL, good, published, said
 from tests.identity.corpus.key_set import poisoned
 from tests.identity.front import Front, Header, front, issuer, key_header, shown
@@ -85,6 +86,7 @@ async def test_an_issuer_that_breaks_later_changes_nothing(head: bytes) -> None:
         assert await statuses(place, before, good(time.time(), jti="new")) == [200, 200]
 
 
+@undisturbed(0.5)
 async def test_an_issuer_that_hangs_later_makes_nobody_wait() -> None:
     async with front(OFTEN) as place:
         await place.read()
@@ -236,6 +238,7 @@ async def test_a_storm_of_unknown_keys_changes_nothing_for_who_is_good() -> None
         assert (rest.status, rest.json["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
 
 
+@undisturbed(0.5)
 async def test_a_storm_while_the_issuer_hangs_holds_up_nobody_who_is_good() -> None:
     async with front(more=PROXIED) as place:
         known, same = shown(good(time.time())), origin(b"192.0.2.1")

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.config.limit import Verification
 from gateway.identity.jwks import pause_after
+from tests.doubles.undisturbed import undisturbed
 from tests.identity.issuance import jwk, rsa_key
 from tests.identity.provider import KEYS, provider
 from tests.identity.reading import read, reading
@@ -17,6 +18,7 @@ def bounds(**written: object) -> Verification:
     return Verification.model_validate(written)
 
 
+@undisturbed(0.3)
 async def test_keys_are_read_as_often_as_the_file_says() -> None:
     async with provider() as served:
         served.publish(jwk(rsa_key()))

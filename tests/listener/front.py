@@ -21,8 +21,8 @@ from gateway.listener.protocol import ClientConnection
 from gateway.listener.server import HttpServer, bind, server_tls
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import Client
+from tests.doubles.scripted import WAIT
 
-WAIT = 5.0
 LOOPS = ["asyncio", "uvloop"]
 TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,8 @@ from gateway.listener.http2 import Http2Connection
 from gateway.listener.http2_frames import Kind
 from gateway.listener.server import HttpServer, bind, server_tls
 from tests.doubles.gateway import Client
-from tests.listener.front import WAIT, Tls, limited
+from tests.doubles.scripted import WAIT
+from tests.listener.front import Tls, limited
 
 SEND = "/lf.a2a.v1.A2AService/SendMessage"
 STREAM = "/lf.a2a.v1.A2AService/SendStreamingMessage"
@@ -341,4 +342,6 @@ class RawClient:
             pass
 
     def leave(self) -> None:
-        self.writer.transport.abort()
+        # As `Client.leave`.
+        with suppress(AttributeError):
+            self.writer.transport.abort()

@@ -9,6 +9,7 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.a2a.framing.grpc import frame
 from gateway.listener.grpc_wire import GrpcWire
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, backend
 from tests.listener.grpc_front import REQUEST, SEND, STREAM, GrpcFront, echoes, grpc_fronting, patient, streams
 
@@ -22,6 +23,7 @@ def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
     return backend(request.param)
 
 
+@undisturbed(0.1)
 async def test_a_call_that_is_taken_back_is_told_at_once() -> None:
     async with grpc_fronting(streams) as front, front.channel() as channel:
         call = channel.unary_stream(STREAM)(b"")
@@ -72,6 +74,7 @@ async def test_a_client_that_leaves_within_its_message_is_gone() -> None:
 
 
 @pytest.mark.parametrize("opened", [False, True])
+@undisturbed(0.2)
 async def test_a_deadline_ends_the_call_and_its_client_is_told(*, opened: bool) -> None:
     async with grpc_fronting(streams if opened else patient) as front:
         client = await front.client()
@@ -98,8 +101,10 @@ async def _served_much(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
         await wire.write(frame(b"x" * 50_000))
 
 
+@undisturbed(0.1)
 async def test_a_real_client_sees_its_deadline() -> None:
     async with grpc_fronting(patient) as front, front.channel() as channel:
+        await channel.channel_ready()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary(SEND)(b"", timeout=0.3)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED

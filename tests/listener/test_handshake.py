@@ -11,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.call import Head
+from gateway.listener import protocol
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, limited, patient, refuses, starved, streams
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +48,7 @@ async def test_requests_are_served_over_tls_as_they_are_without(tls: Tls) -> Non
         assert front.connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@undisturbed(0.5)
 async def test_a_handshake_that_does_not_end_is_cut(tls: Tls) -> None:
     async with fronting(limits=limited(tls_handshake=0.2), tls=tls) as front:
         silent, slow = await front.client(ssl=None), await front.client(ssl=None)
@@ -58,6 +61,7 @@ async def test_a_handshake_that_does_not_end_is_cut(tls: Tls) -> None:
 
 
 @pytest.mark.parametrize("data", [GET, b"\x00" * 100, b"\x16\x03\x01\x00\x05hello", b"\xff"])
+@undisturbed(0.1)
 async def test_what_is_no_handshake_is_closed_and_forgotten(tls: Tls, data: bytes) -> None:
     async with fronting(limits=limited(tls_handshake=0.3), tls=tls) as front:
         client = await front.client(ssl=None)
@@ -165,6 +169,7 @@ async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+@undisturbed(0.2)
 async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
     async def big(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 50_000_000)
@@ -180,6 +185,7 @@ async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
         assert front.gone == 1
 
 
+@undisturbed(0.5)
 async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) -> None:
     async with fronting(limits=limited(write_stall=0.3), tls=tls) as front:
         # A client that shakes hands and asks, and then does nothing at all, not even answer the end.
@@ -202,7 +208,9 @@ async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) ->
         assert asyncio.get_running_loop().time() - started < 2
 
 
-async def test_an_early_refusal_arrives_over_tls(tls: Tls) -> None:
+@undisturbed(0.2)
+async def test_an_early_refusal_arrives_over_tls(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.5)
     async with fronting(refuses, tls=tls) as front:
         client = await front.client()
         client.writer.write(request("POST", "/", b"x" * 5_000_000))

@@ -12,6 +12,7 @@ from gateway.listener import http2
 from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2_frames import ANY_STREAM, PREFACE, Kind
 from tests.doubles.gateway import request
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, backend, limited
 from tests.listener.grpc_front import (
     REQUEST,
@@ -73,7 +74,8 @@ async def test_who_speaks_http_1_is_told_so_in_it() -> None:
         assert front.refused == [(400, "this is no HTTP/2")]
 
 
-async def test_a_connection_too_many_is_turned_away() -> None:
+async def test_a_connection_too_many_is_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2, "_DRAIN_TIME", 0.2)
     async with grpc_fronting(limits=limited(connections=1)) as front:
         client = await front.client()
         await ok(client)
@@ -114,6 +116,7 @@ async def test_who_does_not_agree_on_http_2_is_not_served(tmp_path: Any) -> None
 # ---- Clients that do nothing ---------------------------------------------------------------------------------------
 
 
+@undisturbed(0.1)
 async def test_a_connection_without_calls_ends_after_a_while() -> None:
     async with grpc_fronting(bounds=bounded(idle=0.3)) as front:
         client = await front.client()
@@ -123,6 +126,7 @@ async def test_a_connection_without_calls_ends_after_a_while() -> None:
         assert front.refused == []
 
 
+@undisturbed(0.1)
 async def test_a_connection_with_a_call_is_not_idle() -> None:
     async with grpc_fronting(streams, bounded(idle=0.2, keepalive=0.1)) as front:
         client = await front.client()
@@ -143,6 +147,7 @@ async def test_a_connection_with_a_call_is_not_idle() -> None:
         assert client.goaway == (NO_ERROR, 1)
 
 
+@undisturbed(0.1)
 async def test_a_client_that_is_not_there_any_more_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http2, "PATIENCE", 0.2)
     async with grpc_fronting(streams, bounded(keepalive=0.2)) as front:

@@ -18,6 +18,7 @@ from gateway.listener.edge import Edge
 from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2 import Http2Connection
 from gateway.listener.http2_frames import PREFACE, Kind
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, backend, limited, slow_socket
 from tests.listener.grpc_front import (
     REQUEST,
@@ -196,6 +197,7 @@ async def test_a_block_that_unfolds_into_very_much_ends_the_connection() -> None
         assert client.goaway[0] in (ENHANCE_YOUR_CALM, PROTOCOL_ERROR)
 
 
+@undisturbed(0.1)
 async def test_headers_that_never_end_are_given_up() -> None:
     async with grpc_fronting(bounds=bounded(deadline=0.3)) as front:
         client = await front.client()

@@ -151,7 +151,8 @@ async def test_a_window_beyond_all_bounds_ends_its_call() -> None:
 # ---- Calls that are taken back -------------------------------------------------------------------------------------
 
 
-async def test_calls_that_are_taken_back_at_once_end_the_connection() -> None:
+async def test_calls_that_are_taken_back_at_once_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2_session, "SHORT_LIVED", 60.0)
     async with grpc_fronting(patient, bounded(resets=20)) as front:
         client = await front.client()
         for _ in range(30):
@@ -163,7 +164,8 @@ async def test_calls_that_are_taken_back_at_once_end_the_connection() -> None:
         assert len(front.heads) <= 21
 
 
-async def test_calls_that_the_client_has_the_gateway_take_back_count_as_well() -> None:
+async def test_calls_that_the_client_has_the_gateway_take_back_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2_session, "SHORT_LIVED", 60.0)
     async with grpc_fronting(streams, bounded(resets=20)) as front:
         client = await front.client()
         for _ in range(25):
@@ -177,7 +179,8 @@ async def test_calls_that_the_client_has_the_gateway_take_back_count_as_well() -
         assert client.goaway[0] == ENHANCE_YOUR_CALM
 
 
-async def test_calls_without_any_time_count_as_well() -> None:
+async def test_calls_without_any_time_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2_session, "SHORT_LIVED", 60.0)
     async with grpc_fronting(patient, bounded(resets=20)) as front:
         client = await front.client()
         for _ in range(25):

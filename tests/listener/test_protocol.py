@@ -9,6 +9,8 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
+from tests.doubles.scripted import WAIT
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, patient, streams
 
 pytestmark = pytest.mark.anyio
@@ -209,6 +211,7 @@ async def test_the_answer_to_head_has_the_length_of_the_other_and_no_body() -> N
         assert (await client.answer()).body == b"GET /"
 
 
+@undisturbed(0.5)
 async def test_a_resting_connection_is_closed_after_a_while() -> None:
     async with fronting(limits=limited(keep_alive=0.1)) as front:
         client = await front.client()
@@ -220,6 +223,7 @@ async def test_a_resting_connection_is_closed_after_a_while() -> None:
         assert front.refused == []
 
 
+@undisturbed(0.05)
 async def test_a_connection_in_use_is_not_closed_for_having_rested_before() -> None:
     async with fronting(patient, limited(keep_alive=0.1)) as front:
         client = await front.client()
@@ -413,7 +417,7 @@ async def test_a_stream_that_is_cancelled_at_the_end_is_cut() -> None:
         await client.send(GET)
         await client.head()
         await client.piece()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(WAIT):
             await front.server.aclose(0.05)
         with pytest.raises(asyncio.IncompleteReadError):
             await client.piece()

@@ -33,6 +33,8 @@ from gateway.listener.server import (
     server_tls,
 )
 from gateway.listener.wire import ClientWire
+from tests.doubles.scripted import WAIT
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import backend, fronting, starved
 
 pytestmark = pytest.mark.anyio
@@ -138,12 +140,12 @@ async def test_stopping_closes_what_rests_and_lets_the_rest_end() -> None:
         await app.asked.wait()
         server.stop_accepting()
         server.stop_accepting()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             assert await resting.read() == b""
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await (await connect(port))[0].readexactly(1)
         app.go.set()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             answer = await reader.read()
         assert answer.endswith(b"ok")
         assert b"connection: close" in answer
@@ -157,7 +159,7 @@ async def test_closing_waits_a_little_and_then_no_longer() -> None:
         reader, writer = await connect(port)
         writer.write(GET)
         await app.asked.wait()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             await server.aclose(0.05)
             assert b"ok" not in await reader.read()
         assert app.cancelled == 1
@@ -177,7 +179,7 @@ async def test_closing_closes_on_a_client_that_does_not_read() -> None:
         _, writer = await connect(port, limit=1)
         writer.write(GET)
         await app.asked.wait()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             await server.aclose(0.05)
         state = server._server.server_state
         assert (len(state.connections), len(state.tasks)) == (0, 0)
@@ -277,6 +279,7 @@ def test_a_system_without_a_limit_is_asked_for_no_more(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("anyio_backend", [backend("uvloop")])
+@undisturbed(0.5)
 async def test_a_server_that_has_no_file_left_serves_again_when_it_has(anyio_backend: object) -> None:
     async with fronting() as front:
         loop = asyncio.get_running_loop()

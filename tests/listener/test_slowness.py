@@ -17,6 +17,7 @@ from gateway.listener.protocol import ClientConnection
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.doubles.scripted import answers, answers_and_hangs, chunk, endless, head, whole
+from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, slow_socket
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +45,7 @@ async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
+@undisturbed(0.1)
 async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
     async with fronting(limits=limited(header_timeout=0.2)) as front:
         client = await front.client()
@@ -52,6 +54,7 @@ async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
         assert front.refused == [(408, "the headers took too long")]
 
 
+@undisturbed(0.1)
 async def test_a_head_that_drips_has_no_more_time_than_another() -> None:
     async with fronting(limits=limited(header_timeout=0.3)) as front:
         client = await front.client()
@@ -65,6 +68,7 @@ async def test_a_head_that_drips_has_no_more_time_than_another() -> None:
         assert (await reading).startswith(b"HTTP/1.1 408 ")
 
 
+@undisturbed(0.05)
 async def test_a_connection_that_never_says_a_word_is_closed() -> None:
     async with fronting(limits=limited(header_timeout=0.1)) as front:
         silent, empty = await front.client(), await front.client()
@@ -85,6 +89,7 @@ async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: byte
         assert await client.ended() == b""
 
 
+@undisturbed(0.5)
 async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "_RATE_FROM", 0.2)
     async with fronting(says_slowly, limited(body_rate=1000)) as front:
@@ -99,6 +104,7 @@ async def test_a_body_that_drips_is_refused_once_its_rate_counts(monkeypatch: py
         assert 0.1 < asyncio.get_running_loop().time() - started < 2
 
 
+@undisturbed(0.15)
 async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
     for rate in (100, 0):
@@ -111,6 +117,7 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
             assert (await client.answer()).body == b"0123456789" * 20
 
 
+@undisturbed(0.1)
 async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
 
@@ -179,6 +186,7 @@ async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
 
 
 @pytest.mark.parametrize("serve", [big, long_stream, nowait_stream, large_pieces])
+@undisturbed(0.2)
 async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
     limits = limited(write_stall=0.5)
     async with fronting(serve, limits) as front:
@@ -201,6 +209,7 @@ async def test_the_write_buffer_is_as_large_as_said() -> None:
         await front.until(lambda: not front.connections)
 
 
+@undisturbed(0.2)
 async def test_a_slow_reader_gets_all_of_it() -> None:
     async def some(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 1_000_000)
@@ -236,6 +245,7 @@ async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up()
         await front.rested()
 
 
+@undisturbed(0.2)
 async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
     async def some(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [TEXT], b"x" * 150_000)
@@ -251,6 +261,7 @@ async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
             await loop.sock_sendall(client, GET)
 
 
+@undisturbed(0.1)
 async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_slow_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -272,14 +283,16 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
             await front.until(lambda: not front.connections)
 
 
-async def test_a_refusal_that_nobody_reads_ends_too() -> None:
+@undisturbed(0.5)
+async def test_a_refusal_that_nobody_reads_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
     async with fronting(limits=limited(write_stall=0.2)) as front:
         client = await front.client()
         await client.send(b"nonsense\r\n")
         await client.head()
         started = asyncio.get_running_loop().time()
         await front.until(lambda: not front.connections)
-        assert asyncio.get_running_loop().time() - started < 4
+        assert asyncio.get_running_loop().time() - started < 1
 
 
 async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> None:
@@ -346,6 +359,7 @@ def memory() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@undisturbed(0.5)
 async def test_idle_connections_by_the_thousand_do_not_matter() -> None:
     async with fronting(echoes) as front:
         loop = asyncio.get_running_loop()

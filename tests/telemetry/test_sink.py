@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 import pytest
 
 from gateway.telemetry.sink import Sink
+from tests.doubles.scripted import WAIT
 
 
 def line(item: str) -> bytes:
@@ -29,7 +30,7 @@ def test_items_are_written_in_order_and_all_of_them_before_close_returns() -> No
     sink = Sink(stream, line)
     for number in range(5_000):
         sink.write(str(number))
-    sink.close(timeout=10)
+    sink.close(timeout=WAIT)
     assert stream.getvalue() == b"".join(line(str(number)) for number in range(5_000))
     assert sink.dropped == 0
 
@@ -52,7 +53,7 @@ def test_a_full_disk_costs_lines_and_is_counted() -> None:
         sink = Sink(cast("BinaryIO", full), line)  # as above
         for _ in range(10):
             sink.write("x")
-        sink.close()
+        sink.close(timeout=WAIT)
         assert sink.dropped == 10
 
 
@@ -62,7 +63,7 @@ def test_a_closed_pipe_costs_lines_and_is_counted(pipe: tuple[BinaryIO, BinaryIO
     sink = Sink(writer, line)
     for _ in range(10):
         sink.write("x")
-    sink.close()
+    sink.close(timeout=WAIT)
     assert sink.dropped == 10
 
 
@@ -71,7 +72,7 @@ def test_a_closed_stream_is_survived() -> None:
     sink = Sink(stream, line)
     stream.close()
     sink.write("x")
-    sink.close()
+    sink.close(timeout=WAIT)
     assert sink.dropped == 1
 
 
@@ -84,7 +85,7 @@ def test_a_stream_in_non_blocking_mode_is_tried_again(pipe: tuple[BinaryIO, Bina
     received = b""
     while len(received) < 300_000:
         received += os.read(reader.fileno(), 65_536)
-    sink.close()
+    sink.close(timeout=WAIT)
     assert received == (b"x" * 999 + b"\n") * 300
     assert sink.dropped == 0
 
@@ -97,7 +98,7 @@ def test_what_a_blocked_stream_in_non_blocking_mode_does_not_take_is_dropped_at_
     sink = Sink(writer, line)
     for _ in range(300):
         sink.write("x" * 999)
-    sink.close()
+    sink.close(timeout=WAIT)
     os.set_blocking(reader.fileno(), False)
     received = os.read(reader.fileno(), 1_000_000)
     assert received.count(b"\n") + sink.dropped == 300
@@ -126,9 +127,9 @@ def test_a_line_that_broke_off_does_not_spoil_the_next_one() -> None:
     stream = Breaking()
     sink = Sink(cast("BinaryIO", stream), line)  # as above
     sink.write("first")
-    assert stream.broke.wait(5)
+    assert stream.broke.wait(WAIT)
     sink.write("second")
-    sink.close()
+    sink.close(timeout=WAIT)
     assert b"".join(stream.taken) == b"fir\nsecond\n"
     assert sink.dropped == 1
 
@@ -143,7 +144,7 @@ def test_an_item_that_cannot_be_rendered_ends_nothing() -> None:
     sink = Sink(stream, picky)
     for item in ("a", "bad", "b"):
         sink.write(item)
-    sink.close()
+    sink.close(timeout=WAIT)
     assert stream.getvalue() == b"a\nb\n"
     assert sink.dropped == 1
 
@@ -151,8 +152,8 @@ def test_an_item_that_cannot_be_rendered_ends_nothing() -> None:
 def test_after_close_items_are_dropped_and_closing_again_does_nothing() -> None:
     stream = io.BytesIO()
     sink = Sink(stream, line)
-    sink.close()
+    sink.close(timeout=WAIT)
     sink.write("late")
-    sink.close()
+    sink.close(timeout=WAIT)
     assert stream.getvalue() == b""
     assert sink.dropped == 1

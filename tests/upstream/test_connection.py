@@ -8,6 +8,7 @@ import pytest
 from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from tests.doubles.pooled import CHUNKS, ask, assert_dropped, now, pooled, send
 from tests.doubles.scripted import (
+    WAIT,
     Script,
     Wire,
     answers,
@@ -23,6 +24,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +41,7 @@ async def test_the_agent_gets_the_request_and_the_caller_the_answer(answer: byte
         response = await send(pool, b'{"a": 1}')
         assert (response.status, response.header(b"content-type")) == (200, b"application/json")
         assert response.header(b"x-missing") is None
-        assert await response.read(5, 1.0) == b"hello"
+        assert await response.read(5, WAIT) == b"hello"
         [received] = backend.requests
         assert (received.method, received.target, received.body) == (b"POST", b"/rpc", b'{"a": 1}')
         assert received.header(b"accept-encoding") == b"identity"
@@ -56,7 +58,7 @@ async def test_errors_and_redirects_are_passed_on_unchanged(status: bytes) -> No
     async with pooled(answers(whole(b"why", b"location: http://elsewhere/", status=status))) as (backend, pool):
         response = await send(pool)
         assert response.status == int(status[:3])
-        assert await response.read(10, 1.0) == b"why"
+        assert await response.read(10, WAIT) == b"why"
         assert len(backend.requests) == 1
 
 
@@ -68,6 +70,7 @@ async def test_errors_and_redirects_are_passed_on_unchanged(status: bytes) -> No
     [resets_at_once, closes_at_once, answers_and_resets(), answers_and_closes(), answers_and_closes(b"HTTP/1.1 20")],
     ids=["resets", "closes", "resets after the request", "closes after the request", "closes in the head"],
 )
+@undisturbed(0.1)
 async def test_a_close_without_an_answer_is_a_reset_at_once_and_sent_once(script: Script) -> None:
     async with pooled(script) as (backend, pool):
         began = now()
@@ -84,6 +87,7 @@ async def test_a_close_without_an_answer_is_a_reset_at_once_and_sent_once(script
     [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n"],
     ids=["before the head", "inside the head", "after an interim answer"],
 )
+@undisturbed(0.1)
 async def test_no_head_in_time_is_a_timeout_and_the_connection_closes(start: bytes) -> None:
     async with pooled(answers_and_hangs(start)) as (backend, pool):
         began = now()
@@ -93,6 +97,7 @@ async def test_no_head_in_time_is_a_timeout_and_the_connection_closes(start: byt
         await assert_dropped(backend, pool)
 
 
+@undisturbed(0.1)
 async def test_interim_answers_do_not_win_time() -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -129,6 +134,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+@undisturbed(0.3)
 async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used_again(answer: bytes) -> None:
     async with pooled(answers_and_hangs(answer)) as (backend, pool):
         began = now()
@@ -157,7 +163,7 @@ async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used
 async def test_what_never_ends_is_cut_and_costs_little(opening: bytes, piece: bytes) -> None:
     async with pooled(endless(opening, piece)) as (backend, pool):
         with pytest.raises(UpstreamProtocol):
-            await (await send(pool)).read(1 << 20, 5.0)
+            await (await send(pool)).read(1 << 20, WAIT)
         await backend.all_gone()
         assert backend.wires[0].sent < 32 << 20
         await assert_dropped(backend, pool)
@@ -194,12 +200,13 @@ async def test_an_early_answer_is_taken_and_the_connection_dropped() -> None:
     async with pooled(script) as (backend, pool):
         response = await send(pool, b"x" * (32 << 20))
         assert response.status == 413
-        assert await response.read(100, 1.0) == b"too large"
+        assert await response.read(100, WAIT) == b"too large"
         assert (pool.active, pool.idle) == (0, 0)
         backend.wires[0].transport.resume_reading()
         await assert_dropped(backend, pool)
 
 
+@undisturbed(0.1)
 async def test_an_agent_that_does_not_read_the_request_meets_the_first_byte_deadline() -> None:
     async def script(wire: Wire) -> None:
         await wire.received(1)

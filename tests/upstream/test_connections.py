@@ -12,6 +12,7 @@ from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (
+    WAIT,
     Script,
     Wire,
     answers,
@@ -26,6 +27,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -73,9 +75,10 @@ async def test_a_connection_is_free_as_soon_as_its_answer_is_there() -> None:
     async with pooled(answers(OK), PoolLimits(connections=1)) as (_, pool):
         unread = await send(pool)
         assert await ask(pool) == b"ok"
-        assert await unread.read(10, 1.0) == b"ok"
+        assert await unread.read(10, WAIT) == b"ok"
 
 
+@undisturbed(0.05)
 async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
     async with pooled(answers(OK), PoolLimits(idle=0.2)) as (backend, pool):
         await ask(pool)
@@ -102,7 +105,7 @@ async def test_an_idle_connection_that_the_agent_closes_is_dropped_at_once() -> 
     async with pooled(in_turn(answers(OK), answers(whole(b"mine")))) as (backend, pool):
         await ask(pool)
         backend.wires[0].close()
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(WAIT):
             while pool.idle:  # noqa: ASYNC110 - the pool tells nobody
                 await asyncio.sleep(0.001)
         assert await ask(pool) == b"mine"
@@ -117,7 +120,7 @@ async def test_what_waits_in_the_kernel_is_seen_before_reuse(farewell: bytes) ->
         agent, _ = await asyncio.get_running_loop().run_in_executor(None, listener.accept)
         with agent:
             agent.sendall(OK)
-            assert await (await first).read(10, 1.0) == b"ok"
+            assert await (await first).read(10, WAIT) == b"ok"
             assert pool.idle == 1
             # Between these two lines the loop does not come round.
             agent.sendall(farewell) if farewell else agent.shutdown(socket.SHUT_WR)
@@ -125,16 +128,16 @@ async def test_what_waits_in_the_kernel_is_seen_before_reuse(farewell: bytes) ->
             other, _ = await asyncio.get_running_loop().run_in_executor(None, listener.accept)
             with other:
                 other.sendall(whole(b"mine"))
-                assert await (await second).read(10, 1.0) == b"mine"
+                assert await (await second).read(10, WAIT) == b"mine"
                 await pool.aclose()
 
 
 async def test_answers_never_cross_however_calls_are_cancelled() -> None:
-    async with pooled(echoes, PoolLimits(connections=8, queue=400, queue_timeout=5.0)) as (backend, pool):
+    async with pooled(echoes, PoolLimits(connections=8, queue=400, queue_timeout=WAIT)) as (backend, pool):
 
         async def call(marker: bytes) -> int:
             response = await send(pool, marker, repeatable=True)
-            assert await response.read(100, 2.0) == marker
+            assert await response.read(100, WAIT) == marker
             return 1
 
         loop = asyncio.get_running_loop()
@@ -155,10 +158,10 @@ async def test_answers_never_cross_however_calls_are_cancelled() -> None:
 
 async def test_a_refusal_is_told_at_once_and_only_the_log_knows_where() -> None:
     pool = ConnectionPool(Origin("http", "127.0.0.1", refused_port()))
-    began = now()
-    with pytest.raises(UpstreamConnect) as refused:
-        await send(pool)
-    assert now() - began < 0.3
+    # Nothing waits for as long as it may take to connect.
+    async with asyncio.timeout(WAIT):
+        with pytest.raises(UpstreamConnect) as refused:
+            await send(pool, connect=60.0)
     assert type(refused.value) is UpstreamConnect
     assert refused.value.message == "the agent could not be reached"
     assert "127.0.0.1" in refused.value.detail
@@ -174,7 +177,7 @@ async def test_a_name_that_cannot_be_resolved_is_a_failed_connect() -> None:
 
 
 async def test_a_failed_connect_frees_its_slot_for_who_waits() -> None:
-    pool = ConnectionPool(Origin("http", "127.0.0.1", refused_port()), PoolLimits(connections=1))
+    pool = ConnectionPool(Origin("http", "127.0.0.1", refused_port()), PoolLimits(connections=1, queue_timeout=WAIT))
     ends = await asyncio.gather(*(send(pool) for _ in range(20)), return_exceptions=True)
     assert {type(end) for end in ends} == {UpstreamConnect}
     assert (pool.active, pool.waiting) == (0, 0)
@@ -253,7 +256,7 @@ async def test_a_new_connection_that_closes_is_not_tried_again() -> None:
 
 
 async def test_closing_the_pool_closes_everything_and_says_so() -> None:
-    limits = PoolLimits(connections=2, queue_timeout=5.0)
+    limits = PoolLimits(connections=2, queue_timeout=WAIT)
 
     async def answers_once(wire: Wire) -> None:
         await wire.request()
@@ -279,9 +282,9 @@ async def test_closing_the_pool_closes_everything_and_says_so() -> None:
                 await task
         with pytest.raises(Draining):
             await send(pool)
-        assert await streams[0].chunk(1.0) == b"1"
+        assert await streams[0].chunk(WAIT) == b"1"
         with pytest.raises(Draining):
-            await streams[0].chunk(1.0)
+            await streams[0].chunk(WAIT)
 
 
 async def test_nothing_is_left_for_the_garbage_collector_to_close() -> None:

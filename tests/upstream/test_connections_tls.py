@@ -12,6 +12,7 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamReset
 from gateway.upstream.connections import ConnectionPool, Origin, client_tls
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (
+    WAIT,
     ScriptedBackend,
     Wire,
     answers,
@@ -22,6 +23,7 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +54,7 @@ class Tls(NamedTuple):
     client: ssl.SSLContext
 
 
+@undisturbed(0.3)
 async def test_agents_are_called_over_tls_and_connections_reused(authority: trustme.CA) -> None:
     pair = Tls(serving(authority), trusting(authority))
     async with pooled(
@@ -94,11 +97,12 @@ async def test_an_agent_that_speaks_no_tls_is_a_failed_connect(authority: trustm
         await backend.all_gone()
 
 
+@undisturbed(0.05)
 async def test_streams_and_cuts_over_tls_are_as_without(authority: trustme.CA) -> None:
     pair = Tls(serving(authority), trusting(authority))
     async with pooled(answers_and_hangs(STREAM), server_tls=pair.server, client_tls=pair.client) as (backend, pool):
         response = await send(pool)
-        assert await response.chunk(1.0) == b"1"
+        assert await response.chunk(WAIT) == b"1"
         began = now()
         response.close()
         await backend.all_gone()
@@ -107,9 +111,9 @@ async def test_streams_and_cuts_over_tls_are_as_without(authority: trustme.CA) -
 
     async with pooled(answers_and_closes(STREAM), server_tls=pair.server, client_tls=pair.client) as (_, pool):
         response = await send(pool)
-        assert await response.chunk(1.0) == b"1"
+        assert await response.chunk(WAIT) == b"1"
         with pytest.raises(UpstreamReset):
-            await response.chunk(1.0)
+            await response.chunk(WAIT)
 
 
 async def test_a_cut_below_tls_does_not_end_an_answer_without_a_length(authority: trustme.CA) -> None:
@@ -139,7 +143,7 @@ async def test_a_held_back_answer_over_tls_arrives_whole(authority: trustme.CA) 
     async with pooled(answers(whole(b"x" * size)), server_tls=pair.server, client_tls=pair.client) as (backend, pool):
         response = await send(pool)
         await backend.until(lambda: response.reader.held > 64 * 1024)
-        assert len(await response.read(size, 5.0)) == size
+        assert len(await response.read(size, WAIT)) == size
         assert pool.idle == 1
 
 
@@ -166,6 +170,7 @@ def test_agents_are_verified_by_name_with_a_current_tls() -> None:
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
+@undisturbed(0.05)
 async def test_connecting_has_a_deadline_and_a_cancelled_one_leaves_nothing(authority: trustme.CA) -> None:
     async def silent(wire: Wire) -> None:
         await wire.hang()

@@ -15,6 +15,7 @@ from gateway.upstream.grpc_channel import GrpcChannel
 from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
 from tests.doubles.http2_server import Turn, http2_server
 from tests.doubles.taking import Taking
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -161,14 +162,15 @@ async def test_a_reader_who_is_cancelled_cancels_the_call() -> None:
         await agent.asked[0].cancelled.wait()
 
 
+@undisturbed(0.15)
 async def test_waiting_for_the_client_is_no_silence_of_the_agents() -> None:
     async with asked(says(b"one", b"two")) as (channel, _):
         answer = await stream(channel)
         client = Taking(slowly=True)
-        reading = asyncio.ensure_future(answer.flow(client.take, client.settle, 0.01))
+        reading = asyncio.ensure_future(answer.flow(client.take, client.settle, 0.2))
         await client.full.wait()
         # Longer than the agent may be silent.
-        asyncio.get_running_loop().call_later(0.05, client.released.set)
+        asyncio.get_running_loop().call_later(0.3, client.released.set)
         await reading
         assert client.taken == [frame(b"one"), frame(b"two")]
 

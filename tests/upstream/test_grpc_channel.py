@@ -83,16 +83,18 @@ async def test_a_connection_that_was_lost_is_made_again() -> None:
 
 
 async def test_an_agent_that_comes_late_is_found_with_the_next_call() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    channel = GrpcChannel(f"grpc://127.0.0.1:{port}", connect=5)
-    for _ in range(3):
-        with pytest.raises(UpstreamConnect):
-            await ask(channel)
-    async with grpc_agent(ECHO, port=port):
-        assert await ask(channel) == b"echo"
-        await channel.aclose()
+    with socket.socket() as place:
+        # Nobody else takes it meanwhile, and gRPC may listen on it beside.
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+        channel = GrpcChannel(f"grpc://127.0.0.1:{port}", connect=5)
+        for _ in range(3):
+            with pytest.raises(UpstreamConnect):
+                await ask(channel)
+        async with grpc_agent(ECHO, port=port):
+            assert await ask(channel) == b"echo"
+            await channel.aclose()
 
 
 async def test_many_who_cannot_reach_the_agent_are_all_told_so() -> None:

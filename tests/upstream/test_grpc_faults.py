@@ -20,8 +20,10 @@ from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from tests.doubles.grpc_agent import fails, grpc_agent, hangs
-from tests.doubles.http2_server import OK, Script, Turn, http2_server
+from tests.doubles.http2_server import OK, Http2Server, Script, Turn, http2_server
+from tests.doubles.scripted import WAIT, refused_port
 from tests.doubles.taking import Taking
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -71,17 +73,9 @@ def refuse_inside(fault: Fault, *addresses: str) -> None:
 # ---- Nobody there ----------------------------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @KINDS
 async def test_who_is_not_there_cannot_be_reached(ask: Ask) -> None:
-    port = free_port()
-    fault = await fault_of(f"grpc://127.0.0.1:{port}", ask)
+    fault = await fault_of(f"grpc://127.0.0.1:{refused_port()}", ask)
     assert type(fault) is UpstreamConnect
     assert fault.message == "the agent could not be reached"
     assert "Connection refused" in fault.detail
@@ -239,6 +233,12 @@ async def test_who_does_not_accept_the_gateway_does_not_challenge_the_client(
 # ---- What does not come ----------------------------------------------------------------------------------------------
 
 
+async def was_reset(server: Http2Server) -> None:
+    """See that the server was told that nobody waits."""
+    async with asyncio.timeout(WAIT):
+        await server.reset.wait()
+
+
 SILENT: dict[str, Script] = {
     "nothing": lambda _turn: None,
     "headers and nothing more": lambda turn: turn.head(),
@@ -247,6 +247,7 @@ SILENT: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", SILENT)
+@undisturbed(0.1)
 async def test_who_does_not_answer_in_time_is_late_and_is_told_that_nobody_waits(name: str) -> None:
     for ask in (
         lambda channel: channel.unary(PATH, b"q", (), timeout=0.2),
@@ -255,24 +256,26 @@ async def test_who_does_not_answer_in_time_is_late_and_is_told_that_nobody_waits
     ):
         async with http2_server(SILENT[name]) as server:
             fault = await fault_of(server.url, ask)
-            await server.reset.wait()
+            await was_reset(server)
         assert (type(fault), fault.message) == (UpstreamTimeout, "the agent did not answer in time")
 
 
 ONE_AND_NO_MORE: Script = lambda turn: turn.head().data(frame(b"one"))  # noqa: E731 - as those above
 
 
+@undisturbed(0.1)
 async def test_a_stream_that_falls_silent_is_ended() -> None:
     async with http2_server(ONE_AND_NO_MORE) as server:
         fault = await fault_of(server.url, lambda channel: stream(channel, idle=0.2))
-        await server.reset.wait()
+        await was_reset(server)
     assert (type(fault), fault.message) == (UpstreamIdle, "the agent's stream fell silent")
 
 
+@undisturbed(0.2)
 async def test_a_stream_is_over_when_its_clients_time_is() -> None:
     async with http2_server(ONE_AND_NO_MORE) as server:
         fault = await fault_of(server.url, lambda channel: stream(channel, limit=0.5))
-        await server.reset.wait()
+        await was_reset(server)
     assert (type(fault), fault.message) == (UpstreamTimeout, "the agent did not answer in time")
 
 

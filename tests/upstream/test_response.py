@@ -8,6 +8,7 @@ import pytest
 from gateway.a2a.fault import UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from tests.doubles.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
 from tests.doubles.scripted import (
+    WAIT,
     Wire,
     answers,
     answers_and_closes,
@@ -22,6 +23,7 @@ from tests.doubles.scripted import (
     in_turn,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +42,7 @@ async def test_a_stream_arrives_as_it_comes() -> None:
 
     async with pooled(script) as (_, pool):
         response = await send(pool)
-        assert await response.chunk(1.0) == b"data: 1\n\n"
+        assert await response.chunk(WAIT) == b"data: 1\n\n"
         go_on.set()
         assert await all_chunks(response) == b"data: 2\n\n"
         assert pool.idle == 1
@@ -48,7 +50,7 @@ async def test_a_stream_arrives_as_it_comes() -> None:
 
 async def test_what_has_arrived_comes_in_one_piece() -> None:
     async with pooled(answers_and_hangs(CHUNKS + chunk(b"a") + chunk(b"b"))) as (_, pool):
-        assert await (await send(pool)).chunk(1.0) == b"ab"
+        assert await (await send(pool)).chunk(WAIT) == b"ab"
 
 
 async def test_a_hundred_events_keep_their_order() -> None:
@@ -58,6 +60,7 @@ async def test_a_hundred_events_keep_their_order() -> None:
         assert body == b"".join(b"data: %b\n\n" % frame for frame in frames)
 
 
+@undisturbed(0.1)
 async def test_a_slow_drip_passes() -> None:
     async with pooled(drips(head(b"content-length: 20"), b"x" * 20)) as (_, pool):
         assert await all_chunks(await send(pool), 0.3) == b"x" * 20
@@ -85,11 +88,11 @@ async def test_a_close_in_the_body_is_a_cut_and_never_an_end(half: bytes) -> Non
     for script in (answers_and_closes(half), answers_and_resets(half)):
         async with pooled(script) as (backend, pool):
             response = await send(pool)
-            assert await response.chunk(1.0) == b"half"
+            assert await response.chunk(WAIT) == b"half"
             with pytest.raises(UpstreamReset):
-                await response.chunk(1.0)
+                await response.chunk(WAIT)
             with pytest.raises(UpstreamReset):
-                await response.chunk(1.0)
+                await response.chunk(WAIT)
             await assert_dropped(backend, pool)
 
 
@@ -100,6 +103,7 @@ async def test_a_reset_does_not_end_an_answer_without_a_length() -> None:
 
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@undisturbed(0.1)
 async def test_silence_in_the_body_ends_a_read_and_a_stream_in_time(half: bytes) -> None:
     for stream, fault in ((True, UpstreamIdle), (False, UpstreamTimeout)):
         async with pooled(answers_and_hangs(half)) as (backend, pool):
@@ -112,6 +116,7 @@ async def test_silence_in_the_body_ends_a_read_and_a_stream_in_time(half: bytes)
             await assert_dropped(backend, pool)
 
 
+@undisturbed(0.1)
 async def test_a_whole_read_has_one_deadline_however_it_drips() -> None:
     async with pooled(drips(head(b"content-length: 1000"), b"x" * 1000)) as (_, pool):
         began = now()
@@ -120,6 +125,7 @@ async def test_a_whole_read_has_one_deadline_however_it_drips() -> None:
         assert now() - began <= 0.7
 
 
+@undisturbed(0.1)
 async def test_a_pause_is_told_of_and_ends_nothing() -> None:
     go_on = asyncio.Event()
 
@@ -133,12 +139,12 @@ async def test_a_pause_is_told_of_and_ends_nothing() -> None:
     async with pooled(script) as (_, pool):
         response = await send(pool)
         began = now()
-        assert await response.chunk_or_pause(2.0, 0.05) is None
-        assert await response.chunk_or_pause(2.0, 0.05) is None
+        assert await response.chunk_or_pause(WAIT, 0.05) is None
+        assert await response.chunk_or_pause(WAIT, 0.05) is None
         assert 0.09 <= now() - began <= 0.5
         go_on.set()
-        assert await response.chunk_or_pause(2.0, 2.0) == b"1"
-        assert await response.chunk_or_pause(2.0, 2.0) == b""
+        assert await response.chunk_or_pause(WAIT, WAIT) == b"1"
+        assert await response.chunk_or_pause(WAIT, WAIT) == b""
         assert pool.idle == 1
 
 
@@ -146,7 +152,7 @@ async def test_silence_ends_a_stream_whatever_the_pause() -> None:
     async with pooled(answers_and_hangs(CHUNKS)) as (_, pool):
         response = await send(pool)
         with pytest.raises(UpstreamIdle):
-            await response.chunk_or_pause(0.1, 2.0)
+            await response.chunk_or_pause(0.1, WAIT)
 
 
 async def test_interim_framing_is_silence() -> None:
@@ -155,6 +161,7 @@ async def test_interim_framing_is_silence() -> None:
             await (await send(pool)).chunk(0.2)
 
 
+@undisturbed(0.05)
 async def test_nobody_is_hurried_between_two_reads() -> None:
     async with pooled(answers_and_hangs(CHUNKS + chunk(b"1"))) as (backend, pool):
         response = await send(pool, first_byte=0.1)
@@ -175,7 +182,7 @@ async def test_a_reader_that_does_not_read_holds_the_agent_back() -> None:
         assert response.reader.held <= 64 * 1024 + 256 * 1024
         taken = 0
         while taken < 30 << 20:
-            taken += len(await response.chunk(1.0))
+            taken += len(await response.chunk(WAIT))
         assert response.reader.held <= 64 * 1024 + 256 * 1024
         response.close()
         await assert_dropped(backend, pool)
@@ -186,7 +193,7 @@ async def test_held_back_answers_arrive_whole() -> None:
     async with pooled(in_turn(answers(whole(b"x" * size)), answers(whole(b"next")))) as (backend, pool):
         response = await send(pool)
         await backend.until(lambda: response.reader.held > 64 * 1024)
-        assert len(await response.read(size, 5.0)) == size
+        assert len(await response.read(size, WAIT)) == size
         # And the connection listens again: the agent's close is seen while it rests.
         assert pool.idle == 1
         backend.wires[0].close()
@@ -198,12 +205,13 @@ async def test_a_body_over_the_limit_is_refused() -> None:
     for answer in (whole(b"x" * 11), chunked([b"x" * 11])):
         async with pooled(answers(answer)) as (_, pool):
             with pytest.raises(UpstreamProtocol, match="exceeds 10 bytes"):
-                await (await send(pool)).read(10, 1.0)
+                await (await send(pool)).read(10, WAIT)
 
 
 # ---- Letting go ----------------------------------------------------------------------------------------------------
 
 
+@undisturbed(0.1)
 async def test_closing_an_unread_answer_closes_the_connection_within_200_ms() -> None:
     async with pooled(answers_and_hangs(CHUNKS + chunk(b"1"))) as (backend, pool):
         response = await send(pool)
@@ -221,7 +229,7 @@ async def test_closing_a_complete_answer_keeps_the_connection() -> None:
     async with pooled(answers(whole(b"x"))) as (backend, pool):
         (await send(pool)).close()
         response = await send(pool)
-        await response.read(10, 1.0)
+        await response.read(10, WAIT)
         response.close()
         assert (pool.idle, len(backend.wires)) == (1, 1)
 
@@ -234,14 +242,15 @@ WAITS = {
 
 
 @pytest.mark.parametrize(("start", "chunks"), WAITS.values(), ids=WAITS)
+@undisturbed(0.1)
 async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: bytes, chunks: int) -> None:
     async with pooled(answers_and_hangs(start)) as (backend, pool):
 
         async def call() -> None:
             response = await send(pool)
             for _ in range(chunks):
-                await response.chunk(1.0)
-            await response.chunk(1.0)
+                await response.chunk(WAIT)
+            await response.chunk(WAIT)
 
         task = asyncio.get_running_loop().create_task(call())
         await backend.until(lambda: len(backend.requests) == 1)
@@ -261,7 +270,7 @@ async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: byte
 async def test_a_connection_whose_answer_was_none_to_the_call_serves_no_other() -> None:
     async with pooled(answers(whole(b"of another"))) as (backend, pool):
         response = await send(pool)
-        assert await response.read(100, 1.0) == b"of another"
+        assert await response.read(100, WAIT) == b"of another"
         assert pool.idle == 1
         response.disown()
         await assert_dropped(backend, pool)
@@ -287,7 +296,7 @@ async def test_an_exchange_that_had_begun_when_the_one_before_was_disowned_is_th
 
     async with pooled(script) as (backend, pool):
         first = await send(pool)
-        assert await first.read(100, 1.0) == b"one"
+        assert await first.read(100, WAIT) == b"one"
         second = asyncio.ensure_future(ask(pool))
         await backend.until(lambda: len(backend.requests) == 2)
         first.disown()

@@ -25,7 +25,7 @@ PATIENCE = 2.0
 """Seconds for an answer that should not wait for the task."""
 
 RESTING = {"completed", "canceled", "failed", "rejected", "input-required", "auth-required"}
-HOOK = {"id": "hook", "url": "https://hooks.example.com/a", "token": "secret-word"}
+HOOK = {"id": "hook", "url": "https://localhost:9/a", "token": "secret-word"}
 BYTES = b"\x00\xff\xfe of the client"
 """No base64 itself, so that what is encoded once too often or too seldom is seen."""
 

@@ -13,7 +13,7 @@ const POLL = 20;
 const PATIENCE = 2_000;
 const RESTING = ["completed", "canceled", "failed", "rejected", "input-required", "auth-required"];
 
-export const HOOK = { id: "hook", url: "https://hooks.example.com/a", token: "secret-word" };
+export const HOOK = { id: "hook", url: "https://localhost:9/a", token: "secret-word" };
 export const BYTES = Buffer.concat([Buffer.from([0, 255, 254]), Buffer.from(" of the client")]);
 export const SENT = { sent: "by the client" };
 

@@ -65,6 +65,18 @@ class Agent:
         """What it received but questions for its card."""
         return [received for received in self.received if "/.well-known/" not in received.path]
 
+    def seen(self, text: str) -> int:
+        """How many calls it received up to the first one that holds a text."""
+        return next(number for number, call in enumerate(self.calls, 1) if text.encode() in call.body)
+
+    def call(self, text: str) -> str:
+        """The first call that holds a text."""
+        return next(call.body.decode() for call in self.calls if text.encode() in call.body)
+
+    def knows(self, text: str) -> bool:
+        """Whether any call that it received held a text."""
+        return any(text in f"{call.path}?{call.query} {call.body.decode()}" for call in self.calls)
+
     def let_go(self, task_id: str) -> None:
         """Let a task that waits complete."""
         self.loop.call_soon_threadsafe(self.executor.let_go, task_id)

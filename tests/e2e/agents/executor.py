@@ -3,9 +3,11 @@
 `stream N`  N artifacts, then completed      `ask`   asks back, completes with the answer to that
 `wait`      works until it is let go         `talk`  answers with a message and no task
 `fail`      failed                           else    one artifact with the text, completed
+`remember`  as any text, and it is kept      `recall`  all that is kept in its context, completed
 """
 
 import asyncio
+from collections import defaultdict
 from queue import SimpleQueue
 
 from a2a.helpers import new_task_from_user_message, new_text_message
@@ -28,6 +30,7 @@ class Executor(AgentExecutor):
     def __init__(self, marker: str) -> None:
         self._marker = marker
         self._freed: dict[str, asyncio.Event] = {}
+        self._remembered: defaultdict[str, list[str]] = defaultdict(list)
         self.waiting: SimpleQueue[str] = SimpleQueue()
 
     def let_go(self, task_id: str) -> None:
@@ -65,13 +68,21 @@ class Executor(AgentExecutor):
             for number in range(int(rest)):
                 await self._artifact(updater, f"part {number}")
         else:
-            await self._artifact(updater, text)
+            await self._artifact(updater, self._answer(text, context.context_id))
         await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.task_id is not None
         assert context.context_id is not None
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel(self._say("stopped", context))
+
+    def _answer(self, text: str, context_id: str) -> str:
+        word, _, rest = text.partition(" ")
+        if word == "recall":
+            return ", ".join(self._remembered[context_id])
+        if word == "remember":
+            self._remembered[context_id].append(rest)
+        return text
 
     async def _artifact(self, updater: TaskUpdater, text: str) -> None:
         await updater.add_artifact([Part(text=f"{self._marker}: {text}")], name=self._marker)

@@ -24,11 +24,39 @@ class Server:
     async def serving(self, app: App) -> AsyncIterator[None]:
         """Serve an application until the end of the block; streams that are open then are cut."""
         # A lifespan would outlive what it belongs to, and these applications need none.
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
         running = asyncio.create_task(server.serve(sockets=[self._socket]))
         try:
             yield
         finally:
-            server.should_exit = True
+            server.leaving.set()
             await running
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to: uvicorn's own looks ten times a second, and waits for whoever is still there."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.leaving = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.leaving.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for each in sockets or ():
+            each.close()
+        state = self.server_state
+        for connection in state.connections:
+            connection.shutdown()
+        for task in state.tasks:
+            task.cancel()
+        while state.tasks:
+            await asyncio.wait(list(state.tasks))
+        for connection in list(state.connections):
+            connection.transport.abort()
+        while state.connections:  # noqa: ASYNC110 - uvicorn tells nobody when one is gone
+            await asyncio.sleep(0)

@@ -2,7 +2,8 @@
 
     python agent.py MARKER
 
-Writes lines of JSON: first `{"url": ...}`, then one for every request. What it does with a message is in `Executor`.
+Writes lines of JSON: first `{"url": ..., "grpc": ...}`, then one for every request. What it does with a message is in
+`Executor`.
 """
 
 import asyncio
@@ -10,15 +11,17 @@ import contextlib
 import json
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import grpc.aio
 import uvicorn
+from a2a.grpc import a2a_pb2_grpc
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.apps import A2AStarletteApplication
 from a2a.server.apps.rest.rest_adapter import RESTAdapter
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -122,14 +125,9 @@ def card_of(marker: str, url: str, *skills: str) -> AgentCard:
     )
 
 
-def application(marker: str, url: str) -> Starlette:
+def application(marker: str, url: str, handler: DefaultRequestHandler) -> Starlette:
     """The agent as an ASGI application: JSON-RPC below /rpc, HTTP+JSON below /rest."""
     card, extended = card_of(marker, url, "echo"), card_of(marker, url, "echo", "secret-skill")
-    handler = DefaultRequestHandler(
-        agent_executor=Executor(marker),
-        task_store=InMemoryTaskStore(),
-        push_config_store=InMemoryPushNotificationConfigStore(),
-    )
     rpc = A2AStarletteApplication(agent_card=card, http_handler=handler, extended_agent_card=extended)
     rest = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=extended)
     rest_routes = [Route(path, endpoint, methods=[method]) for (path, method), endpoint in rest.routes().items()]
@@ -169,23 +167,57 @@ def recording(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[No
     return recorder
 
 
-def main() -> None:
-    """Serve until the process is ended."""
+class Recording(grpc.aio.ServerInterceptor):
+    """Tells each request over gRPC before it is answered."""
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        found = await continuation(details)
+
+        def told(request: Any) -> None:
+            headers = {name: value for name, value in details.invocation_metadata if isinstance(value, str)}
+            said({"method": "GRPC", "path": details.method, "headers": headers, "body": str(request)})
+
+        async def whole(request: Any, context: Any) -> Any:
+            told(request)
+            return await found.unary_unary(request, context)
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            told(request)
+            async for event in found.unary_stream(request, context):
+                yield event
+
+        if found.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(stream, found.request_deserializer, found.response_serializer)
+        return grpc.unary_unary_rpc_method_handler(whole, found.request_deserializer, found.response_serializer)
+
+
+async def serve(marker: str) -> None:
+    """Serve until the process is ended: over HTTP, and the same tasks over gRPC, which is on no card."""
     # With the protocol written out: asyncio sets TCP_NODELAY for no other socket.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    said({"url": url})
+    handler = DefaultRequestHandler(
+        agent_executor=Executor(marker),
+        task_store=InMemoryTaskStore(),
+        push_config_store=InMemoryPushNotificationConfigStore(),
+    )
+    server = grpc.aio.server(interceptors=[Recording()])
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card_of(marker, url, "echo"), handler), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    said({"url": url, "grpc": f"127.0.0.1:{port}"})
     config = uvicorn.Config(
-        recording(application(sys.argv[1], url)),
+        recording(application(marker, url, handler)),
         log_config=None,
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    await uvicorn.Server(config).serve(sockets=[listener])
+    await server.stop(None)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(serve(sys.argv[1]))

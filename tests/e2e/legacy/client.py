@@ -17,6 +17,7 @@ import grpc.aio
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory, minimal_agent_card
 from a2a.types import (
+    AgentCard,
     GetTaskPushNotificationConfigParams,
     Message,
     Part,
@@ -37,6 +38,8 @@ class Session:
     def __init__(self) -> None:
         self._http: httpx.AsyncClient | None = None
         self._channels: list[grpc.aio.Channel] = []
+        self._config: dict[str, Any] = {}
+        self._card: AgentCard
         self._streaming: Client
         self._unary: Client
         self._polling: Client
@@ -50,7 +53,7 @@ class Session:
         """
         await self.close()
         self._http = httpx.AsyncClient(trust_env=False, headers=headers, timeout=20)
-        config = {
+        self._config = {
             "httpx_client": self._http,
             "supported_transports": [binding],
             "use_client_preference": True,
@@ -61,14 +64,21 @@ class Session:
             card.capabilities.streaming = True
         else:
             card = await A2ACardResolver(self._http, url).get_agent_card(path)
-        self._streaming = ClientFactory(ClientConfig(**config)).create(card)
-        self._unary = ClientFactory(ClientConfig(**config, streaming=False)).create(card)
-        self._polling = ClientFactory(ClientConfig(**config, streaming=False, polling=True)).create(card)
+        self._card = card
+        self._streaming = self._made()
+        self._unary = self._made(streaming=False)
+        self._polling = self._made(streaming=False, polling=True)
         return _dumped(card)
 
-    async def send(self, text: str, task: dict[str, str] | None = None, how: str = "unary") -> Any:
-        """Send a text; gives every event."""
+    async def send(
+        self, text: str, task: dict[str, Any] | None = None, how: str = "unary", hook: str | None = None
+    ) -> Any:
+        """Send a text, with more members of its message, and a webhook; gives every event."""
         client = {"unary": self._unary, "streaming": self._streaming, "polling": self._polling}[how]
+        if hook is not None:
+            client = self._made(
+                streaming=False, push_notification_configs=[PushNotificationConfig(id="hook", url=hook)]
+            )
         message = Message(
             role=Role.user, message_id=str(uuid.uuid4()), parts=[Part(root=TextPart(text=text))], **(task or {})
         )
@@ -82,6 +92,15 @@ class Session:
         """The task, cancelled."""
         return _dumped(await self._unary.cancel_task(TaskIdParams(id=task)))
 
+    async def join(self, task: str) -> Any:
+        """Every event of a task that works; it is cancelled when the first has come."""
+        events: list[Any] = []
+        async for event in self._streaming.resubscribe(TaskIdParams(id=task)):
+            if not events:
+                await self.cancel(task)
+            events.append(_event(event))
+        return events
+
     async def resubscribe(self, task: str, word: str | None = None) -> Any:
         """Every event of a task that waits; it is freed by its id, or by a word, when the first has come."""
         events: list[Any] = []
@@ -91,9 +110,9 @@ class Session:
             events.append(_event(event))
         return events
 
-    async def set_push(self, task: str, name: str) -> Any:
+    async def set_push(self, task: str, name: str, url: str) -> Any:
         """The push configuration as it was kept."""
-        config = PushNotificationConfig(id=name, url="https://hooks.example.com/a", token="t")
+        config = PushNotificationConfig(id=name, url=url, token="t")
         wanted = TaskPushNotificationConfig(task_id=task, push_notification_config=config)
         return _dumped(await self._unary.set_task_callback(wanted))
 
@@ -112,6 +131,10 @@ class Session:
             await self._channels.pop().close()
         if self._http is not None:
             await self._http.aclose()
+
+    def _made(self, **more: Any) -> Client:
+        """A client of the agent that has been connected to."""
+        return ClientFactory(ClientConfig(**self._config, **more)).create(self._card)
 
     def _channel(self, address: str, headers: dict[str, str]) -> grpc.aio.Channel:
         """A channel whose calls say what the headers say, as users of this SDK make one."""

@@ -1,0 +1,233 @@
+"""Two tenants that share agents, and a client of either generation over any binding for each of them."""
+
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientCallInterceptor, ClientConfig, ClientFactory
+from a2a.client.interceptors import AfterArgs, BeforeArgs
+from a2a.types import (
+    AgentCard,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    Task,
+    TaskPushNotificationConfig,
+)
+
+from tests.e2e.sdk import send
+from tests.e2e.site import ACME_KEY, GLOBEX_KEY, HOOK, HOOKS, api_key
+from tests.identity.issuance import sha256
+
+ACME, GLOBEX = api_key(ACME_KEY), api_key(GLOBEX_KEY)
+"""What each tenant shows."""
+MARK = b"gw-"
+"""How the gateway's own words in contexts begin; no client may see any."""
+
+
+def tenancy(*tenants: str) -> dict[str, Any]:
+    """What the file says of two tenants that may call every agent, and of webhooks."""
+    keys = {"acme-key": (ACME_KEY, "acme"), "globex-key": (GLOBEX_KEY, "globex")}
+    written = {name: {"sha256": sha256(key.encode()), "tenant": tenant} for name, (key, tenant) in keys.items()}
+    return {
+        "auth": {"api_keys": written},
+        "tenants": {tenant: ["*"] for tenant in ("acme", "globex", *tenants)},
+        "push": HOOKS,
+    }
+
+
+class Witness(Protocol):
+    """An agent that remembers what it was asked."""
+
+    def seen(self, text: str) -> int:
+        """How many calls it received up to the first one that holds a text."""
+
+    def call(self, text: str) -> str:
+        """The first call that holds a text."""
+
+    def knows(self, text: str) -> bool:
+        """Whether any call that it received held a text; what it did not answer yet may not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What a client speaks."""
+
+    version: str
+    binding: str
+
+    def __str__(self) -> str:
+        return f"{self.binding} {self.version}"
+
+
+@dataclass
+class Heard(httpx.AsyncByteStream):
+    """An HTTP answer, byte by byte as the client reads it."""
+
+    answer: httpx.Response
+    stream: httpx.AsyncByteStream
+    body: bytes = b""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.stream:
+            self.body += piece
+            yield piece
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+class Ear(httpx.AsyncHTTPTransport):
+    """Remembers every HTTP answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Heard] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await super().handle_async_request(request)
+        assert isinstance(answer.stream, httpx.AsyncByteStream)
+        answer.stream = heard = Heard(answer, answer.stream)
+        self.answers.append(heard)
+        return answer
+
+
+@dataclass
+class Party:
+    """A caller of one agent; its clients as those of `sdk.Caller`.
+
+    Attributes:
+        answers: Every HTTP answer so far, cards too.
+    """
+
+    speech: Speech
+    streaming: Client
+    unary: Client
+    polling: Client
+    answers: list[Heard]
+
+    async def send(self, text: str, **members: Any) -> Task:
+        """Send a text for a whole answer."""
+        return await send(self.unary, asking(text, **members))
+
+
+@asynccontextmanager
+async def party(
+    url: str, agent: str, shown: Mapping[str, str], speech: Speech, grpc_at: str = ""
+) -> AsyncIterator[Party]:
+    """A caller that has found an agent by its name behind the gateway.
+
+    Args:
+        url: The gateway's.
+        shown: The credential.
+        grpc_at: Host and port where the gateway is called over gRPC.
+    """
+    over_grpc = speech.binding == "GRPC"
+    # Calls of 0.3 over gRPC say neither a path nor a tenant, so there every agent has a host to itself.
+    host = host_of(agent) if over_grpc and speech.version == "0.3" else ""
+    async with AsyncExitStack() as stack:
+        ear, showing = Ear(), Showing(shown)
+        headers = {**shown, **({"Host": host} if host else {})}
+        http = await stack.enter_async_context(httpx.AsyncClient(transport=ear, timeout=20, headers=headers))
+        card = await A2ACardResolver(http, url if host else f"{url}/{agent}").get_agent_card()
+        only(card, speech.version)
+
+        def channel(address: str) -> grpc.aio.Channel:
+            authority = (("grpc.default_authority", address),) if host else ()
+            return grpc.aio.insecure_channel(grpc_at, authority)
+
+        async def made(**more: Any) -> Client:
+            config = ClientConfig(
+                httpx_client=http,
+                supported_protocol_bindings=[speech.binding],
+                grpc_channel_factory=channel,
+                **more,
+            )
+            client = ClientFactory(config).create(card, [showing] if over_grpc else None)
+            if over_grpc:
+                stack.push_async_callback(client.close)
+            return client
+
+        yield Party(
+            speech=speech,
+            streaming=await made(),
+            unary=await made(streaming=False),
+            polling=await made(streaming=False, polling=True),
+            answers=ear.answers,
+        )
+        assert not any(MARK in answer for answer in (*showing.answers, *(heard.body for heard in ear.answers)))
+
+
+def only(card: AgentCard, version: str) -> None:
+    """Leave the interfaces of one generation on a card; the client of 1.3 has one for each."""
+    for interface in [each for each in card.supported_interfaces if not each.protocol_version.startswith(version)]:
+        card.supported_interfaces.remove(interface)
+
+
+def host_of(agent: str) -> str:
+    """The name that an agent has to itself."""
+    return f"{agent}.agents.test"
+
+
+class Showing(ClientCallInterceptor):
+    """Shows a credential with every call over gRPC, and remembers what came back."""
+
+    def __init__(self, shown: Mapping[str, str]) -> None:
+        super().__init__()
+        self._shown = shown
+        self.answers: list[bytes] = []
+
+    async def before(self, args: BeforeArgs) -> None:
+        args.context = ClientCallContext(service_parameters=dict(self._shown))
+
+    async def after(self, args: AfterArgs) -> None:
+        if args.result is not None:
+            self.answers.append(args.result.SerializeToString())
+
+
+def asking(
+    text: str, *, task: str = "", context: str = "", refers: str = "", hooked: bool = False, hook_of: str = ""
+) -> SendMessageRequest:
+    """A message of the user's.
+
+    Args:
+        task: The task that it goes on with.
+        refers: A task that it refers to.
+        hooked: Whether a push configuration comes with it.
+        hook_of: The task that this one names.
+    """
+    message = Message(
+        message_id=str(uuid.uuid4()),
+        role=Role.ROLE_USER,
+        parts=[Part(text=text)],
+        task_id=task,
+        context_id=context,
+        reference_task_ids=[refers] if refers else [],
+    )
+    if not hooked:
+        return SendMessageRequest(message=message)
+    config = SendMessageConfiguration(task_push_notification_config=hook(hook_of))
+    return SendMessageRequest(message=message, configuration=config)
+
+
+def hook(task: str) -> TaskPushNotificationConfig:
+    """A push configuration."""
+    return TaskPushNotificationConfig(task_id=task, id="hook", url=HOOK, token="t")
+
+
+def new_id() -> str:
+    """An id of a task that never was, as agents make them."""
+    return str(uuid.uuid4())
+
+
+async def calls(party: Party, agent: Witness) -> int:
+    """How many calls an agent has received up to now, which a new one of the caller's tells."""
+    word = f"mark {uuid.uuid4()}"
+    await party.send(word)
+    return agent.seen(word)

@@ -1,0 +1,47 @@
+"""One tenant misbehaves, and another one hardly notices: short versions of what `benchmarks/fairness` measures.
+
+How fast this machine is says nothing here: what is compared was measured alone just before, the bounds are wide, and as
+whatever else the machine does can only add to it, one good run of a few is enough. Nothing may be lost in any of them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fairness import scenario
+from benchmarks.fairness.bench import Bench, Row, Size, bench, typical
+from benchmarks.fairness.plan import ANSWERED
+from benchmarks.fairness.site import HANGING, RATE, STUCK
+
+SHORT = Size(seconds=1.5, rounds=1, pace=50.0, lead=0.5)
+ATTEMPTS = 4
+
+
+def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
+    """A run in which the steady tenant hardly waited longer than alone."""
+    for _ in range(ATTEMPTS):
+        row = run(found)
+        assert row.lost == 0
+        assert sum(window.answered for window in row.alone) == SHORT.pace * SHORT.seconds
+        if typical(row.beside) <= 5 * typical(row.alone) + 0.1:
+            return row
+    pytest.fail(f"{typical(row.beside):.3f} s in place of {typical(row.alone):.3f} s")
+
+
+def test_who_calls_agents_that_hang_costs_another_tenant_nothing(tmp_path: Path) -> None:
+    with bench(tmp_path, SHORT) as found:
+        [own] = calm(scenario.hung, found).others
+        assert own.under_way == HANGING
+        [shared] = calm(scenario.stuck, found).others
+        assert shared.under_way >= STUCK
+        assert shared.told.keys() <= {"concurrency_limited"}
+
+
+def test_who_asks_for_ten_times_its_limit_gets_that_and_costs_another_tenant_nothing(tmp_path: Path) -> None:
+    with bench(tmp_path, SHORT) as found:
+        [outcome] = calm(scenario.eager, found).others
+    # What the bucket gives in that time, and what it holds at most.
+    assert 0 < outcome.count(ANSWERED) <= RATE * SHORT.seconds + RATE
+    assert outcome.count("rate_limited") > outcome.count(ANSWERED)
+    assert outcome.told.keys() == {ANSWERED, "rate_limited"}
