@@ -9,7 +9,8 @@ from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, RateLimited, UpstreamProtocol
-from gateway.listing import AnswerTooLong, Complaint
+from gateway.listing import Complaint
+from gateway.relay import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of
 from tests.doubles.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of

@@ -170,13 +170,16 @@ async def tasks_of(owner: Party) -> list[Task]:
     return [working, *[await owner.send("ask") for _ in ENDING]]
 
 
-async def check_apart(owner: Party, stranger: Party, agent: Witness, asked_in: Speech) -> None:
+async def check_apart(
+    owner: Party, stranger: Party, agent: Witness, asked_in: Speech, tasks: list[Task] | None = None
+) -> None:
     """To a stranger a task is one that never was, the agent is not asked for it, and its owner is kept from nothing.
 
     Args:
         asked_in: What the gateway asks the agent in.
+        tasks: The owner's from `tasks_of`; new ones where it is left out.
     """
-    tasks = await tasks_of(owner)
+    tasks = await tasks_of(owner) if tasks is None else tasks
     before = await calls(owner, agent)
     tried = attempts(stranger, Speech("1.0", "JSONRPC"))
     untold = tried.keys() & unheard(asked_in)

@@ -38,7 +38,7 @@ def tenancy(*tenants: str) -> dict[str, Any]:
     return {
         "auth": {"api_keys": written},
         "tenants": {tenant: ["*"] for tenant in ("acme", "globex", *tenants)},
-        "push": HOOKS,
+        "push": HOOKS, "defaults": {"isolation": "none"},
     }
 
 

@@ -153,7 +153,6 @@ def configuration(agents: Mapping[str, Agent], provider: Provider) -> dict[str, 
             "globex": ["sales", "crm"],
             "hub": {"agents": ["crm", "hidden"], "act_for": ["acme", "globex"]},
         },
-        "defaults": {"isolation": "none"},
         "push": HOOKS,
         "agents": {
             "echo": agents["echo"].url,

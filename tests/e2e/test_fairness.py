@@ -23,7 +23,7 @@ def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
     for _ in range(ATTEMPTS):
         row = run(found)
         assert row.lost == 0
-        assert sum(window.answered for window in row.alone) == SHORT.pace * SHORT.seconds
+        assert all(window.answered == window.begun > 0 for window in row.alone)
         if typical(row.beside) <= 5 * typical(row.alone) + 0.1:
             return row
     pytest.fail(f"{typical(row.beside):.3f} s in place of {typical(row.alone):.3f} s")
@@ -32,7 +32,7 @@ def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
 def test_who_calls_agents_that_hang_costs_another_tenant_nothing(tmp_path: Path) -> None:
     with bench(tmp_path, SHORT) as found:
         [own] = calm(scenario.hung, found).others
-        assert own.under_way == HANGING
+        assert own.under_way > HANGING / 2
         [shared] = calm(scenario.stuck, found).others
         assert shared.under_way >= STUCK
         assert shared.told.keys() <= {"concurrency_limited"}
@@ -41,7 +41,7 @@ def test_who_calls_agents_that_hang_costs_another_tenant_nothing(tmp_path: Path)
 def test_who_asks_for_ten_times_its_limit_gets_that_and_costs_another_tenant_nothing(tmp_path: Path) -> None:
     with bench(tmp_path, SHORT) as found:
         [outcome] = calm(scenario.eager, found).others
-    # What the bucket gives in that time, and what it holds at most.
-    assert 0 < outcome.count(ANSWERED) <= RATE * SHORT.seconds + RATE
+    # What the bucket gives in that time, however late this process was, and what it holds at most.
+    assert 0 < outcome.count(ANSWERED) <= RATE * (SHORT.seconds + 1.0) + RATE
     assert outcome.count("rate_limited") > outcome.count(ANSWERED)
     assert outcome.told.keys() == {ANSWERED, "rate_limited"}

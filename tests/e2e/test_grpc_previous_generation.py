@@ -85,7 +85,6 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
                 }
             },
             "tenants": {"acme": ["*"]},
-            "defaults": {"isolation": "none"},
             "push": HOOKS,
             "agents": agents,
         }

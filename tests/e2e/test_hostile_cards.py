@@ -153,7 +153,6 @@ async def test_an_extended_card_belongs_to_who_asked_for_it_however_they_take_tu
         text = f"""\
 {keys(acme="acme", globex="globex")}
 tenants: {{ acme: [echo], globex: [echo] }}
-defaults: {{ isolation: none }}
 agents: {{ echo: {backend.url} }}
 """
         call = b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}'

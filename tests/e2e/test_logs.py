@@ -201,7 +201,6 @@ async def test_who_was_refused_is_told_with_whom_it_meant_to_operators_alone() -
         text = f"""\
 {keys(acme="acme", globex="globex")}
 tenants: {{ acme: [one, two, shut], globex: [one] }}
-defaults: {{ isolation: none }}
 agents:
   one: {{ match: [{{ path: /a2a, key: acme }}, {{ path: /a2a, key: globex }}], backend: {backend.url} }}
   two: {{ match: {{ path: /a2a, tenant: two }}, backend: {backend.url} }}

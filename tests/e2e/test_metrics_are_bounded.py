@@ -11,6 +11,7 @@ import pytest
 from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import STATES
+from gateway.tasks.counted import OPERATIONS
 from tests.doubles.gateway import CALL, JSON, STREAM, Running, agent, bearer, card_of, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head, whole
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.anyio
 LABELS = {
     "agent": {"-", "echo", "crm"},
     "backend": {"echo", "crm/acme", "crm/globex"},
-    "operation": {"other", *(operation.value for operation in Operation)},
+    "operation": {"other", *(operation.value for operation in Operation), *OPERATIONS},
     "binding": {"jsonrpc", "rest"},
     "outcome": set(OUTCOMES),
     "tenant": {"-", "other", "acme"},
@@ -133,7 +134,6 @@ async def test_no_request_and_no_answer_makes_a_series_of_its_own() -> None:
         text = f"""\
 {keys(acme="acme", globex="globex")}
 tenants: {{ acme: [echo, crm], globex: [echo, crm] }}
-defaults: {{ isolation: none }}
 observe: {{ metrics: {{ max_tenants: 1 }} }}
 agents:
   echo: {backend.url}

@@ -151,7 +151,7 @@ async def test_the_trace_of_the_client_goes_to_the_agent_and_into_the_log(site: 
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     parent = f"00-{trace}-00f067aa0ba902b7-01"
     async with open_http({**V1, **api_key(ACME_KEY), "traceparent": parent, "tracestate": "a=b"}) as http:
-        answer = await http.post(site.gateway.url + "/echo", content=frame("GetTask", {"id": "t"}))
+        answer = await http.post(site.gateway.url + "/echo", content=frame("SendMessage", message()))
     received = site.agents["echo"].calls[-1]
     assert trace in received.headers["traceparent"]
     assert received.headers["tracestate"] == "a=b"

@@ -31,7 +31,6 @@ def site(agents: str) -> dict[str, object]:
     return {
         "auth": {"api_keys": {name: {"sha256": key.sha256, "tenant": name} for name, key in KEYS.items()}},
         "tenants": {name: [f"echo-{name}", f"clock-{name}", "crm"] for name in KEYS},
-        "defaults": {"isolation": "none"},
         "agents": {
             **{
                 f"{kind}-{name}": {"backend": f"{agents}/{kind}", "match": {"path": f"/{kind}", "key": name}}
