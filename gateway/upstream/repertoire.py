@@ -94,7 +94,8 @@ class Repertoire:
             found = spoken.get(dialect)
             if found is not None:
                 return found
-            if not spoken and self._untold() and not self._overruled(dialect):
+            unread = not spoken and self._untold()
+            if unread and dialect.binding in self._relayed and not self._overruled(dialect):
                 # The card is unread: the client's own dialect is assumed at the backend's URL.
                 return Interface(dialect, self._path)
         if not is_spoken(meant[0]) or (not spoken and not self._untold()):
@@ -157,11 +158,13 @@ class Repertoire:
         return self._relayed == GRPC or not self._cards.spoken
 
     def _assumed(self, wanted: Dialect) -> Dialect:
-        """What the file leaves open is assumed to be as the client has it; 0.1 and the others have no gRPC."""
+        """What the file leaves open is assumed to be as the client has it, where that can be spoken at the address."""
         version = wanted.version
         if self._relayed == GRPC and wanted.binding is not Binding.GRPC:
+            # 0.1 and the others have no gRPC.
             version = Version.V1_0
-        return Dialect(self._binding or wanted.binding, self._version or version)
+        binding = wanted.binding if wanted.binding in self._relayed else self._relayed[0]
+        return Dialect(self._binding or binding, self._version or version)
 
     def _overruled(self, dialect: Dialect) -> bool:
         return (self._binding is not None and dialect.binding is not self._binding) or (

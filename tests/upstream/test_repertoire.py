@@ -70,6 +70,13 @@ def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_wher
     assert where(repertoire(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
 
 
+def test_a_client_of_grpc_is_translated_for_an_agent_over_http_also_while_its_card_is_unread() -> None:
+    assert where(repertoire(), over_grpc(Operation.GET_TASK)) == Interface(RPC, "/base")
+    assert where(repertoire(), over_grpc(Operation.GET_TASK, Version.V0_3)) == Interface(RPC_0_3, "/base")
+    assert where(repertoire(binding=Binding.REST), over_grpc(Operation.GET_TASK)) == Interface(REST, "/base")
+    assert where(repertoire(version=Version.V0_3), over_grpc(Operation.GET_TASK)) == Interface(RPC_0_3, "/base")
+
+
 def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
     agent = repertoire(binding=Binding.JSONRPC)
     assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
