@@ -31,14 +31,14 @@ MARK = b"gw-"
 """How the gateway's own words in contexts begin; no client may see any."""
 
 
-def tenancy(*tenants: str) -> dict[str, Any]:
+def tenancy() -> dict[str, Any]:
     """What the file says of two tenants that may call every agent, and of webhooks."""
     keys = {"acme-key": (ACME_KEY, "acme"), "globex-key": (GLOBEX_KEY, "globex")}
     written = {name: {"sha256": sha256(key.encode()), "tenant": tenant} for name, (key, tenant) in keys.items()}
     return {
         "auth": {"api_keys": written},
-        "tenants": {tenant: ["*"] for tenant in ("acme", "globex", *tenants)},
-        "push": HOOKS, "defaults": {"isolation": "none"},
+        "tenants": {tenant: ["*"] for tenant in ("acme", "globex")},
+        "push": HOOKS,
     }
 
 
