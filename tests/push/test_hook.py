@@ -26,7 +26,7 @@ def hook(name: str = "a", config: PushConfig = CONFIG, **more: object) -> Hook:
 
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
+    made: Store = MemoryStore(wall=lambda: float(NOW))
     await made.open()
     yield made
     await made.aclose()
