@@ -166,7 +166,8 @@ def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.Capture
             sink.close()
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     said = [(line["level"], line["message"]) for line in lines]
-    [warning, serving, stopped] = said
+    [warning, changed, serving, stopped] = said
+    assert changed == ("info", "configuration_changed")
     assert warning == ("warning", "gateway.yaml:3: there is no agent")
     assert serving[1].startswith("serving http://127.0.0.1:")
     assert ", admin on http://127.0.0.1:" in serving[1]
