@@ -71,7 +71,9 @@ def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Sof
     Agents of two kinds are asked at a time, and none by two clients.
     """
     items = (item for item in request.session.items if isinstance(item, pytest.Function))
-    pairs: list[dict[str, Any]] = [item.callspec.params for item in items if "told" in item.fixturenames]
+    pairs: list[dict[str, Any]] = [
+        item.callspec.params for item in items if item.path == request.path and "told" in item.fixturenames
+    ]
 
     def asked(agent: Software, client: Software) -> Told:
         return ask(local(client), **where(gateway, agent, client))
