@@ -79,6 +79,7 @@ class Fleet:
     def __init__(self, url: str, *, pace: float, grpc: int | None = None) -> None:
         self._url = url
         self._grpc = grpc
+        self._up = threading.Event()
         self._background = Background()
         works: tuple[tuple[Profile, Work], ...] = (
             (Profile("Echo", "Says what you said.", "echo", ("text",), "Hello"), echo),
@@ -101,6 +102,10 @@ class Fleet:
             response = await wire.answer(self._agents[name], request, f"{self._url}/{name}", slash + rest)
         await response(scope, receive, send)
 
+    def up(self, seconds: float) -> bool:
+        """Whether it answers, over gRPC too; waits up to `seconds` for it, from any thread."""
+        return self._up.wait(seconds)
+
     async def _live(self, receive: Receive, send: Send) -> None:
         over_grpc = None
         while True:
@@ -115,6 +120,7 @@ class Fleet:
                 from gateway.demo.grpc import open_server  # noqa: PLC0415 - the command line does without gRPC
 
                 over_grpc = await open_server(self._agents, self._grpc)
+            self._up.set()
             await send({"type": "lifespan.startup.complete"})
 
 
@@ -127,11 +133,15 @@ def serving(*, pace: float = 0.3, grpc: int | None = None) -> Iterator[str]:
     Args:
         pace: Seconds between two events of the clock.
         grpc: As `Fleet`.
+
+    Raises:
+        RuntimeError: They do not start: the port for gRPC is taken.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        fleet = Fleet(url, pace=pace, grpc=grpc)
         config = uvicorn.Config(
-            Fleet(url, pace=pace, grpc=grpc),
+            fleet,
             log_config=None,
             access_log=False,
             lifespan="on",
@@ -142,7 +152,10 @@ def serving(*, pace: float = 0.3, grpc: int | None = None) -> Iterator[str]:
         thread = threading.Thread(target=server.run, args=([listener],), name="demo agents", daemon=True)
         thread.start()
         try:
-            # The socket listens already: what connects before the server is up waits in its backlog.
+            # The socket for HTTP listens already, with a backlog; the one for gRPC would refuse who comes too early.
+            while not fleet.up(0.05):
+                if not thread.is_alive():
+                    raise RuntimeError("the demo agents do not start")
             yield url
         finally:
             server.should_exit = True
