@@ -111,12 +111,13 @@ class Claims:
 
     # ---- There -----------------------------------------------------------------------------------------------------
 
-    def enter(self, call: Call, named: Mentions | None = None) -> Soon[Call]:
+    def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Soon[Call]:
         """The call as the agent may get it.
 
         Args:
             call: What the agent is to be asked, in its own dialect.
             named: What it names, where that is known.
+            also: Tasks that the client named where the agent's dialect may have no place for them.
 
         Raises:
             TaskNotFound: it names a task that is not the caller's.
@@ -124,7 +125,7 @@ class Claims:
             StateUnavailable: nobody knows whose they are.
             BadParams: an id is none.
         """
-        return carried(self._enter(call, named))
+        return carried(self._enter(call, named, also))
 
     def claim(self, task: str, version: Version) -> Soon[str]:
         """What the agent calls a task that is the caller's.
@@ -173,13 +174,16 @@ class Claims:
             else:
                 pending.pop(tenant, None)
 
-    def _enter(self, call: Call, named: Mentions | None) -> Generator[Any, Any, Call]:
+    def _enter(self, call: Call, named: Mentions | None, also: tuple[str, ...]) -> Generator[Any, Any, Call]:
         tenure = self._tenure
         if not tenure.keeps:
             return call
         if tenure.shared or call.dialect.version is Version.V0_1:
             yield from self._get_mark()
         named = mentions(call) if named is None else named
+        lost = tuple(id for id in also if id not in named.tasks)
+        if lost:
+            named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
         if named.tasks:
             call = yield from self._enter_tasks(call, named)
         if call.operation.sends and not self._task:
@@ -203,6 +207,8 @@ class Claims:
                     self._know(id, task)
             elif id == about and call.dialect.version is Version.V0_1:
                 call = yield from self._named_by_client(call, id, task)
+            elif call.dialect.version is Version.V0_1:
+                yield from self._claim(id, Version.V0_1)
             else:
                 yield from self._adopt(id, task)
         return call

@@ -91,7 +91,7 @@ class Forwarder:
         pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
         if pushing is not None:
             await pushing.adopt(call, interface.dialect, alias)
-        translation: Translation | None = None
+        translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = exchange.call = replace(call, dialect=meant[0])
@@ -99,7 +99,9 @@ class Forwarder:
             translation = await self._translate(exchange, backing, interface, call, alias)
             call = translation.call
         if claims is not None:
-            entered = claims.enter(call, named if translation is None else None)
+            # A word of 0.1 for a task is the client's own; every other id has to be the caller's, told to the agent or not.
+            also = () if translation is None or ours is Version.V0_1 else named.references
+            entered = claims.enter(call, named if translation is None else None, also)
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
