@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.fault import NotAdmitted, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import with_context, with_task, without
@@ -75,7 +75,12 @@ class Tenure:
 
         Args:
             label: What the caller speaks.
+
+        Raises:
+            NotAdmitted: callers are told apart, and its token does not say which one it is.
         """
+        if self.by_principal and principal.method == "jwt" and not principal.subject:
+            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
         return Claims(self, Owner(principal.tenant, f"{principal.issuer}/{principal.subject}"), label)
 
 
@@ -311,6 +316,11 @@ class Claims:
     def _refuse(self, what: str) -> None:
         self.foreign = True
         raise UpstreamProtocol("the agent's answer is not this caller's", detail=f"it names another's {what}")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the owners of tasks are kept."""
+        return self._tenure.keeps
 
     @property
     def marks(self) -> bool:

@@ -70,6 +70,8 @@ class Enquiry:
             id=self._exchange.id,
         )
         seal = await soon(claims.ledger.seal())
+        # Now it is known which context is counted.
+        await soon(claims.enter(call))
         reply = None
         try:
             frame = await walk(

@@ -70,6 +70,7 @@ class Forwarder:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
                 reads them itself.
+            NotAdmitted: as `Tenure.of`.
             TaskNotFound, TasksLimited: as `Claims.enter`.
             PushDenied: a webhook may not be called.
             StateUnavailable: nobody knows whose the tasks are.
@@ -98,6 +99,9 @@ class Forwarder:
                 exchange.version = meant[0].version
             translation = await self._translate(exchange, backing, interface, call, alias)
             call = translation.call
+        elif interface.dialect != call.dialect and not call.path.legacy_card:
+            # Some methods are called the same in two generations; from here on it is the agent's that counts.
+            call = replace(call, dialect=interface.dialect)
         if claims is not None:
             # A word of 0.1 for a task is the client's own; every other id has to be the caller's, told to the agent or not.
             also = () if translation is None or ours is Version.V0_1 else named.references

@@ -17,7 +17,9 @@ CASES: dict[str, dict[Version, Tree]] = {
     case["payload"]: {version: case[f"v{version}"]["body"] for version in Version if case.get(f"v{version}")}
     for case in vector("PushNotification")["cases"]
 }
-DEEP = b'{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":' + b'{"a":' * 5000 + b"1" + b"}" * 5002
+DEEP = (
+    b'{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_002
+)
 SPOKEN = [(payload, version) for payload, bodies in CASES.items() for version in bodies]
 
 
