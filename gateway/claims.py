@@ -186,7 +186,7 @@ class Claims:
         if tenure.shared or call.dialect.version is Version.V0_1:
             yield from self._get_mark()
         named = mentions(call) if named is None else named
-        lost = tuple(id for id in also if id not in named.tasks)
+        lost = tuple(task for task in also if task not in named.tasks)
         if lost:
             named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
         if named.tasks:

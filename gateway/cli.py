@@ -244,6 +244,9 @@ def state_erase(
     """Forget all that belongs to a tenant: nobody finds its tasks by the gateway from then on."""
     as_json = output is PlainOutput.JSON
     with _reporting(as_json=as_json):
+        if not tenant:
+            # What belongs to none is the gateway's own: its secret, from which marks and page tokens are made.
+            raise CommandFailed("--tenant is empty: name whose state is to be forgotten", code=2)
         if as_json and not yes:
             raise CommandFailed("a program cannot be asked: add --yes", code=2)
         keeping = _keeping(config, state)

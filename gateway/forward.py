@@ -103,7 +103,7 @@ class Forwarder:
             # Some methods are called the same in two generations; from here on it is the agent's that counts.
             call = replace(call, dialect=interface.dialect)
         if claims is not None:
-            # A word of 0.1 for a task is the client's own; every other id has to be the caller's, told to the agent or not.
+            # In 0.1 they are words of the client's own; all others have to be its tasks, be the agent told or not.
             also = () if translation is None or ours is Version.V0_1 else named.references
             entered = claims.enter(call, named if translation is None else None, also)
             call = entered if isinstance(entered, Call) else await entered

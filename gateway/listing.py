@@ -2,9 +2,10 @@
 
 The agent's pages are gone through until the client's page is full. Every page behind the first is asked for with as
 many tasks as are still missing, so that nothing of a page is thrown away and the client's page ends where one of the
-agent's does: no state is kept between two calls. Once all are found that the ledger knows of, no page is asked for. An agent may give more than it was asked for; then the client's page
-is longer too, for what is left out here would never come again. How many pages one call may take is bounded, and
-beyond that a page goes out that is not full, with the token of the next.
+agent's does: no state is kept between two calls. Once all are found that the ledger knows of, no page is asked for. An
+agent may give more than it was asked for; then the client's page is longer too, for what is left out here would never
+come again. How many pages one call may take is bounded, and beyond that a page goes out that is not full, with the
+token of the next.
 
 The agent's token may hold what is another tenant's. The client's holds it sealed, for this owner and this list.
 
