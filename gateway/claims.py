@@ -13,8 +13,9 @@ tasks of 0.1, which clients make as well, are marked alike.
 
 from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.call import Call
@@ -27,8 +28,22 @@ from gateway.a2a.tree import Tree
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, carried
 from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon, Task
+from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
+_MOST_CALLERS = 10_000
+
+
+class _Caller(msgspec.Struct, frozen=True):
+    """One of those who call a backend.
+
+    Attributes:
+        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+    """
+
+    owner: Owner
+    mark: str = ""
+    mark_bytes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,8 @@ class Tenure:
     shared: bool = True
     keeps: bool = True
     most_open: Mapping[str, int | None] = field(default_factory=dict)
+    # By tenant, issuer and subject: most calls are made by somebody who has called before.
+    _callers: dict[tuple[str, str, str], _Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def filters(self) -> bool:
@@ -79,40 +96,58 @@ class Tenure:
         Raises:
             NotAdmitted: callers are told apart, and its token does not say which one it is.
         """
-        if self.by_principal and principal.method == "jwt" and not principal.subject:
+        key = (principal.tenant, principal.issuer, principal.subject)
+        caller = self._callers.get(key) or self._caller(key, principal)
+        return Claims(self, caller.owner, label, caller.mark, caller.mark_bytes)
+
+    def _caller(self, key: tuple[str, str, str], principal: Principal) -> _Caller:
+        tenant, issuer, subject = key
+        if self.by_principal and principal.method == "jwt" and not subject:
             raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
-        return Claims(self, Owner(principal.tenant, f"{principal.issuer}/{principal.subject}"), label)
+        caller = _Caller(Owner(tenant, f"{issuer}/{subject}"))
+        if self.shared and self.keeps:
+            seal = self.ledger.known_seal
+            if seal is None:
+                return caller
+            mark = self.ledger.mark(seal, self.scope, caller.owner, by_principal=self.by_principal)
+            caller = _Caller(caller.owner, mark, mark.encode("ascii"))
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        self._callers[key] = caller
+        return caller
 
 
-class Claims:
+class Claims(msgspec.Struct, eq=False):
     """What the caller of one exchange may name, and what it is told of.
+
+    A struct, and the usual calls go through `enter`, `meet` and `knows` without any other call of Python's: what an
+    exchange costs is how many of them it makes.
 
     Attributes:
         owner: Who calls.
         foreign: Whether the call or its answer named what is another's; for the audit.
+        renamed: Whether the client has other words than the agent for what is known to be the caller's.
     """
 
-    __slots__ = (
-        "_asked", "_context", "_label", "_mark", "_mark_bytes", "_pending", "_state", "_store", "_task", "_tenure",
-        "foreign", "ledger", "owner",
-    )  # fmt: skip
+    _tenure: Tenure
+    owner: Owner
+    _label: str
+    _mark: str = ""
+    _mark_bytes: bytes = b""
+    foreign: bool = False
+    # What is known to be the caller's already.
+    _task: str = ""
+    _state: str = ""
+    _context: str = ""
+    renamed: bool = False
+    # The context that the agent is asked for.
+    _asked: str = ""
+    _pending: bool = False
 
-    def __init__(self, tenure: Tenure, owner: Owner, label: str) -> None:
-        self.owner = owner
-        self.foreign = False
-        self._tenure = tenure
-        self.ledger = tenure.ledger
-        self._store = tenure.ledger.store
-        self._label = label
-        self._mark = ""
-        self._mark_bytes = b""
-        # What is known to be the caller's already.
-        self._task = ""
-        self._state = ""
-        self._context = ""
-        # The context that the agent is asked for.
-        self._asked = ""
-        self._pending = False
+    @property
+    def ledger(self) -> Ledger:
+        """Where it is known what is whose."""
+        return self._tenure.ledger
 
     # ---- There -----------------------------------------------------------------------------------------------------
 
@@ -130,7 +165,28 @@ class Claims:
             StateUnavailable: nobody knows whose they are.
             BadParams: an id is none.
         """
-        return carried(self._enter(call, named, also))
+        tenure = self._tenure
+        if not tenure.keeps:
+            return call
+        if named is None:
+            named = mentions(call)
+        if also and (lost := tuple(task for task in also if task not in named.tasks)):
+            named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
+        tasks, context, store = named.tasks, named.context, tenure.ledger.store
+        found: Soon[list[Task | None]] | None = None
+        if call.dialect.version is not Version.V0_1 and (self._mark or not tenure.shared):
+            # Nearly all calls end here: they name nothing, or a task of the caller's.
+            if len(tasks) == 1 and not named.references:
+                found = store.tasks(tenure.scope, tasks)
+                if isinstance(found, list) and (task := found[0]) is not None and tenure.owned(task.owner, self.owner):
+                    self._know(tasks[0], task)
+                    if context is None or context == task.context:
+                        self._asked = context or ""
+                        return call
+            is_free = not call.operation.sends or (store.local and not tenure.most_open)
+            if not tasks and context is None and is_free:
+                return call
+        return carried(self._enter(call, named, found))
 
     def claim(self, task: str, version: Version) -> Soon[str]:
         """What the agent calls a task that is the caller's.
@@ -147,13 +203,13 @@ class Claims:
         tenure = self._tenure
         if not tenure.keeps:
             return id
-        (task,) = yield self._store.tasks(tenure.scope, (id,))
+        (task,) = yield self._tenure.ledger.store.tasks(tenure.scope, (id,))
         if task is not None and self.owns(task.owner):
             return id
         if version is Version.V0_1:
             yield from self._get_mark()
             marked = self._mark + id
-            (known,) = yield self._store.tasks(tenure.scope, (marked,))
+            (known,) = yield self._tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
         yield from self._adopt(id, task)
@@ -179,23 +235,24 @@ class Claims:
             else:
                 pending.pop(tenant, None)
 
-    def _enter(self, call: Call, named: Mentions | None, also: tuple[str, ...]) -> Generator[Any, Any, Call]:
+    def _enter(
+        self, call: Call, named: Mentions, found: Soon[list[Task | None]] | None = None
+    ) -> Generator[Any, Any, Call]:
+        """As `enter`.
+
+        Args:
+            found: What the store has of the tasks that are named, where it has been asked.
+        """
         tenure = self._tenure
-        if not tenure.keeps:
-            return call
         if tenure.shared or call.dialect.version is Version.V0_1:
             yield from self._get_mark()
-        named = mentions(call) if named is None else named
-        lost = tuple(task for task in also if task not in named.tasks)
-        if lost:
-            named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
         if named.tasks:
-            call = yield from self._enter_tasks(call, named)
+            call = yield from self._enter_tasks(call, named, found)
         if call.operation.sends and not self._task:
             yield from self._admit_new()
         context = named.context
         if context is not None and context != self._context:
-            owner: Owner | None = yield self._store.context(tenure.scope, context)
+            owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, context)
             if tenure.shared if owner is None else not self.owns(owner):
                 yield from self._get_mark()
                 context = self._mark + context
@@ -203,8 +260,12 @@ class Claims:
         self._asked = context or ""
         return call
 
-    def _enter_tasks(self, call: Call, named: Mentions) -> Generator[Any, Any, Call]:
-        found: list[Task | None] = yield self._store.tasks(self._tenure.scope, named.tasks)
+    def _enter_tasks(
+        self, call: Call, named: Mentions, asked: Soon[list[Task | None]] | None
+    ) -> Generator[Any, Any, Call]:
+        if asked is None:
+            asked = self._tenure.ledger.store.tasks(self._tenure.scope, named.tasks)
+        found: list[Task | None] = yield asked
         about = named.tasks[0] if len(named.tasks) > len(named.references) else None
         for id, task in zip(named.tasks, found, strict=True):  # noqa: A001 - the word
             if task is not None and self.owns(task.owner):
@@ -221,7 +282,7 @@ class Claims:
     def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
         """A call about a task that an agent of 0.1 knows, or is to know, by its client's word."""
         marked = self._mark + id
-        (known,) = yield self._store.tasks(self._tenure.scope, (marked,))
+        (known,) = yield self._tenure.ledger.store.tasks(self._tenure.scope, (marked,))
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
         elif not call.operation.sends:
@@ -234,7 +295,7 @@ class Claims:
     def _adopt(self, id: str, task: Task | None) -> Generator[Any, Any, None]:  # noqa: A002 - the word
         """Take a task that nobody owns, where that may be."""
         if task is None and self._tenure.adopts:
-            met: Met = yield self._store.meet(
+            met: Met = yield self._tenure.ledger.store.meet(
                 self._tenure.scope, Sighting(self.owner, task=id, dialect=self._label, now=self.ledger.now())
             )
             if met.task is not None and self.owns(met.task):
@@ -245,10 +306,10 @@ class Claims:
     def _admit_new(self) -> Generator[Any, Any, None]:
         most, tenant = self._tenure.most_open, self.owner.tenant
         bound = most.get(tenant, most.get("*")) if most else None
-        if bound is None and self._store.local:
+        if bound is None and self._tenure.ledger.store.local:
             return
         # Also where nothing is bounded: an agent that nobody's answer may leave from is not asked to begin anything.
-        opened: int = yield self._store.open_tasks(tenant)
+        opened: int = yield self._tenure.ledger.store.open_tasks(tenant)
         if bound is None:
             return
         pending = self.ledger.pending
@@ -265,6 +326,7 @@ class Claims:
             seal = yield self.ledger.seal()
             self._mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
             self._mark_bytes = self._mark.encode("ascii")
+            self.renamed = self._task.startswith(self._mark) or self._context.startswith(self._mark)
 
     def owns(self, owner: Owner) -> bool:
         """Whether what is an owner's is the caller's."""
@@ -272,8 +334,19 @@ class Claims:
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the word
         self._task, self._state, self._context = id, task.state, task.context
+        mark = self._mark
+        self.renamed = bool(mark) and (id.startswith(mark) or task.context.startswith(mark))
 
     # ---- Back ------------------------------------------------------------------------------------------------------
+
+    def knows(self, told: Progress) -> bool:
+        """Whether all that a frame names has been met, and the client has the agent's words for it."""
+        return (
+            (told.task_id or "") == self._task
+            and (not told.context_id or told.context_id == self._context)
+            and (not told.state or told.state == self._state)
+            and not self.renamed
+        ) or not self._tenure.keeps
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
         """Write down what an agent's frame names, before it leaves; None where that is done.
@@ -285,33 +358,45 @@ class Claims:
             UpstreamProtocol: it names what is another's; also from what is awaited.
             StateUnavailable: it cannot be written down.
         """
-        if not self._tenure.keeps:
+        tenure = self._tenure
+        if not tenure.keeps:
             return None
         task, context, state = told.task_id or "", told.context_id or "", told.state or ""
         if task == self._task and context in ("", self._context) and state in ("", self._state):
             return None
         if not task and not context:
             return None
-        return cast("Awaitable[None] | None", carried(self._meet(task, context, state)))
-
-    def _meet(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
-        sighting = Sighting(
-            self.owner, task=task, context=context, state=state, dialect=self._label, now=self.ledger.now()
-        )
-        met: Met = yield self._store.meet(self._tenure.scope, sighting)
-        if met.task is not None and not self.owns(met.task):
+        ledger = tenure.ledger
+        sighting = Sighting(self.owner, task, context, state, "", self._label, ledger.now())
+        met = ledger.store.meet(tenure.scope, sighting)
+        if isinstance(met, Met):
+            self._learn(sighting, met)
+            return None
+        return self._learn_later(sighting, met)
+
+    async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
+        self._learn(sighting, await asked)
+
+    def _learn(self, sighting: Sighting, met: Met) -> None:
+        """Go on with what was met, unless it is another's."""
+        owner, task, context, mark = self.owner, sighting.task, sighting.context, self._mark
+        if met.task is not None and met.task is not owner and not self.owns(met.task):
             self._refuse("task")
-        ours = bool(self._mark) and context.startswith(self._mark)
-        if met.context is not None and not ours and not self.owns(met.context):
-            self._refuse("context")
+        if met.context is not None and met.context is not owner:
+            ours = bool(mark) and context.startswith(mark)
+            if not ours and not self.owns(met.context):
+                self._refuse("context")
         if task:
             # From here on the store counts it.
-            self._task, self._state = task, state or self._state
-            self.leave()
+            self._task, self._state = task, sighting.state or self._state
+            if self._pending:
+                self.leave()
         if context:
             self._context = context
+        if mark:
+            self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
     def _refuse(self, what: str) -> None:
         self.foreign = True
@@ -332,7 +417,7 @@ class Claims:
         mark = self._mark_bytes
         return data.replace(mark, b"") if mark and mark in data else data
 
-    def unmarker(self) -> "Unmarker | None":
+    def unmarker(self) -> Unmarker | None:
         """As `unmarked`, for what comes in pieces; None where there is no mark."""
         return Unmarker(self._mark_bytes) if self._mark else None
 
@@ -351,27 +436,11 @@ class Claims:
 
     def unmarked_tree(self, tree: Tree) -> Tree:
         """A tree of the hub's, as the client may see it; it may be changed."""
-        return cast("Tree", self._unmarked_value(tree)) if self._mark else tree
-
-    def _unmarked_value(self, value: object) -> object:
-        if isinstance(value, str):
-            return value.replace(self._mark, "")
-        if isinstance(value, dict):
-            return {key: self._unmarked_value(inside) for key, inside in value.items()}
-        if isinstance(value, list):
-            return [self._unmarked_value(inside) for inside in value]
-        return value
+        return unmarked_tree(tree, self._mark) if self._mark else tree
 
     def shown(self, told: Progress) -> Progress:
         """What a frame tells, as the client may see it."""
-        mark = self._mark
-        if not mark:
-            return told
-        task, context = told.task_id or "", told.context_id or ""
-        if not task.startswith(mark) and not context.startswith(mark):
-            return told
-        task, context = task.removeprefix(mark), context.removeprefix(mark)
-        return replace(told, task_id=task or None, context_id=context or None)
+        return unmarked_progress(told, self._mark) if self._mark else told
 
     # ---- Lists -----------------------------------------------------------------------------------------------------
 
@@ -380,14 +449,14 @@ class Claims:
         return carried(self._own(ids))
 
     def _own(self, ids: list[str]) -> Generator[Any, Any, list[bool]]:
-        found: list[Task | None] = yield self._store.tasks(self._tenure.scope, ids)
+        found: list[Task | None] = yield self._tenure.ledger.store.tasks(self._tenure.scope, ids)
         return [task is not None and self.owns(task.owner) for task in found]
 
     def count(self) -> Soon[int]:
         """How many tasks of the caller are known; of the one context that the call names, if it does."""
         tenure, owner = self._tenure, self.owner
         whose = owner if tenure.by_principal else Owner(owner.tenant)
-        return self._store.count(tenure.scope, whose, self._asked)
+        return self._tenure.ledger.store.count(tenure.scope, whose, self._asked)
 
     @property
     def scope(self) -> str:
@@ -404,24 +473,3 @@ class Claims:
         """Whose something is that is sealed for the caller."""
         owner, tenure = self.owner, self._tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
-
-
-class Unmarker:
-    """Takes a mark out of bytes that come in pieces, wherever they are cut."""
-
-    def __init__(self, mark: bytes) -> None:
-        self._mark = mark
-        self._rest = b""
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be told now."""
-        data = (self._rest + piece).replace(self._mark, b"")
-        mark = self._mark
-        held = next((size for size in range(min(len(mark) - 1, len(data)), 0, -1) if data.endswith(mark[:size])), 0)
-        self._rest = data[len(data) - held :] if held else b""
-        return data[: len(data) - held] if held else data
-
-    def close(self) -> bytes:
-        """What was held back, as no more comes."""
-        rest, self._rest = self._rest, b""
-        return rest

@@ -133,7 +133,8 @@ class Relay:
         if claims is not None:
             if (unmet := meet(exchange, told)) is not None:
                 await unmet
-            told = claims.shown(told)
+            if claims.renamed:
+                told = claims.shown(told)
         exchange.saw(told)
         return told
 

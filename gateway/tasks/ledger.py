@@ -68,6 +68,11 @@ class Ledger:
         """Unix seconds."""
         return int(self._wall())
 
+    @property
+    def known_seal(self) -> Seal | None:
+        """As `seal`; None where the store has not told it yet."""
+        return self._seal
+
     def seal(self) -> Soon[Seal]:
         """What closes tokens and makes marks."""
         return self._seal if self._seal is not None else self._unseal()
