@@ -40,7 +40,6 @@ from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
 from gateway.snapshot import Snapshot
 from gateway.tasks import opening
-from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Soon, Store, StoreBroken
 from gateway.telemetry import log
@@ -238,7 +237,7 @@ class Gateway:
             store = opening.make(state)
             if state.is_shared:
                 self._limits.share(_shared_rates(store))
-            ledger = Ledger(counted(store, self._count_state), bounds)
+            ledger = Ledger(opening.served(store, self._state_counts), bounds)
             await ledger.open()
         except StoreBroken as error:
             raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
@@ -332,8 +331,8 @@ class Gateway:
     def _count_hit(self, limit: str, scope: str, name: str) -> None:
         self.metrics.limit_hits.add((limit, scope, name))
 
-    def _count_state(self, operation: str, result: str) -> None:
-        self.metrics.state_operations.add((operation, result))
+    def _state_counts(self, operation: str) -> dict[str, float]:
+        return self.metrics.state_operations.share((operation,))
 
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))

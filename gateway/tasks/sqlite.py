@@ -6,9 +6,10 @@ the last of it. Several processes of one machine may use the file, each by one s
 """
 
 import asyncio
+import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.a2a.fault import StateUnavailable
@@ -140,6 +141,16 @@ class SqliteStore:
                 if added == bool(task) + bool(context):
                     return Met(sighting.owner if task else None, sighting.owner if context else None)
             return _meet_again(db, scope, sighting, task, context)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written inside is written at once, or not at all; nothing may be awaited inside.
+
+        Raises:
+            StateUnavailable: nothing was written.
+        """
+        with self._file as db, step(db):
+            yield
 
     def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`; reads as many entries of an index."""
