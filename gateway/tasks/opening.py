@@ -36,4 +36,4 @@ def served(store: Store, share: Callable[[str], Counts]) -> Store:
     """
     together = getattr(store, "together", None)
     asked = counted(store, share)
-    return asked if together is None else gathered(asked, together)
+    return asked if together is None else gathered(asked, together, share("meet"))

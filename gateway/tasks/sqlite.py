@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gateway.a2a.fault import StateUnavailable
@@ -116,6 +117,8 @@ class SqliteStore:
     def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
         """As `Store.tasks`."""
         with self._file as db:
+            if len(ids) == 1:
+                return [_task(db.execute(_TASK, (scope, ids[0])).fetchone())]
             return [_task(db.execute(_TASK, (scope, task)).fetchone()) for task in ids]
 
     def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
@@ -126,31 +129,34 @@ class SqliteStore:
 
     def meet(self, scope: str, sighting: Sighting) -> Met:
         """As `Store.meet`; what is new is written by one statement, and so is each thing that has changed."""
-        task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
-        context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
-        if not task and not context:
-            return Met()
-        met = (scope, task or context)
         with self._file as db:
-            if met not in self._met:
-                # Most ids are new when they are met for the first time, so nobody asks before.
-                if len(self._met) >= _MOST_MET:
-                    self._met.clear()
-                added = _add(db, scope, sighting, task, context, within=context)
-                self._met.add(met)
-                if added == bool(task) + bool(context):
-                    return Met(sighting.owner if task else None, sighting.owner if context else None)
-            return _meet_again(db, scope, sighting, task, context)
+            return self._meet(db, scope, sighting)
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """What is written inside is written at once, or not at all; nothing may be awaited inside.
+    def together(self) -> Iterator[Callable[[str, Sighting], Met]]:
+        """What meets what it is told of, all of it in one transaction; nothing may be awaited inside.
 
         Raises:
             StateUnavailable: nothing was written.
         """
         with self._file as db, step(db):
-            yield
+            yield partial(self._meet, db)
+
+    def _meet(self, db: sqlite3.Connection, scope: str, sighting: Sighting) -> Met:
+        task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
+        context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
+        if not task and not context:
+            return Met()
+        met = (scope, task or context)
+        if met not in self._met:
+            # Most ids are new when they are met for the first time, so nobody asks before.
+            if len(self._met) >= _MOST_MET:
+                self._met.clear()
+            added = _add(db, scope, sighting, task, context, within=context)
+            self._met.add(met)
+            if added == bool(task) + bool(context):
+                return Met(sighting.owner if task else None, sighting.owner if context else None)
+        return _meet_again(db, scope, sighting, task, context)
 
     def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`; reads as many entries of an index."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +12,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import gathered as module
 from gateway.tasks.gathered import gathered
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Met, Store
+from gateway.tasks.store import Met, Sighting, Store
 from tests.tasks.contract import ACME, ANN, GLOBEX, Contract, sighting
 
 pytestmark = pytest.mark.anyio
@@ -29,8 +29,14 @@ async def inner(path: Path) -> SqliteStore:
 
 
 @pytest.fixture
-async def store(inner: SqliteStore) -> AsyncIterator[Store]:
-    store = gathered(inner, inner.together)
+def counts() -> dict[str, float]:
+    """What came of those that were written together."""
+    return {}
+
+
+@pytest.fixture
+async def store(inner: SqliteStore, counts: dict[str, float]) -> AsyncIterator[Store]:
+    store = gathered(inner, inner.together, counts)
     await store.open()
     yield store
     await store.aclose()
@@ -65,7 +71,9 @@ async def test_who_is_alone_in_a_turn_waits_for_nobody(store: Store) -> None:
         await turn()
 
 
-async def test_those_behind_the_first_are_written_in_one_transaction(store: Store, inner: SqliteStore) -> None:
+async def test_those_behind_the_first_are_written_in_one_transaction(
+    store: Store, inner: SqliteStore, counts: dict[str, float]
+) -> None:
     told: list[str] = []
     transactions(inner, told)
     met = [store.meet("crm", sighting(ACME, f"t{number}", f"c{number}")) for number in range(10)]
@@ -75,6 +83,18 @@ async def test_those_behind_the_first_are_written_in_one_transaction(store: Stor
     await turn()
     assert [later(each).result() for each in met[1:]] == [Met(ACME, ACME)] * 9
     assert told == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert counts == {"ok": 9}
+
+
+async def test_behind_a_turn_of_many_the_first_waits_too_until_one_was_alone(store: Store) -> None:
+    for number in range(2):
+        store.meet("crm", sighting(task=f"t{number}"))
+    await turn()
+    alone = later(store.meet("crm", sighting(task="t2")))
+    assert not alone.done()
+    await turn()
+    assert alone.result() == Met(ACME)
+    assert store.meet("crm", sighting(task="t3")) == Met(ACME)
 
 
 async def test_what_was_answered_is_in_the_file(store: Store, path: Path) -> None:
@@ -106,42 +126,46 @@ async def test_who_is_cancelled_is_written_down_all_the_same(store: Store, inner
     assert None not in inner.tasks("crm", ["t1", "t2", "t3"])
 
 
-async def test_nobody_is_told_of_what_could_not_be_written(store: Store, inner: SqliteStore, path: Path) -> None:
+@pytest.mark.parametrize("numbers", [[1], [1, 2, 3]])
+async def test_nobody_is_told_of_what_could_not_be_written(
+    store: Store, inner: SqliteStore, path: Path, counts: dict[str, float], numbers: list[int]
+) -> None:
     other = sqlite3.connect(path, isolation_level=None)
-    alone, several = [1], [1, 2, 3]
-    for numbers in (alone, several):
-        store.meet("crm", sighting(task=f"first {len(numbers)}"))
-        met = [store.meet("crm", sighting(task=f"t{number}")) for number in numbers]
-        other.execute("BEGIN IMMEDIATE")
-        await turn()
-        other.execute("ROLLBACK")
-        faults = [later(each).exception() for each in met]
-        assert all(isinstance(fault, StateUnavailable) for fault in faults)
-        assert len(set(map(id, faults))) == len(numbers)
-        assert inner.tasks("crm", [f"t{number}" for number in numbers]) == [None] * len(numbers)
+    store.meet("crm", sighting(task="t0"))
+    met = [store.meet("crm", sighting(task=f"t{number}")) for number in numbers]
+    other.execute("BEGIN IMMEDIATE")
+    await turn()
+    other.execute("ROLLBACK")
     other.close()
+    faults = [later(each).exception() for each in met]
+    assert all(isinstance(fault, StateUnavailable) for fault in faults)
+    assert len(set(map(id, faults))) == len(numbers)
+    assert inner.tasks("crm", [f"t{number}" for number in numbers]) == [None] * len(numbers)
+    # One that is written alone is counted where all the others are.
+    assert counts == ({"unavailable": 3} if len(numbers) > 1 else {})
 
 
 async def test_a_transaction_that_breaks_in_the_middle_leaves_nothing(
     store: Store, inner: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meet(scope: str, told: object) -> Met:
-        if told == sighting(task="t2"):
-            raise StateUnavailable("no", detail="the disk is full")
-        return written(scope, told)
+    def meet(self: SqliteStore, db: sqlite3.Connection, scope: str, told: Sighting) -> Met:
+        if told.task == "t2":
+            raise StateUnavailable("no", detail="it is forgotten as often as it is met")
+        return written(self, db, scope, told)
 
-    written = cast("Callable[[str, object], Met]", inner.meet)
-    monkeypatch.setattr(store, "_meet_now", meet)
+    written = SqliteStore._meet
+    monkeypatch.setattr(SqliteStore, "_meet", meet)
     met = [store.meet("crm", sighting(task=f"t{number}")) for number in range(4)]
     await turn()
     assert [str(later(each).exception()) for each in met[1:]] == ["no"] * 3
     assert inner.tasks("crm", ["t0", "t1", "t2", "t3"])[1:] == [None] * 3
     monkeypatch.undo()
-    assert store.meet("crm", sighting(task="t1")) == Met(ACME)
+    again = [store.meet("crm", sighting(task=f"t{number}")) for number in range(4)]
+    assert [await later(each) for each in again] == [Met(ACME)] * 4
 
 
 async def test_what_waits_is_written_before_it_is_closed(inner: SqliteStore, path: Path) -> None:
-    store = gathered(inner, inner.together)
+    store = gathered(inner, inner.together, {})
     await store.open()
     met = [store.meet("crm", sighting(task=f"t{number}")) for number in range(3)]
     await store.aclose()
