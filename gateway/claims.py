@@ -11,7 +11,8 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,17 +21,18 @@ from msgspec.structs import replace
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import NotAdmitted, TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, carried
-from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
+_GONE = "failed"
 _MOST_CALLERS = 10_000
 
 
@@ -139,6 +141,8 @@ class Claims(msgspec.Struct, eq=False):
     _task: str = ""
     _state: str = ""
     _context: str = ""
+    # Whether that was written down so long ago that it has to be again, so as not to be forgotten.
+    _stale: bool = False
     renamed: bool = False
     # The context that the agent is asked for.
     _asked: str = ""
@@ -334,6 +338,7 @@ class Claims(msgspec.Struct, eq=False):
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the word
         self._task, self._state, self._context = id, task.state, task.context
+        self._stale = self._tenure.ledger.now() - task.seen >= SEEN_AGAIN
         mark = self._mark
         self.renamed = bool(mark) and (id.startswith(mark) or task.context.startswith(mark))
 
@@ -346,6 +351,7 @@ class Claims(msgspec.Struct, eq=False):
             and (not told.context_id or told.context_id == self._context)
             and (not told.state or told.state == self._state)
             and not self.renamed
+            and not self._stale
         ) or not self._tenure.keeps
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
@@ -362,7 +368,8 @@ class Claims(msgspec.Struct, eq=False):
         if not tenure.keeps:
             return None
         task, context, state = told.task_id or "", told.context_id or "", told.state or ""
-        if task == self._task and context in ("", self._context) and state in ("", self._state):
+        is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
+        if is_known and not (self._stale and task):
             return None
         if not task and not context:
             return None
@@ -390,13 +397,20 @@ class Claims(msgspec.Struct, eq=False):
                 self._refuse("context")
         if task:
             # From here on the store counts it.
-            self._task, self._state = task, sighting.state or self._state
+            self._task, self._state, self._stale = task, sighting.state or self._state, False
             if self._pending:
                 self.leave()
         if context:
             self._context = context
         if mark:
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
+
+    async def gone(self) -> None:
+        """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
+        if self._task and self._state in OPEN and self._tenure.keeps:
+            with suppress(StateUnavailable):
+                if (unmet := self.meet(Progress(task_id=self._task, state=_GONE))) is not None:
+                    await unmet
 
     def _refuse(self, what: str) -> None:
         self.foreign = True
@@ -444,13 +458,22 @@ class Claims(msgspec.Struct, eq=False):
 
     # ---- Lists -----------------------------------------------------------------------------------------------------
 
-    def own(self, ids: list[str]) -> Soon[list[bool]]:
-        """Which of some tasks are the caller's."""
-        return carried(self._own(ids))
+    def own(self, tasks: Sequence[tuple[str, str]]) -> Soon[list[bool]]:
+        """Which of some tasks are the caller's; those that are over by now count no longer among the open ones.
 
-    def _own(self, ids: list[str]) -> Generator[Any, Any, list[bool]]:
-        found: list[Task | None] = yield self._tenure.ledger.store.tasks(self._tenure.scope, ids)
-        return [task is not None and self.owns(task.owner) for task in found]
+        Args:
+            tasks: The id of each and its state, of `STATES`; empty where that is not known.
+        """
+        return carried(self._own(tasks))
+
+    def _own(self, tasks: Sequence[tuple[str, str]]) -> Generator[Any, Any, list[bool]]:
+        scope, store = self._tenure.scope, self._tenure.ledger.store
+        found: list[Task | None] = yield store.tasks(scope, [task for task, _ in tasks])
+        owned = [task is not None and self.owns(task.owner) for task in found]
+        for (id, state), known, own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
+            if own and known is not None and known.state in OPEN and state not in OPEN:
+                yield store.meet(scope, Sighting(self.owner, id, "", state, now=self.ledger.now()))
+        return owned
 
     def count(self) -> Soon[int]:
         """How many tasks of the caller are known; of the one context that the call names, if it does."""

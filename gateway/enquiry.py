@@ -15,6 +15,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
+from gateway.a2a.progress import state_of
 from gateway.a2a.tree import Tree
 from gateway.backing import Backing
 from gateway.claims import Claims
@@ -173,8 +174,15 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(claims.own([task["id"] for task in tasks]))
+    owned = await soon(claims.own([(task["id"], _state(task)) for task in tasks]))
     return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+
+
+def _state(task: Tree) -> str:
+    """Its state; empty for a task of which there is only the id."""
+    status = task.get("status")
+    word = status.get("state") if isinstance(status, dict) else None
+    return state_of(word) if isinstance(word, str) else ""
 
 
 async def _count(claims: Claims) -> int:

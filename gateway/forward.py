@@ -18,6 +18,7 @@ from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _MAYBE_OF_0_1 = frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1) | SHARED_WITH_0_1
 """Methods by which a client may name a task of its own."""
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
+_MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
+"""Errors of an agent after which a task cannot be open."""
 _LONG = 128 * 1024
 """Bytes of a body from which on it is translated in a thread."""
 _SEEDS = uuid.UUID("5b7c2f1e-6d0b-5a7e-9a63-0c8a4a0f6f1d")
@@ -113,10 +116,7 @@ class Forwarder:
         exchange.sent = self._clock()
         asking = _Asking(exchange, backing, interface, translation, Caller(principal, exchange.client_ip, exchange.id))
         try:
-            if isinstance(upstream, HttpUpstream):
-                await self._over_http(asking, upstream, call, wire)
-            else:
-                await self._over_grpc(asking, upstream, call, wire)
+            await self._ask(asking, upstream, call, wire)
         finally:
             meter.forwarding(-1)
             meter.answered(upstream.backend, asking.status)
@@ -135,6 +135,15 @@ class Forwarder:
         finally:
             backing.meter.forwarding(-1)
             backing.meter.answered(backing.upstream.backend, enquiry.status)
+
+    async def _ask(self, asking: "_Asking", upstream: Upstream, call: Call, wire: Wire) -> None:
+        if isinstance(upstream, HttpUpstream):
+            await self._over_http(asking, upstream, call, wire)
+        else:
+            await self._over_grpc(asking, upstream, call, wire)
+        claims = asking.exchange.claims
+        if claims is not None and asking.missed:
+            await claims.gone()
 
     async def _over_http(self, asking: "_Asking", upstream: HttpUpstream, call: Call, wire: Wire) -> None:
         exchange = asking.exchange
@@ -246,6 +255,13 @@ class _Asking:
         self.translation = translation
         self.caller = caller
         self.status: int | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the agent has said that it knows no such task, or that it is over."""
+        if self.exchange.progress.error is not None:
+            return self.exchange.progress.error in _MISSES
+        return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
 async def _by_the_other_verb(

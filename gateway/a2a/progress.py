@@ -68,6 +68,11 @@ _STATES["TASK_STATE_CANCELLED"] = "canceled"
 _STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
 
 
+def state_of(word: str) -> str:
+    """The state of `STATES` that a word of any generation means."""
+    return _STATES.get(word, "unknown")
+
+
 class Progress(msgspec.Struct, frozen=True, gc=False):
     """What one frame tells.
 

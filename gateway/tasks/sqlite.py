@@ -19,10 +19,20 @@ from gateway.tasks.sqlite_checkpoint import Checkpoints
 from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
 from gateway.tasks.sqlite_schema import TASK
 from gateway.tasks.sqlite_upkeep import LEFT_ALONE, Expiry
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
-
-SEEN_AGAIN = 60
-"""Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
+from gateway.tasks.store import (
+    LONGEST_ID,
+    OPEN,
+    SEEN_AGAIN,
+    Bounds,
+    Figures,
+    Met,
+    Note,
+    Owner,
+    Row,
+    Sighting,
+    Task,
+    later_state,
+)  # fmt: skip
 
 # Ids that are remembered to be known: those are looked for first, all others are written first.
 _MOST_MET = 20_000
@@ -309,10 +319,10 @@ def _renew_task(db: sqlite3.Connection, scope: str, sighting: Sighting, within: 
         known: Its context, its state, and when it was seen.
     """
     context, state, seen = known
-    now, told = sighting.now, sighting.state
-    if told in ("", state) and (context or not within) and now - int(seen) < SEEN_AGAIN:
+    now, told = sighting.now, later_state(str(state), sighting.state)
+    if told == state and (context or not within) and now - int(seen) < SEEN_AGAIN:
         return
-    news = (told, told in OPEN) if told else (None, None)
+    news = (None, None) if told == state else (told, told in OPEN)
     db.execute(_TASK_AGAIN, (now, *news, within, scope, sighting.task, sighting.owner.tenant))
 
 

@@ -20,6 +20,19 @@ Soon: TypeAlias = T | Awaitable[T]
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
 """The states of a task that is not over, as `a2a.progress.STATES` spells them; empty for one that nobody was told."""
 
+SEEN_AGAIN = 60
+"""Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
+
+
+def later_state(known: str, told: str) -> str:
+    """The state of a task that had one and is told of with another: what is over stays over, whatever comes late.
+
+    Args:
+        told: Empty where a frame tells none.
+    """
+    return told if told and (known in OPEN or told not in OPEN) else known
+
+
 LONGEST_ID = 1024
 """Characters of an id that is kept; a longer one is nobody's."""
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite
 from gateway.tasks.memory import MemoryStore
-from gateway.tasks.sqlite import SEEN_AGAIN, SqliteStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_file import LedgerFile
-from gateway.tasks.store import Bounds, Met, Note, Sighting
+from gateway.tasks.store import SEEN_AGAIN, Bounds, Met, Note, Sighting
 from tests.tasks.contract import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, Contract, sighting
 
 pytestmark = pytest.mark.anyio
