@@ -28,6 +28,7 @@ from gateway.a2a.renaming import with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, carried
+from gateway.tasks.seal import Seal
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
@@ -40,10 +41,12 @@ class _Caller(msgspec.Struct, frozen=True):
     """One of those who call a backend.
 
     Attributes:
+        seal: What its mark was made with.
         mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
     """
 
     owner: Owner
+    seal: Seal | None
     mark: str = ""
     mark_bytes: bytes = b""
 
@@ -99,20 +102,20 @@ class Tenure:
             NotAdmitted: callers are told apart, and its token does not say which one it is.
         """
         key = (principal.tenant, principal.issuer, principal.subject)
-        caller = self._callers.get(key) or self._caller(key, principal)
+        caller = self._callers.get(key)
+        if caller is None or caller.seal is not self.ledger.known_seal:
+            caller = self._caller(key, principal)
         return Claims(self, caller.owner, label, caller.mark, caller.mark_bytes)
 
     def _caller(self, key: tuple[str, str, str], principal: Principal) -> _Caller:
         tenant, issuer, subject = key
         if self.by_principal and principal.method == "jwt" and not subject:
             raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
-        caller = _Caller(Owner(tenant, f"{issuer}/{subject}"))
-        if self.shared and self.keeps:
-            seal = self.ledger.known_seal
-            if seal is None:
-                return caller
-            mark = self.ledger.mark(seal, self.scope, caller.owner, by_principal=self.by_principal)
-            caller = _Caller(caller.owner, mark, mark.encode("ascii"))
+        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
+        mark = ""
+        if self.keeps and seal is not None:
+            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+        caller = _Caller(owner, seal, mark, mark.encode("ascii"))
         if len(self._callers) >= _MOST_CALLERS:
             self._callers.clear()
         self._callers[key] = caller
@@ -187,7 +190,7 @@ class Claims(msgspec.Struct, eq=False):
                     if context is None or context == task.context:
                         self._asked = context or ""
                         return call
-            is_free = not call.operation.sends or (store.local and not tenure.most_open)
+            is_free = not call.operation.sends or (store.local and not tenure.most_open and not tenure.ledger.refuses)
             if not tasks and context is None and is_free:
                 return call
         return carried(self._enter(call, named, found))
@@ -224,7 +227,7 @@ class Claims(msgspec.Struct, eq=False):
         return carried(self._marked())
 
     def _marked(self) -> Generator[Any, Any, str]:
-        if self._tenure.shared and self._tenure.keeps:
+        if self._tenure.keeps:
             yield from self._get_mark()
         return self._mark
 
@@ -248,8 +251,7 @@ class Claims(msgspec.Struct, eq=False):
             found: What the store has of the tasks that are named, where it has been asked.
         """
         tenure = self._tenure
-        if tenure.shared or call.dialect.version is Version.V0_1:
-            yield from self._get_mark()
+        yield from self._get_mark()
         if named.tasks:
             call = yield from self._enter_tasks(call, named, found)
         if call.operation.sends and not self._task:
@@ -257,8 +259,11 @@ class Claims(msgspec.Struct, eq=False):
         context = named.context
         if context is not None and context != self._context:
             owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, context)
-            if tenure.shared if owner is None else not self.owns(owner):
-                yield from self._get_mark()
+            if owner is None and not tenure.shared:
+                # It may have been named when others reached the agent, too.
+                marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, self._mark + context)
+                owner = None if marked is not None else self.owner
+            if owner is None or not self.owns(owner):
                 context = self._mark + context
                 call = with_context(call, context)
         self._asked = context or ""
@@ -308,6 +313,8 @@ class Claims(msgspec.Struct, eq=False):
         raise TaskNotFound("task not found", detail="it is another's" if self.foreign else "nobody has met it here")
 
     def _admit_new(self) -> Generator[Any, Any, None]:
+        if self.ledger.refuses:
+            self.ledger.try_again()
         most, tenant = self._tenure.most_open, self.owner.tenant
         bound = most.get(tenant, most.get("*")) if most else None
         if bound is None and self._tenure.ledger.store.local:
@@ -377,14 +384,25 @@ class Claims(msgspec.Struct, eq=False):
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
         ledger = tenure.ledger
         sighting = Sighting(self.owner, task, context, state, "", self._label, ledger.now())
-        met = ledger.store.meet(tenure.scope, sighting)
+        try:
+            met = ledger.store.meet(tenure.scope, sighting)
+        except StateUnavailable:
+            if task and not self._task:
+                ledger.refused()
+            raise
         if isinstance(met, Met):
             self._learn(sighting, met)
             return None
         return self._learn_later(sighting, met)
 
     async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
-        self._learn(sighting, await asked)
+        try:
+            met = await asked
+        except StateUnavailable:
+            if sighting.task and not self._task:
+                self.ledger.refused()
+            raise
+        self._learn(sighting, met)
 
     def _learn(self, sighting: Sighting, met: Met) -> None:
         """Go on with what was met, unless it is another's."""
@@ -396,6 +414,8 @@ class Claims(msgspec.Struct, eq=False):
             if not ours and not self.owns(met.context):
                 self._refuse("context")
         if task:
+            if not self._task:
+                self._tenure.ledger.refuses = False
             # From here on the store counts it.
             self._task, self._state, self._stale = task, sighting.state or self._state, False
             if self._pending:

@@ -31,6 +31,7 @@ from gateway.interpreter import Interpreter
 from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.tasks.ledger import soon
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
@@ -178,7 +179,14 @@ class Forwarder:
         kept = self._kept(backing)
         if kept is None or call.method not in _MAYBE_OF_0_1:
             return self._aliases.find(key)
-        return await kept.find(key)
+        alias = await kept.find(key)
+        if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
+            known = await soon(backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,)))
+            if known == [None] and not backing.tenure.adopts:
+                # Erased or forgotten meanwhile: the name is free again.
+                self._aliases.forget(key)
+                return None
+        return alias
 
     def _kept(self, backing: Backing) -> KeptAliases | None:
         """The names that outlive this process, for a backend whose tasks have owners."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.tasks.memory import MemoryStore
 from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
+from tests.test_claims import shared as shared_by_names
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +61,17 @@ async def test_under_anothers_name_there_is_nothing(method: str) -> None:
             answer = await asked(gateway, "globex", method, {"id": name})
             assert answer["error"]["code"] == -32001
         assert len(agent.received) == 1
+
+
+async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the names that are remembered in the process itself."""
+    store = MemoryStore()
+    monkeypatch.setattr("gateway.app.opening.make", lambda _state: store)
+    async with shared_by_names() as site:
+        for number in (1, 2):
+            sent = await asked(site.gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})
+            assert sent["result"]["id"] == "X"
+            assert [*site.agent.tasks] == [f"task-{made + 1}" for made in range(number)]
+            assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["result"]["id"] == "X"
+            store.erase("acme")
+            assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["error"]["code"] == -32001

@@ -1,17 +1,21 @@
 """What the ledger knows of a task stays true: that it is over, and that somebody still looks at it."""
 
+import json
+from functools import partial
+
 import pytest
 
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
+from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
 from gateway.claims import Claims, Tenure
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, soon
 from gateway.tasks.memory import MemoryStore
-from gateway.tasks.store import SEEN_AGAIN
-from tests.test_claims import Site, shared
+from gateway.tasks.store import SEEN_AGAIN, Met, Sighting
+from tests.test_claims import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
 
@@ -97,3 +101,75 @@ async def test_a_task_that_is_polled_is_seen_though_nothing_of_it_is_new() -> No
     aging.now += 1
     await aging.polled(GET, told)
     assert aging.seen == aging.now == begun + SEEN_AGAIN
+
+
+def send(context: str) -> Call:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [], "contextId": context}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}).encode()
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+
+
+async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -> None:
+    """A tenant is taken out of the file: whoever stays goes on with the conversations that it has named."""
+    aging = Aging()
+    before = Tenure(aging.ledger, "crm", shared=True).of(Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    asked = await soon(before.enter(send("chat-1")))
+    assert asked.context_id is not None
+    assert asked.context_id.endswith("-chat-1")
+    before.meet(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
+    alone = aging.claims()
+    assert (await soon(alone.enter(send("chat-1")))).context_id == asked.context_id
+    assert alone.unmarked(asked.context_id.encode()) == b"chat-1"
+    # What is begun now needs no mark.
+    assert (await soon(aging.claims().enter(send("chat-2")))).context_id == "chat-2"
+
+
+async def test_a_context_without_a_mark_stays_without_when_others_come() -> None:
+    aging = Aging()
+    alone = aging.claims()
+    await soon(alone.enter(send("chat-1")))
+    alone.meet(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
+    shared_now = Tenure(aging.ledger, "crm", shared=True)
+    ours = shared_now.of(Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    assert (await soon(ours.enter(send("chat-1")))).context_id == "chat-1"
+    theirs = shared_now.of(Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
+    assert (await soon(theirs.enter(send("chat-1")))).context_id != "chat-1"
+
+
+class Full:
+    """A store to which nothing can be added, as on a full disk."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._meet = store.meet
+        self.full = False
+        store.meet = self.meet  # type: ignore[method-assign]
+
+    def meet(self, scope: str, sighting: Sighting) -> Met:
+        if self.full:
+            raise StateUnavailable("the disk is full")
+        return self._meet(scope, sighting)
+
+
+async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now = MemoryStore(), [100.0]
+    disk = Full(store)
+    monkeypatch.setattr("gateway.app.opening.make", lambda _state: store)
+    monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))
+    async with shared() as site:
+        task = await site.send("acme")
+        disk.full = True
+        for _ in range(5):
+            answer = await site.call("acme", "SendMessage", {"message": MESSAGE})
+            assert answer.json["error"]["code"] == -31503
+        # The first of them was how it became known.
+        assert len(site.agent.asked) == 2
+        now[0] += 1.0
+        for _ in range(5):
+            assert "error" in (await site.call("acme", "SendMessage", {"message": MESSAGE})).json
+        assert len(site.agent.asked) == 3
+        # All else goes on.
+        assert (await site.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
+        disk.full = False
+        now[0] += 1.0
+        for _ in range(3):
+            await site.send("acme")
