@@ -130,6 +130,7 @@ class Claims(msgspec.Struct, eq=False):
 
     Attributes:
         owner: Who calls.
+        mark_bytes: What stands before the caller's words at the agent; empty where nothing does.
         foreign: Whether the call or its answer named what is another's; for the audit.
         renamed: Whether the client has other words than the agent for what is known to be the caller's.
     """
@@ -138,7 +139,7 @@ class Claims(msgspec.Struct, eq=False):
     owner: Owner
     _label: str
     _mark: str = ""
-    _mark_bytes: bytes = b""
+    mark_bytes: bytes = b""
     foreign: bool = False
     # What is known to be the caller's already.
     _task: str = ""
@@ -336,7 +337,7 @@ class Claims(msgspec.Struct, eq=False):
             tenure = self._tenure
             seal = yield self.ledger.seal()
             self._mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
-            self._mark_bytes = self._mark.encode("ascii")
+            self.mark_bytes = self._mark.encode("ascii")
             self.renamed = self._task.startswith(self._mark) or self._context.startswith(self._mark)
 
     def owns(self, owner: Owner) -> bool:
@@ -448,12 +449,12 @@ class Claims(msgspec.Struct, eq=False):
 
     def unmarked(self, data: bytes) -> bytes:
         """JSON of the agent's, as the client may see it."""
-        mark = self._mark_bytes
+        mark = self.mark_bytes
         return data.replace(mark, b"") if mark and mark in data else data
 
     def unmarker(self) -> Unmarker | None:
         """As `unmarked`, for what comes in pieces; None where there is no mark."""
-        return Unmarker(self._mark_bytes) if self._mark else None
+        return Unmarker(self.mark_bytes) if self._mark else None
 
     def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
         """As `unmarked`, of a message of gRPC.
@@ -462,7 +463,7 @@ class Claims(msgspec.Struct, eq=False):
             call: What the agent was asked.
             event: Whether it is one of a stream.
         """
-        mark = self._mark_bytes
+        mark = self.mark_bytes
         if not mark or mark not in message:
             return message
         dialect = call.dialect
