@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import signal
@@ -233,20 +234,19 @@ def measure(folder: Path, size: Size, only: Sequence[str] = PLACES, before: Path
     with contestants(folder, places, size, before) as found, loading(ROOT) as load:
         known = {each.place: asyncio.run(_known(each)) for each in found}
         for number in range(size.rounds):
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, SEND, each, *_called(load, each, [agent.send(size=_CALL_SIZE)], size.seconds))
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, GET, each, *_called(load, each, known[each.place], size.seconds))
         for number in range(size.event_rounds):
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, EVENT, each, *uvloop.run(_relayed(each, size)))
     return results
 
 
-def _turned(found: Sequence[Contestant], number: int) -> Sequence[Contestant]:
-    """All of them, each time from another one on: the first of a round is not always the same."""
-    start = number % len(found)
-    return [*found[start:], *found[:start]]
+def _mixed(found: Sequence[Contestant], number: int) -> Sequence[Contestant]:
+    """All of them, in an order of the round's own: what one leaves behind, such as a busy disk, meets each other one."""
+    return random.Random(number).sample(found, len(found))
 
 
 def _note(results: Results, done: str, each: Contestant, used: float, beside: float) -> None:
@@ -314,7 +314,7 @@ def tables(results: Results) -> str:
                 "-" if place == base(place) else f"{results.ratio(done, place):.2f}",
                 f"{median(results.beside[done]):.1f}" if place == "redis" else "-",
             )
-            for place, rounds in used.items()
+            for place, rounds in sorted(used.items(), key=_rank)
         ]
         parts.append(f"### CPU: {done}\n\n{_table(head, rows)}")
     parts += [f"{place} did not take part: no redis-server here.\n" for place in results.absent]
@@ -382,6 +382,11 @@ def _aims(results: Results) -> Iterable[Sequence[str]]:
         if place in results.used.get(done, ()):
             more = results.more(done, place)
             yield f"{done}, {place}", f"≤ {most:g} µs", f"{more:+.1f} µs", "holds" if more <= most else "**FAILS**"
+
+
+def _rank(used: tuple[str, object]) -> tuple[int, int]:
+    place = used[0]
+    return PLACES.index(place.removesuffix(BEFORE)), len(place)
 
 
 def _spread(rounds: Sequence[float]) -> str:
