@@ -245,7 +245,7 @@ def measure(folder: Path, size: Size, only: Sequence[str] = PLACES, before: Path
 
 
 def _mixed(found: Sequence[Contestant], number: int) -> Sequence[Contestant]:
-    """All of them, in an order of the round's own: what one leaves behind, such as a busy disk, meets each other one."""
+    """All of them, in an order of the round's own: what one leaves behind, such as a busy disk, meets all others."""
     return random.Random(number).sample(found, len(found))
 
 
@@ -364,7 +364,7 @@ Redis, on the same machine, keeps nothing on disk; its own CPU is told beside th
 ## Again
 
 ```
-python -m benchmarks.ledger --quick     # under a minute, nothing written
+python -m benchmarks.ledger --quick     # a minute, nothing written
 python -m benchmarks.ledger --write     # this page
 ```
 """.replace("{known}", str(_KNOWN))
@@ -403,7 +403,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ledger", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="under a minute, and rough")
+    parser.add_argument("--quick", action="store_true", help="a minute, and rough")
     parser.add_argument("--only", action="append", choices=PLACES[1:], help="a place; may be repeated")
     parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout whose gateway takes part too")
     parser.add_argument("--write", action="store_true", help="write docs/performance-ledger.md anew")

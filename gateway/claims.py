@@ -384,7 +384,7 @@ class Claims(msgspec.Struct, eq=False):
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
         ledger = tenure.ledger
-        sighting = Sighting(self.owner, task, context, state, "", self._label, ledger.now())
+        sighting = Sighting(self.owner, task, context, state, "", self._label, int(ledger.wall()))
         try:
             met = ledger.store.meet(tenure.scope, sighting)
         except StateUnavailable:

@@ -140,7 +140,7 @@ class Relay:
 
     def _unmarked(self, body: bytes) -> bytes:
         claims = self._exchange.claims
-        return body if claims is None else claims.unmarked(body)
+        return body if claims is None or claims.mark_bytes not in body else claims.unmarked(body)
 
     async def _gather(self, response: Response, wire: Wire, content_type: bytes | None, begun: bytes) -> bytes | None:
         """The whole body, or None where it was too long to be kept and has been passed on.

@@ -36,6 +36,7 @@ class Ledger:
         pending: By tenant, calls on their way that may make a task.
         known_seal: As `seal`; None where the store has not told it yet.
         refuses: Whether a new task could not be written down, and none has been since.
+        wall: As the argument.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Ledger:
         self.pending: dict[str, int] = {}
         self.refuses = False
         self._asked_again = 0.0
-        self._wall = wall
+        self.wall = wall
         self._clock = clock
         self._secret: bytes | None = None
         self.known_seal: Seal | None = None
@@ -75,7 +76,7 @@ class Ledger:
 
     def now(self) -> int:
         """Unix seconds."""
-        return int(self._wall())
+        return int(self.wall())
 
     def refused(self) -> None:
         """A new task could not be written down: a disk or a memory is full, or a replica takes no writes."""
