@@ -14,7 +14,7 @@ tasks of 0.1, which clients make as well, are marked alike.
 from collections.abc import Awaitable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 _TRY_AGAIN = 5.0
 _GONE = "failed"
 _MOST_CALLERS = 10_000
+_NEWS = frozenset({"task", "status", "artifact"})
+"""Events by which a task is known to be one that goes on, as `Progress.event` spells them."""
 
 
 class _Caller(msgspec.Struct, frozen=True):
@@ -360,6 +362,7 @@ class Claims(msgspec.Struct, eq=False):
             and (not told.state or told.state == self._state)
             and not self.renamed
             and not self._stale
+            and told.legible
         ) or not self._tenure.keeps
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
@@ -369,12 +372,14 @@ class Claims(msgspec.Struct, eq=False):
             told: As the agent wrote it.
 
         Raises:
-            UpstreamProtocol: it names what is another's; also from what is awaited.
+            UpstreamProtocol: it names what is another's, or may do so; also from what is awaited.
             StateUnavailable: it cannot be written down.
         """
         tenure = self._tenure
         if not tenure.keeps:
             return None
+        if not told.legible:
+            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
         task, context, state = told.task_id or "", told.context_id or "", told.state or ""
         is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
         if is_known and not (self._stale and task):
@@ -383,6 +388,8 @@ class Claims(msgspec.Struct, eq=False):
             return None
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
+        if task and told.event not in _NEWS:
+            return cast("Awaitable[None] | None", carried(self._meet_in_passing(task, context)))
         ledger = tenure.ledger
         sighting = Sighting(self.owner, task, context, state, "", self._label, int(ledger.wall()))
         try:
@@ -395,6 +402,14 @@ class Claims(msgspec.Struct, eq=False):
             self._learn(sighting, met)
             return None
         return self._learn_later(sighting, met)
+
+    def _meet_in_passing(self, task: str, context: str) -> Generator[Any, Any, None]:
+        """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
+        ledger, scope = self.ledger, self._tenure.scope
+        (known,) = yield ledger.store.tasks(scope, (task,))
+        state = "" if known is not None else "completed"
+        sighting = Sighting(self.owner, task, context, state, "", self._label, ledger.now())
+        self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
 
     async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
         try:
@@ -430,7 +445,7 @@ class Claims(msgspec.Struct, eq=False):
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
         if self._task and self._state in OPEN and self._tenure.keeps:
             with suppress(StateUnavailable):
-                if (unmet := self.meet(Progress(task_id=self._task, state=_GONE))) is not None:
+                if (unmet := self.meet(Progress(task_id=self._task, state=_GONE, event="status"))) is not None:
                     await unmet
 
     def _refuse(self, what: str) -> None:
