@@ -82,13 +82,18 @@ class Tenure:
         return self.keeps and (self.shared or not self.adopts)
 
     def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
-        """Write down what a notification to an owner's webhook names; whether its task is the owner's."""
+        """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
         return carried(self._notified(owner, told)) if self.keeps else True
 
     def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
         sighting = Sighting(owner, told.task_id or "", told.context_id or "", told.state or "", now=self.ledger.now())
         met: Met = yield self.ledger.store.meet(self.scope, sighting)
-        return met.task is not None and self.owned(met.task, owner)
+        if met.task is None or not self.owned(met.task, owner):
+            return False
+        if met.context is None or self.owned(met.context, owner):
+            return True
+        seal = yield self.ledger.seal()
+        return sighting.context.startswith(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
 
     def owned(self, owner: Owner, by: Owner) -> bool:
         """Whether what is one's is another's, too."""

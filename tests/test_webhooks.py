@@ -8,6 +8,11 @@ from typing import Any
 import jwt
 import pytest
 
+from gateway.a2a.progress import Progress
+from gateway.claims import Tenure
+from gateway.tasks.ledger import Ledger, soon
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.store import Owner, Sighting
 from tests.doubles.gateway import LISTENS, Answer, Running, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
@@ -183,6 +188,42 @@ async def test_a_context_that_clients_name_is_theirs_in_notifications_too() -> N
         assert await there.notify(there.agent.configs[task]["mine"], {"task": raw}) == 200
         await there.receiver.until(lambda: len(there.receiver.requests) == 1)
         assert json.loads(there.receiver.requests[0].body)["task"]["contextId"] == "chat-1"
+
+
+async def test_a_message_without_a_task_is_of_the_task_of_its_webhook() -> None:
+    async with site(RELAY) as there:
+        task = await there.send("acme", taskPushNotificationConfig={"id": "mine", "url": there.hook})
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        message = {"messageId": "x", "role": "ROLE_AGENT", "parts": [{"text": "hey"}]}
+        for ids in ({}, {"contextId": task["contextId"]}, {"taskId": task["id"]}):
+            assert await there.notify(given, {"message": {**message, **ids}}) == 200
+
+
+async def test_what_tells_of_anothers_context_is_not_delivered() -> None:
+    async with site(RELAY) as there:
+        chats = {"acme": "chat-1", "globex": ""}
+        contexts = {}
+        for who, chat in chats.items():
+            configuration = {"taskPushNotificationConfig": {"url": there.hook}}
+            message = {**MESSAGE, "contextId": chat}
+            answer = await there.call(who, "SendMessage", message=message, configuration=configuration)
+            contexts[who] = there.agent.tasks[answer.json["result"]["task"]["id"]]["contextId"]
+        for number, who in enumerate(chats):
+            given = there.agent.asked[number]["params"]["configuration"]["taskPushNotificationConfig"]
+            update = {"taskId": f"task-{number + 1}", "status": {"state": "TASK_STATE_WORKING"}}
+            for whose, context in contexts.items():
+                status = await there.notify(given, {"statusUpdate": {**update, "contextId": context}})
+                assert status == (200 if whose == who else 403)
+
+
+async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with_it() -> None:
+    ledger = Ledger(MemoryStore())
+    ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
+    tenure = Tenure(ledger, "crm")
+    mark = ledger.mark(await soon(ledger.seal()), "crm", ann, by_principal=False)
+    for context, mine in ((f"{mark}chat", True), ("chat", False)):
+        await soon(ledger.store.meet("crm", Sighting(eve, context=context)))
+        assert await soon(tenure.notified(ann, Progress(task_id="t", context_id=context, event="task"))) is mine
 
 
 async def test_a_deleted_webhook_hears_nothing_more() -> None:

@@ -283,6 +283,7 @@ class PushRelay:
         task_id = "" if told is None else told.task_id or hook.task
         if told is None or not task_id or len(task_id) > LONGEST_ID:
             return self._refuse(hook, 400, "it is none")
+        told = replace(told, task_id=task_id)
         if hook.task not in ("", task_id) or not await soon(self._meet(hook, told)):
             return self._refuse(hook, 403, "it is of another task")
         if not hook.settled:
