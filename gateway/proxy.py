@@ -138,8 +138,8 @@ class Line:
         finally:
             del self._open[exchange]
             self._finish(exchange)
-            if exchange.pushing is not None and _was_refused(exchange):
-                await _let_go(exchange.pushing)
+            if exchange.pushing is not None:
+                await _settle(exchange, exchange.pushing)
 
     def _finish(self, exchange: Exchange) -> None:
         """Let go of what it holds, and tell of it."""
@@ -290,20 +290,30 @@ def _audited(exchange: Exchange, fault: Fault) -> Event | None:
     return BY_REASON.get(fault.reason)
 
 
+_NEVER_STORED = frozenset({-32001, -32003, -32601})
+"""Errors by which a send has kept no webhook: no such task, no webhooks at all, no such method."""
+
+
 def _was_refused(exchange: Exchange) -> bool:
     """Whether it is known that the agent will call no webhook of the call's.
 
-    Who leaves before the answer comes may be told all the same: the agent may have begun.
+    Who leaves before the answer comes may be told all the same: the agent may have begun. And an error is no proof in a
+    send, as a2a-sdk keeps the webhook before the agent runs.
     """
     if exchange.sent is None or isinstance(exchange.fault, faults.UpstreamConnect):
         return True
-    return exchange.progress.error is not None or exchange.progress.event == "message"
+    error, operation = exchange.progress.error, exchange.operation
+    sends = operation is not None and operation.sends
+    return error is not None and (error in _NEVER_STORED or not sends)
 
 
-async def _let_go(pushing: Pushing) -> None:
-    """Let go of a webhook that its agent has not agreed to; if that cannot be, it is forgotten later."""
+async def _settle(exchange: Exchange, pushing: Pushing) -> None:
+    """See to a webhook of which no answer has told the task; if that cannot be, it is forgotten later."""
     with suppress(faults.StateUnavailable):
-        await pushing.end()
+        if _was_refused(exchange):
+            await pushing.end()
+        elif exchange.progress.event == "message":
+            await pushing.answered()
 
 
 def _refuse_method(path: PathCall) -> None:

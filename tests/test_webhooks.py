@@ -52,9 +52,24 @@ class Site:
         return (await self.gateway.ask("POST", path, json.dumps(payload).encode(), headers)).status
 
 
+class Evasive(Trusting):
+    """Goes on with its tasks, but answers what is about webhooks with what it was given to say."""
+
+    def __init__(self, **said: Any) -> None:
+        super().__init__("TASK_STATE_WORKING")
+        self.said = said
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        said = {"jsonrpc": "2.0", "id": call["id"], **self.said}
+        if "PushNotification" in call["method"]:
+            return said
+        answer = super()._answer(call)
+        return said if "configuration" in call["params"] else answer
+
+
 @asynccontextmanager
-async def site(push: str) -> AsyncIterator[Site]:
-    trusting = Trusting("TASK_STATE_WORKING")
+async def site(push: str, agent: Trusting | None = None) -> AsyncIterator[Site]:
+    trusting = agent or Trusting("TASK_STATE_WORKING")
     async with (
         ScriptedBackend(trusting.script) as backend,
         ScriptedBackend(answers(whole(b""), whole(b""), whole(b""))) as receiver,
@@ -224,6 +239,55 @@ async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with
     for context, mine in ((f"{mark}chat", True), ("chat", False)):
         await soon(ledger.store.meet("crm", Sighting(eve, context=context)))
         assert await soon(tenure.notified(ann, Progress(task_id="t", context_id=context, event="task"))) is mine
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "a message": {"result": {"message": {"messageId": "r", "role": "ROLE_AGENT", "parts": [{"text": "noted"}]}}},
+    "a message of it": {
+        "result": {"message": {"messageId": "r", "role": "ROLE_AGENT", "parts": [], "taskId": "task-1"}}
+    },
+    "an error": {"error": {"code": -32603, "message": "the model is busy"}},
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers(said: str) -> None:
+    async with site(RELAY, Evasive(**SAID[said])) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]
+        message = {**MESSAGE, "taskId": task["id"]}
+        brought = {"taskPushNotificationConfig": {"url": there.hook}}
+        await there.call("acme", "SendMessage", message=message, configuration=brought)
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        update = {"taskId": task["id"], "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(given, {"statusUpdate": update}) == 200
+
+
+@pytest.mark.parametrize("said", ["a message", "-32001", "-32003", "-32601"])
+async def test_a_webhook_that_no_agent_can_have_kept_is_let_go(said: str) -> None:
+    answer = SAID.get(said) or {"error": {"code": int(said), "message": "no"}}
+    async with site(RELAY, Evasive(**answer)) as there:
+        brought = {"taskPushNotificationConfig": {"url": there.hook}}
+        await there.call("acme", "SendMessage", message=MESSAGE, configuration=brought)
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        update = {"taskId": "task-1", "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(given, {"statusUpdate": update}) == 404
+
+
+async def test_a_webhook_that_the_agent_refuses_to_set_is_let_go() -> None:
+    async with site(RELAY, Evasive(**SAID["an error"])) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]["id"]
+        await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url=there.hook)
+        update = {"taskId": task, "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(there.agent.asked[-1]["params"], {"statusUpdate": update}) == 404
+
+
+@pytest.mark.parametrize("answered", [{"url": "https://other.example/hook", "id": "c"}, {}])
+async def test_a_webhook_that_is_not_the_callers_is_none(answered: dict[str, str]) -> None:
+    async with site(RELAY, Evasive(result=answered)) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]["id"]
+        answer = await there.call("acme", "GetTaskPushNotificationConfig", taskId=task, id="c")
+        assert answer.json["error"]["code"] == -32001
+        assert b"other.example" not in answer.body
 
 
 async def test_a_deleted_webhook_hears_nothing_more() -> None:

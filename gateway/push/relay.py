@@ -195,11 +195,14 @@ class PushRelay:
         if hook is not None and not hook.settled:
             await self._hooks.drop(hook_id)
 
-    async def restore(self, config: Tree, owner: Owner, scope: str, *, by_principal: bool = True) -> Tree | None:
+    async def restore(
+        self, config: Tree, owner: Owner, scope: str, *, task: str = "", by_principal: bool = True
+    ) -> Tree | None:
         """What a client sees of a configuration that an agent answers: its own; None for what is another's.
 
         Args:
-            config: In the hub's words.
+            config: In the hub's words; ids with the owner's mark, or without.
+            task: What the agent calls the task that it was asked about, where that is known.
             by_principal: Whether the callers of one tenant are told apart.
 
         Raises:
@@ -209,13 +212,18 @@ class PushRelay:
         if not url.startswith(self._prefix) or _ID.fullmatch(url[len(self._prefix) :]) is None:
             return None
         hook = await self._hooks.find(digest(url[len(self._prefix) :]))
-        if hook is None or hook.scope != scope or (task_id and hook.task not in ("", task_id)):
+        if hook is None or hook.scope != scope:
+            return None
+        if task_id and hook.task and task_id not in (hook.task, hook.task.removeprefix(hook.mark)):
             return None
         if hook.owner.tenant != owner.tenant or (by_principal and hook.owner.principal != owner.principal):
             return None
-        if not (hook.settled and hook.task and config_id in ("", hook.config.id)):
+        if config_id == hook.config.id.removeprefix(hook.mark):
+            config_id = ""
+        if config_id or not (hook.settled and hook.task):
             # In its answer to the first call the agent tells what it calls the configuration, and that it has it.
-            hook = await self._hooks.settle(hook, int(self._wall()), id=config_id, task_id=task_id)
+            found = hook.task or task or task_id
+            hook = await self._hooks.settle(hook, int(self._wall()), id=config_id, task_id=found)
         return push_config.write(hook.config)
 
     async def forget(self, scope: str, task_id: str, config_id: str) -> None:
