@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Owner, Store
@@ -107,6 +108,10 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
+class HookUnreadable(StateUnavailable):
+    """What the store has of a hook is nothing that this gateway can read: another version's, or damaged."""
+
+
 class Hooks:
     """The hooks in a store; every method may raise `StateUnavailable`."""
 
@@ -114,14 +119,18 @@ class Hooks:
         self._store = store
 
     async def find(self, key: str) -> Hook | None:
-        """The hook of a key."""
+        """The hook of a key.
+
+        Raises:
+            HookUnreadable: it cannot be read.
+        """
         value = await soon(self._store.note(KIND, key))
-        return None if value is None else _decoder.decode(value)
+        return None if value is None else _read(value)
 
     async def of(self, scope: str, task: str, most: int) -> list[Hook]:
         """The hooks of a task, the oldest first; `most` at most are looked at."""
         notes = await soon(self._store.group(KIND, _group(scope, task), most))
-        return sorted((_decoder.decode(value) for _, value in notes), key=lambda hook: hook.made)
+        return sorted((_read(value) for _, value in notes), key=lambda hook: hook.made)
 
     async def write(self, hook: Hook) -> None:
         """Keep a hook, over what was kept of it."""
@@ -161,6 +170,13 @@ MOST: Final = 100
 def _group(scope: str, task: str) -> str:
     # No scope has a space.
     return f"{scope} {task}"
+
+
+def _read(value: bytes) -> Hook:
+    try:
+        return _decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise HookUnreadable("the gateway cannot read what it knows of a webhook") from error
 
 
 _encode = msgspec.json.Encoder().encode

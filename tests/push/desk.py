@@ -111,6 +111,6 @@ def told(adopted: Adopted, **changes: Any) -> Tree:
 async def body_of(desk: Desk, adopted: Adopted) -> Any:
     """The body that waits for a hook's webhook."""
     ((key, _),) = await soon(desk.store.group(SLIP, adopted.hook_id, 2))
-    found = await soon(desk.store.note("outbox-body", key))
+    found = await soon(desk.store.note("body", key))
     assert found is not None
     return json.loads(found)
