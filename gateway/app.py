@@ -134,7 +134,7 @@ class Gateway:
         self._ledger = await self._open_ledger()
         written = self._config.gateway
         tls = None if written.tls is None else self._tls(written.tls)
-        callbacks = Callbacks(lambda: self._push, lambda: "".join(f"/{part}" for part in self.snapshot.prefix).encode())
+        callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
         listener = PublicListener(self._line, self._takes_calls, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
         self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
@@ -250,6 +250,7 @@ class Gateway:
             None if self._ledger is None else self._ledger.store,
             meet=self._met_by_push,
             count=self._count_delivery,
+            audit=self._audit.write,
             resolver=self._resolver,
         )
 

@@ -10,6 +10,7 @@ soon forgotten. Once its task is over, it is kept for late notifications, and no
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -113,10 +114,15 @@ class HookUnreadable(StateUnavailable):
 
 
 class Hooks:
-    """The hooks in a store; every method may raise `StateUnavailable`."""
+    """The hooks in a store; every method may raise `StateUnavailable`.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        gone: Told the tenant of each that is dropped.
+    """
+
+    def __init__(self, store: Store, gone: Callable[[str], None] = lambda _tenant: None) -> None:
         self._store = store
+        self._gone = gone
 
     async def find(self, key: str) -> Hook | None:
         """The hook of a key.
@@ -155,12 +161,13 @@ class Hooks:
         if settled.task:
             for other in await self.of(settled.scope, settled.task, MOST):
                 if other.key != settled.key and other.settled and other.is_called(config.id or config.task_id):
-                    await self.drop(other.key)
+                    await self.drop(other.key, other.owner.tenant)
         return settled
 
-    async def drop(self, key: str) -> None:
-        """Forget a hook."""
-        await soon(self._store.drop(KIND, key))
+    async def drop(self, key: str, tenant: str) -> None:
+        """Forget a hook, which is its tenant's."""
+        if await soon(self._store.drop(KIND, key)):
+            self._gone(tenant)
 
 
 MOST: Final = 100

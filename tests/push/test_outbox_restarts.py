@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from tests.doubles.scripted import WAIT, answers, answers_and_closes, in_turn, whole
 from tests.push.receiving import local, trusting, url, webhook
-from tests.push.working import LEASE, OK, Receiver, Wall, Works, hook, keep, running
+from tests.push.working import LEASE, OK, Receiver, Remote, Wall, Works, hook, keep, running
 
 pytestmark = pytest.mark.anyio
 
@@ -222,24 +221,6 @@ async def test_two_gateways_that_share_a_store_send_each_notification_once_and_i
         for works in both:
             await works.turn()
         assert receiver.begun.empty()
-
-
-class Remote:
-    """A store that answers when others have had their turn, as one does over a network."""
-
-    def __init__(self) -> None:
-        self._store = MemoryStore()
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-
-        async def later(*values: Any) -> Any:
-            await asyncio.sleep(0)
-            result = found(*values)
-            await asyncio.sleep(0)
-            return result
-
-        return later
 
 
 async def test_nothing_is_lost_or_overtaken_between_gateways_and_a_store_that_is_far_away() -> None:
