@@ -46,6 +46,7 @@ from gateway.telemetry import log
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.metrics import Metrics, Sample
+from gateway.upstream.stdio_agent import StdioAgents
 from gateway.webhooks import Webhooks
 
 _LAG_EVERY = 0.5
@@ -100,6 +101,7 @@ class Gateway:
         self._state = state
         self._resolver = resolver
         self._ledger: Ledger | None = None
+        self._stdio = StdioAgents()
         self._push: PushService | None = None
         self._audit = AuditLog()
         self._limits = Limits(on_hit=self._count_hit)
@@ -160,6 +162,7 @@ class Gateway:
             public_grpc,
             ledger=self._ledger,
             webhooks=Webhooks(self._push.policy, self._push.relay),
+            stdio=self._stdio,
         )
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)

@@ -11,6 +11,7 @@ from gateway.a2a.dialect import Binding
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
+from gateway.catalog.asking import CardAsker
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust
@@ -23,11 +24,14 @@ from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.model import Gateway
 from gateway.config.sharing import shared
+from gateway.config.stdio import is_stdio
+from gateway.stdio_backing import OnStdio
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.stdio_agent import StdioAgents
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:
@@ -87,6 +91,7 @@ class Backings:
         *,
         trust: Trust,
         ledger: Ledger | None = None,
+        stdio: StdioAgents | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -97,6 +102,7 @@ class Backings:
         self._grpc = grpc
         self._trust = trust
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
+        self._stdio = StdioAgents() if stdio is None else stdio
         self._shared = shared(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
@@ -139,6 +145,12 @@ class Backings:
                 trust=self._trust,
                 file=trusting,
             )
+        on_stdio = None
+        if is_stdio(url):
+            at = ("agents", name, "by_tenant", key.partition("/")[2]) if "/" in key else ("agents", name, "backend")
+            written = self._examined.marks.place(at).file
+            on_stdio = OnStdio(key, backend, written, self._stdio, timeouts=timeouts, treatment=treatment, stub=static)
+            static = None
         source = CardSource(
             CardPlace(
                 url,
@@ -154,11 +166,15 @@ class Backings:
             discretion=Discretion(
                 overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent))
             ),
-            grpc=None if over_grpc is None else over_grpc.cards(),
+            asker=_asker(over_grpc, on_stdio),
         )
+        if on_stdio is not None:
+            on_stdio.begin(source)
         upstream: Upstream
         if over_grpc is not None:
             upstream = over_grpc.upstream(key, source)
+        elif on_stdio is not None:
+            upstream = on_stdio.upstream(source)
         else:
             upstream = HttpUpstream(
                 backend=key,
@@ -275,6 +291,12 @@ class _OverGrpc:
             version=self._backend.a2a_version,
             scope_field=self._scope_field,
         )
+
+
+def _asker(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> CardAsker | None:
+    if over_grpc is not None:
+        return over_grpc.cards()
+    return None if on_stdio is None else on_stdio.cards
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
+from gateway.upstream.stdio import StdioUpstream
 from gateway.upstream.upstream import Caller
 from gateway.wire import Wire
 
@@ -96,7 +97,7 @@ class Enquiry:
         exchange, upstream = self._exchange, self._backing.upstream
         began = self._clock()
         try:
-            if isinstance(upstream, HttpUpstream):
+            if isinstance(upstream, HttpUpstream | StdioUpstream):
                 response = await upstream.send(asked, self._interface, exchange.head, self._caller)
                 hearing = _Hearing(exchange, self._backing, self._interface, self._clock, asked)
                 try:

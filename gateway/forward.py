@@ -35,6 +35,7 @@ from gateway.tasks.ledger import soon
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
+from gateway.upstream.stdio import StdioUpstream
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
 from gateway.wire import Wire
@@ -138,7 +139,7 @@ class Forwarder:
             backing.meter.answered(backing.upstream.backend, enquiry.status)
 
     async def _ask(self, asking: "_Asking", upstream: Upstream, call: Call, wire: Wire) -> None:
-        if isinstance(upstream, HttpUpstream):
+        if isinstance(upstream, HttpUpstream | StdioUpstream):
             await self._over_http(asking, upstream, call, wire)
         else:
             await self._over_grpc(asking, upstream, call, wire)
@@ -146,7 +147,9 @@ class Forwarder:
         if claims is not None and asking.missed:
             await claims.gone()
 
-    async def _over_http(self, asking: "_Asking", upstream: HttpUpstream, call: Call, wire: Wire) -> None:
+    async def _over_http(
+        self, asking: "_Asking", upstream: HttpUpstream | StdioUpstream, call: Call, wire: Wire
+    ) -> None:
         exchange = asking.exchange
         response = await upstream.send(call, asking.interface, exchange.head, asking.caller)
         relay: Relay
@@ -156,7 +159,7 @@ class Forwarder:
             relay = interpreter = Interpreter(
                 exchange, asking.backing, asking.interface, self._clock, asking.translation
             )
-            if call.operation is Operation.SUBSCRIBE_TO_TASK:
+            if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
                 response = await _by_the_other_verb(interpreter, upstream, response, call, asking)
         asking.status = response.status
         exchange.received = self._clock()

@@ -1,7 +1,9 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
+import asyncio
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import httpx
@@ -23,6 +25,9 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
+from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio_agent import StdioAgents
+from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -68,6 +73,7 @@ class Snapshot:
         *,
         ledger: Ledger | None = None,
         webhooks: Webhooks | None = None,
+        stdio: StdioAgents | None = None,
     ) -> "Snapshot":
         """Compile a configuration that was checked; nothing is started or dialled yet.
 
@@ -76,6 +82,7 @@ class Snapshot:
             public_grpc: Likewise for gRPC, `host:port`; empty for none.
             ledger: Who owns which task; one of its own in memory where it is left out.
             webhooks: How they are treated; none are allowed where it is left out.
+            stdio: The processes of agents on stdio, which outlive a configuration.
         """
         config = examined.config
         if config is None:
@@ -100,7 +107,7 @@ class Snapshot:
         tenants = _labelled(config)
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
-        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger)
+        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, stdio=stdio)
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
@@ -133,8 +140,7 @@ class Snapshot:
 
     async def aclose(self) -> None:
         """Close every connection; requests have ended before."""
-        for backing in self.backings.values():
-            await backing.upstream.aclose()
+        await asyncio.gather(*(backing.upstream.aclose() for backing in self.backings.values()))
         for client in self._clients:
             await client.aclose()
 
@@ -164,12 +170,47 @@ class Snapshot:
                 if backing.source.card is not None
             ),
         )
+        yield from _processes([(backing.agent, backing.upstream) for _, backing in backings])
         yield Sample(
             "jwks_last_success_timestamp_seconds",
             "When the issuer's keys were last read, in Unix seconds; 0 for never. Series: issuers of the file.",
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
+
+
+def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
+    """Figures of agents on stdio."""
+    found = [(name, upstream.agent) for name, upstream in upstreams if isinstance(upstream, StdioUpstream)]
+    if not found:
+        return
+    running: Counter[str] = Counter()
+    restarts: Counter[str] = Counter()
+    dropped: Counter[tuple[str, str]] = Counter()
+    for name, agent in found:
+        told = agent.figures()
+        running[name] += told.running
+        restarts[name] += told.restarts
+        dropped[name, "late"] += told.late
+        dropped[name, "stray"] += told.strays
+    yield Sample(
+        "stdio_processes",
+        "Processes of agents on stdio that calls go to. Series: agents.",
+        ("agent",),
+        tuple(((name,), float(count)) for name, count in running.items()),
+    )
+    yield Sample(
+        "stdio_restarts_total",
+        "Starts of processes of agents on stdio after the first. Series: agents.",
+        ("agent",),
+        tuple(((name,), float(count)) for name, count in restarts.items()),
+    )
+    yield Sample(
+        "stdio_frames_dropped_total",
+        "Frames from agents on stdio that went to no call. Series: agents x 2 reasons (late, stray).",
+        ("agent", "reason"),
+        tuple((labels, float(count)) for labels, count in dropped.items()),
+    )
 
 
 def _labelled(config: Config) -> frozenset[str]:

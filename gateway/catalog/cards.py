@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -29,10 +29,7 @@ from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_
 from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
-
-if TYPE_CHECKING:
-    # Who has no such agent does not pay for gRPC.
-    from gateway.catalog.grpc_cards import GrpcCards
+from gateway.catalog.asking import CardAsker
 
 TTL = 600.0
 """Seconds between two successful fetches, by default."""
@@ -45,8 +42,8 @@ DEADLINE = 10.0
 
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
-NO_CARD = "the agent gives none over gRPC; write one down with `card: { file: … }`"
-"""What operators are told of an agent behind gRPC that has none."""
+NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
+"""What operators are told of an agent behind gRPC or on stdio that has none."""
 _WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 logger = logging.getLogger("gateway.catalog.cards")
@@ -179,7 +176,7 @@ class CardSource:
         *,
         discretion: Discretion | None = None,
         timing: Timing | None = None,
-        grpc: "GrpcCards | None" = None,
+        asker: CardAsker | None = None,
     ) -> None:
         self.discretion = discretion if discretion is not None else Discretion()
         self.longest = place.longest
@@ -196,8 +193,10 @@ class CardSource:
         self._watch = watch if watch is not None else CardWatch()
         self._timing = timing if timing is not None else Timing()
         self._held: dict[bool, _Held] = {}
-        # Where the agent is behind gRPC and no URL of its card is written.
-        self._grpc = grpc if place.card_url is None else None
+        # Where the agent has no well-known path, and no URL of its card is written.
+        self._asker = asker if place.card_url is None else None
+        # Whether `card` is what the operator wrote, until the agent tells its own.
+        self._begun = False
         if place.static is not None:
             try:
                 self._hold(place.static, paint(place.static, self.discretion))
@@ -209,7 +208,7 @@ class CardSource:
     @property
     def stale(self) -> bool:
         """Whether the card is one whose agent has given none for too long to vouch for it."""
-        return self.card is not None and self.error is not None and self.age > self._place.keep
+        return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
 
     @property
     def age(self) -> float:
@@ -217,6 +216,15 @@ class CardSource:
         if self._place.static is not None:
             return 0.0
         return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
+
+    def begin_with(self, card: Tree) -> None:
+        """Serve what the operator wrote until the agent tells its own.
+
+        Raises:
+            CardInvalid: it is none that can be served.
+        """
+        self._hold(card, paint(card, self.discretion))
+        self._begun = True
 
     async def run(self) -> None:
         """Keep the card fresh until cancelled; returns at once where it is static.
@@ -252,8 +260,8 @@ class CardSource:
         return report
 
     async def _read(self) -> CardReport:
-        if self._grpc is not None:
-            return await self._read_over_grpc(self._grpc)
+        if self._asker is not None:
+            return await self._ask_for_it(self._asker)
         first = await self._ask_all(modern=True)
         if not first.varies:
             await self._take(first.card, first.size)
@@ -272,9 +280,9 @@ class CardSource:
             await self._take(merge(first.card, second.card), first.size + second.size)
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
 
-    async def _read_over_grpc(self, grpc: "GrpcCards") -> CardReport:
+    async def _ask_for_it(self, asker: CardAsker) -> CardReport:
         try:
-            told = await grpc.ask(self._place.deadline, self.longest)
+            told = await asker.ask(self._place.deadline, self.longest)
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
@@ -312,6 +320,7 @@ class CardSource:
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         self._hold(card, portrait)
+        self._begun = False
 
     def _hold(self, card: Tree, portrait: Portrait) -> None:
         self.card, self.spoken, self.portrait = card, spoken(card), portrait

@@ -10,6 +10,7 @@ from pydantic import SecretStr, field_validator, model_validator
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
+from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
     A2aVersion,
     Callable,
@@ -66,14 +67,28 @@ class Backend(Part):
     """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
+    stdio: Stdio | None = None
+    """Instead of a URL: a command that the gateway runs."""
+    card: str | None = None
+    """Instead of a URL: a card, a file relative to this one, whose `stdio` interface is the command line to run."""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
         whole = {"url": value} if isinstance(value, str) else value
+        if isinstance(whole, dict) and "url" not in whole and (whole.get("stdio") or whole.get("card")):
+            return {"url": SCHEME + _program(whole), **whole}
         if isinstance(whole, dict) and isinstance(whole.get("url"), str) and is_grpc(whole["url"]):
             return {"protocol": "grpc", **whole}
         return whole
+
+
+def _program(written: dict[str, Any]) -> str:
+    """What stands for the command where a URL is shown: its name, for arguments may hold what is secret."""
+    stdio = written.get("stdio")
+    command = stdio.get("command") if isinstance(stdio, dict) else stdio
+    first = command[0] if isinstance(command, list) and command else command
+    return str(written.get("card") or first or "")[:256]
 
 
 SYSTEM = "system"

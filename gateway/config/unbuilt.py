@@ -28,8 +28,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
 """Keys, with what they belong to; `*` stands for any one name or index."""
 
 _BACKEND: Mapping[str, str] = {
-    "stdio": "stdio agents",
-    "card": "stdio agents",
     "weight": "replicas",
     "label": "replicas",
     "dns": "replicas",

@@ -21,6 +21,7 @@ from gateway.config.inquiry import Inquiry, reply
 from gateway.listener.request import host_name
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
+from gateway.upstream.stdio import StdioUpstream
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}
@@ -234,5 +235,6 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
             "error": source.error,
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
+        **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),
         "connections": {"active": upstream.active, "idle": upstream.idle},
     }

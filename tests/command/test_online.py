@@ -63,7 +63,7 @@ agents:
         visits = {each.backend: each for each in await visit(examined)}
     assert visits["clock"] == Visit("clock", good=True, fact="GRPC 1.0")
     assert visits["written"].good
-    assert visits["mute"].as_text().startswith("mute: no card: the agent gives none over gRPC")
+    assert visits["mute"].as_text().startswith("mute: no card: the agent gives none when it is asked")
     assert visits["gone"].as_text().startswith("gone: no answer: the agent could not be reached: failed to connect")
     assert not visits["other"].good
     assert visits["gone"].problem(examined.marks).fact == f"no answer: {visits['gone'].fact}"

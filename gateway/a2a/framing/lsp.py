@@ -78,14 +78,19 @@ def encode(content: bytes, framing: Framing, headers: Iterable[tuple[bytes, byte
     Raises:
         ValueError: a header is none, or one that frames; the text names no value.
     """
+    return whole(content, framing, header_lines(headers))
+
+
+def whole(content: bytes, framing: Framing, lines: bytes) -> bytes:
+    """The frame that these parts make.
+
+    Args:
+        lines: From `header_lines`.
+    """
     if framing is Framing.NDJSON:
         # A JSON text has line ends between its tokens only.
         return content.translate(_FLATTEN) + b"\n"
-    return b"Content-Length: %d\r\nContent-Type: application/json\r\n%b\r\n%b" % (
-        len(content),
-        header_lines(headers),
-        content,
-    )
+    return b"Content-Length: %d\r\nContent-Type: application/json\r\n%b\r\n%b" % (len(content), lines, content)
 
 
 def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
