@@ -13,7 +13,7 @@ LONGEST_LINE = 2048
 """Bytes of a line that are told."""
 _BURST = 100.0
 _PER_SECOND = 20.0
-_REST = 0.05
+_REST = 0.01
 _TOLD_EVERY = 10.0
 
 logger = logging.getLogger("gateway.upstream.stdio")

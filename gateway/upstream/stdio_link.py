@@ -7,8 +7,8 @@ A frame is written whole, behind those that wait. What comes is read always, and
     no call            dropped, and counted: too many of them, and the pipe is *broken*
     a request of the agent's own      refused: clients serve no methods
 
-The pipe is broken for good by a bad frame, behind which nobody knows where the next one begins, and where either end of
-it is closed. Then every open call fails, and whoever owns the process ends it.
+The pipe is broken for good by a bad frame, behind which nobody knows where the next one begins, by one that is not
+finished, and where either end of it is closed. Then every open call fails, and whoever owns the process ends it.
 """
 
 import asyncio
@@ -31,6 +31,8 @@ MOST_STRAYS = 1000
 MOST_UNREAD = 16 * 1024 * 1024
 """Bytes that wait for a process that does not read."""
 _MOST_REFUSALS = 64 * 1024
+STALL = 10.0
+"""Seconds of silence in the middle of a frame."""
 
 logger = logging.getLogger("gateway.upstream.stdio")
 
@@ -79,6 +81,7 @@ class Link:
         self._in_a_row = 0
         self._first: asyncio.Future[bytes] | None = None
         self._closed: Fault | None = None
+        self._stall: asyncio.TimerHandle | None = None
 
     @property
     def calls(self) -> int:
@@ -137,6 +140,8 @@ class Link:
         if self._closed is not None:
             return
         self._closed = fault
+        if self._stall is not None:
+            self._stall.cancel()
         if self._first is not None and not self._first.done():
             self._first.cancel()
         for call in list(self._open.values()):
@@ -169,9 +174,17 @@ class Link:
             self._break(f"it wrote what is no frame: {error}")
             return
         for frame in frames:
-            self._take(frame)
+            if self._closed is None:
+                self._take(frame)
         if self._decoder.refused is not None:
             self._break(f"it wrote what is no frame: {self._decoder.refused}")
+            return
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        if self._decoder.midway:
+            why = f"it stopped for {STALL:g} s in the middle of a frame"
+            self._stall = self.loop.call_later(STALL, self._break, why)
 
     def hear_end(self) -> None:
         """Standard output was closed."""

@@ -6,7 +6,7 @@ frame is shows in its first byte, `{` or a letter, so whoever reads need not be 
 
 States: between frames (blank lines are skipped), inside a header, inside the content, inside a line of JSON. Refused:
 a first byte that begins neither, a header that is too long, of too many fields, or with a field that is none; a length
-that is missing, there twice, or no plain number; content or a line longer than the cap, which for content is known
+that is missing, there twice, or no plain number; blank lines without end; content or a line longer than the cap, which for content is known
 before a byte of it came; a charset that is not UTF-8. After that nothing more can be read: nobody knows where the next
 frame begins. Lenient on reading: `Content-Type` may be missing, and a line may end with LF alone.
 
@@ -26,6 +26,8 @@ LONGEST = 4 * 1024 * 1024
 HEADER_BYTES = 8 * 1024
 """Bytes of a header block."""
 HEADER_FIELDS = 64
+MOST_BLANK = 64 * 1024
+"""Bytes of blank lines between two frames."""
 
 _NAME = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
@@ -129,6 +131,8 @@ class FrameDecoder:
         # Bytes of content that are to come, once its header is read.
         self._length: int | None = None
         self._begun = False
+        # Bytes of blank lines since the last frame.
+        self._blank = 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that `chunk` completes.
@@ -143,12 +147,18 @@ class FrameDecoder:
         try:
             while (frame := self._next()) is not None:
                 frames.append(frame)
+                self._blank = 0
         except BadFrame as error:
             self.refused = error
             self._buffer.clear()
             if not frames:
                 raise
         return frames
+
+    @property
+    def midway(self) -> bool:
+        """Whether a frame has begun and has not ended."""
+        return bool(self._buffer) or self._headers is not None
 
     @property
     def last(self) -> Frame | None:
@@ -204,6 +214,9 @@ class FrameDecoder:
         del blank
         if end:
             del self._buffer[:end]
+            self._blank += end
+            if self._blank > MOST_BLANK:
+                raise BadFrame("nothing but blank lines came")
         return bool(self._buffer)
 
     def _line_of_json(self) -> Frame | None:

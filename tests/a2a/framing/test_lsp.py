@@ -75,6 +75,9 @@ def test_blank_lines_between_frames_and_a_mark_before_the_first_are_nothing() ->
     [first, second] = decoder.feed(b'\n{"a":1}\r\n\n' + encode(b"{}", Framing.LSP) + b"\r\n \r\n")
     assert (first.content, second.content) == (b'{"a":1}', b"{}")
     assert decoder.last is None
+    assert not decoder.midway
+    decoder.feed(b"Content-Length: 2\r\n")
+    assert decoder.midway
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,7 @@ def test_blank_lines_between_frames_and_a_mark_before_the_first_are_nothing() ->
         b"A" * HEADER_BYTES,
         b"A: " + b"b" * HEADER_BYTES + b"\r\n",
         b"A: b\r\n" * (HEADER_BYTES // 6) + b"A: b\r\n",
+        b"\r\n" * 40_000,
         b"{" * 103,
         b"{" * 101 + b"\n",
     ],
