@@ -1,4 +1,4 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `state`, `schema`, `health`.
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state` and others.
 
 No logic of its own: a command reads its options, calls the module that does the work, and prints.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
@@ -22,6 +22,9 @@ import msgspec
 import typer
 
 from gateway import app as composition
+from gateway.a2a.framing.lsp import Framing
+from gateway.command.bridge import address, bridge
+from gateway.command.bridge import run as run_bridge
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
@@ -189,6 +192,27 @@ def send_command(
 ) -> None:
     """Say something to an agent and print its answer."""
     send(Errand(url, text, key, token, tenant, task, context, raw), _write)
+
+
+@app.command("stdio")
+def stdio_command(
+    agent: Annotated[str, typer.Option(help="An agent's URL, or its name in the configuration.", metavar="NAME|URL")],
+    *,
+    config: ConfigOption = None,
+    key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
+    token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
+    framing: Annotated[Framing, typer.Option(help="How frames are written; either is read.")] = Framing.LSP,
+) -> None:
+    """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
+    if "://" not in agent:
+        examined = examine(_file(config), os.environ)
+        if examined.config is None:
+            raise CommandFailed(as_text(examined.errors))
+        agent = address(examined, agent, tenant)
+    elif config is not None:
+        raise CommandFailed("give the URL of an agent, or a file and the name of one in it", code=2)
+    raise typer.Exit(run_bridge(bridge(agent, key=key, token=token, tenant=tenant), framing))
 
 
 @app.command("init")

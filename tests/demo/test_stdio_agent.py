@@ -16,7 +16,7 @@ import pytest
 
 from gateway.demo import stdio_agent
 from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_host import Host, frame, hosting, message
+from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ NEVER = ("--pace", "3600")
 
 
 @asynccontextmanager
-async def agent(*options: str, framing: str = "lsp") -> AsyncIterator[Host]:
+async def agent(*options: str, framing: str = "lsp") -> AsyncIterator[ProcessHost]:
     """The agent, which must have nothing to complain of in the end, and nothing to say that nobody asked for."""
     async with hosting(*COMMAND, "--framing", framing, *options, framing=framing) as host:
         yield host
@@ -215,8 +215,7 @@ async def test_another_version_is_refused_where_the_header_names_one() -> None:
 
 async def test_what_is_no_request_is_refused_and_the_next_one_answered() -> None:
     async with hosting(*COMMAND) as host:
-        nobody: asyncio.Queue[Any] = asyncio.Queue()
-        host._open[None] = nobody
+        nobody = host.expect(None)
         for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
             await host.write(frame(content))
             assert (await host.answer(nobody))["error"]["code"] == code
@@ -238,7 +237,7 @@ async def test_either_framing_is_read_whichever_is_written() -> None:
 
 async def test_a_frame_in_pieces_is_a_frame() -> None:
     async with agent() as host:
-        queue = host._open["p"] = asyncio.Queue()
+        queue = host.expect("p")
         for byte in frame(b'{"jsonrpc":"2.0","id":"p","method":"ListTasks"}'):
             await host.write(bytes((byte,)))
         assert "tasks" in (await host.answer(queue))["result"]

@@ -14,6 +14,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.doubles.scripted import WAIT
@@ -51,40 +52,47 @@ def rests(answer: Tree) -> bool:
 
 
 class Host:
-    """One agent, as long as it is talked to.
+    """The host of one agent, as long as it talks to it.
 
     Attributes:
         answers: All that it answered, in order.
         headers: The header fields of each of them, names in lower case.
-        complaints: What it said to stderr, once it is gone.
         strays: Answers whose id nobody waits for.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, framing: str) -> None:
-        self.process = process
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framing: str) -> None:
+        self.reader = reader
+        self.writer = writer
         self.framing = framing
         self.answers: list[Tree] = []
         self.headers: list[dict[str, str]] = []
         self.strays: list[Tree] = []
-        self.complaints = b""
         self._ids = itertools.count(1)
         self._open: dict[object, asyncio.Queue[Tree | None]] = {}
 
     async def write(self, data: bytes) -> None:
         """Raw bytes."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
+        self.writer.write(data)
         async with asyncio.timeout(WAIT):
-            await self.process.stdin.drain()
+            await self.writer.drain()
 
     async def send(self, method: str, params: Tree | None = None, **headers: str) -> Any:
         """Send a request; where its answers will be."""
         number = next(self._ids)
-        queue = self._open[number] = asyncio.Queue()
+        queue = self.expect(number)
         content = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}).encode()
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         await self.write(content + b"\n" if self.framing == "ndjson" else frame(content, fields))
         return queue
+
+    def expect(self, number: object) -> Any:
+        """Where the answers to an id will be."""
+        self._open[number] = asyncio.Queue()
+        return self._open[number]
+
+    def leave(self) -> None:
+        """Say nothing more."""
+        self.writer.close()
 
     async def answer(self, queue: Any) -> Tree:
         """The next answer to a request."""
@@ -112,33 +120,20 @@ class Host:
             if rests(answer):
                 return results
 
-    async def close(self) -> int:
-        """End stdin; the exit code."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return await self.ended()
-
-    async def ended(self) -> int:
-        """The exit code, once the agent is gone by itself."""
-        async with asyncio.timeout(WAIT):
-            return await self.process.wait()
-
     async def read(self) -> None:
         """Read to the end of stdout."""
-        stdout = self.process.stdout
-        assert stdout is not None
         try:
-            while line := await stdout.readline():
+            while line := await self.reader.readline():
                 headers: dict[str, str] = {}
                 while self.framing == "lsp" and line != b"\r\n":
                     assert line.endswith(b"\r\n"), line
                     name, colon, value = line[:-2].decode("ascii").partition(": ")
                     assert colon, line
                     headers[name.lower()] = value
-                    line = await stdout.readline()
+                    line = await self.reader.readline()
                 if headers:
                     assert headers["content-type"] == "application/json"
-                    line = await stdout.readexactly(int(headers["content-length"]))
+                    line = await self.reader.readexactly(int(headers["content-length"]))
                 self._take(json.loads(line), headers)
         finally:
             for queue in self._open.values():
@@ -155,9 +150,56 @@ class Host:
 
 
 @asynccontextmanager
+async def over_pipes(hears: int, says: int, framing: str) -> AsyncIterator[Host]:
+    """The host at the other ends of two pipes, which are closed with it; the agent ends its own before that."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST)
+    with os.fdopen(hears, "rb", 0) as source, os.fdopen(says, "wb", 0) as target:
+        heard, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+        # It reads nothing, but its end would be the end of a reader.
+        idle = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+        said, protocol = await loop.connect_write_pipe(lambda: idle, target)
+        host = Host(reader, asyncio.StreamWriter(said, protocol, None, loop), framing)
+        reading = asyncio.ensure_future(host.read())
+        try:
+            yield host
+            async with asyncio.timeout(WAIT):
+                await reading
+        finally:
+            reading.cancel()
+            heard.close()
+            said.close()
+
+
+class ProcessHost(Host):
+    """The host of an agent that is a process.
+
+    Attributes:
+        complaints: What it said to stderr, once it is gone.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, framing: str) -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        super().__init__(process.stdout, process.stdin, framing)
+        self.process = process
+        self.complaints = b""
+
+    async def close(self) -> int:
+        """End stdin; the exit code."""
+        self.writer.close()
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """The exit code, once the agent is gone by itself."""
+        async with asyncio.timeout(WAIT):
+            return await self.process.wait()
+
+
+@asynccontextmanager
 async def hosting(
-    *command: str, framing: str = "lsp", env: Mapping[str, str] | None = None, cwd: str | None = None
-) -> AsyncIterator[Host]:
+    *command: str, framing: str = "lsp", env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> AsyncIterator[ProcessHost]:
     """Start an agent; it is killed in the end, if it is still there."""
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -169,7 +211,7 @@ async def hosting(
         cwd=cwd,
     )
     assert process.stderr is not None
-    host = Host(process, framing)
+    host = ProcessHost(process, framing)
     async with asyncio.TaskGroup() as reading:
         reading.create_task(host.read())
         complaints = reading.create_task(process.stderr.read())

@@ -94,8 +94,7 @@ async def test_what_ignores_the_end_has_to_be_killed(mode: str, tmp_path: Path) 
     journal = tmp_path / "journal"
     async with hosting(*COMMAND, mode, "--journal", str(journal)) as host:
         await host.ask("SendMessage", message("ok"))
-        assert host.process.stdin is not None
-        host.process.stdin.close()
+        host.writer.close()
         await until_noted(journal, "eof")
         host.process.send_signal(signal.SIGTERM)
         if mode == "ignores-eof":
