@@ -49,7 +49,7 @@ def test_a_stream_of_1_0_ends_with_its_task_or_a_message(event: Any, expected: C
     [
         ({"kind": "status-update", **status("completed", final=True)}, Course.ENDS),
         ({"kind": "status-update", **status("input-required", final=True)}, Course.ENDS),
-        ({"kind": "status-update", **status("completed", final=False)}, Course.GOES_ON),
+        ({"kind": "status-update", **status("canceled", final=False)}, Course.MAY_END),
         ({"kind": "status-update", **status("working", final="yes")}, Course.GOES_ON),
         ({"kind": "task", "id": "t", "status": {"state": "completed"}}, Course.MAY_END),
         ({"kind": "task", "id": "t", "status": {"state": "working"}}, Course.GOES_ON),
