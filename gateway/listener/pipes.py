@@ -55,11 +55,18 @@ class Pipes:
         if self._waiting > ROOM:
             self._drained.clear()
         self._unwritten.put(data)
-        return self._drained.is_set()
+        return not self.full
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be written for now."""
+        return not self._drained.is_set()
 
     async def drained(self) -> None:
         """Wait until most of what waits was read."""
-        await self._drained.wait()
+        # Of all that wait, the first to go on may fill it again.
+        while self.full:
+            await self._drained.wait()
 
     async def flushed(self, timeout: float) -> None:  # noqa: ASYNC109 - the host may never read
         """Wait until all was written, for so many seconds at most."""

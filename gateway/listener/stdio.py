@@ -130,6 +130,7 @@ class StdioWire:
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - the envelope tells all
         """A whole answer."""
         self._begin(headers)
+        await self._client.pipes.drained()
         if dict(headers).get(b"content-type", b"").startswith(_EVENTS):
             self._events(body)
         else:
@@ -141,8 +142,8 @@ class StdioWire:
 
     async def write(self, data: bytes) -> None:
         """Bytes of a stream; waits while the host reads slowly."""
-        self._events(data)
         await self._client.pipes.drained()
+        self._events(data)
 
     def write_nowait(self, data: bytes) -> bool:
         """Bytes of a stream, whether the host reads or not; False where no more should be written until `drained`."""
@@ -231,6 +232,8 @@ class StdioClient:
                     self._take(frame, background)
                 if decoder.refused is not None:
                     raise decoder.refused
+                # A host that asks and does not read is not asked for more.
+                await self.pipes.drained()
             if (last := decoder.last) is not None:
                 self._take(last, background)
         except BadFrame as error:

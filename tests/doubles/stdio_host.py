@@ -150,7 +150,7 @@ class Host:
 
 
 @asynccontextmanager
-async def over_pipes(hears: int, says: int, framing: str) -> AsyncIterator[Host]:
+async def over_pipes(hears: int, says: int, framing: str) -> AsyncIterator["PipeHost"]:
     """The host at the other ends of two pipes, which are closed with it; the agent ends its own before that."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST)
@@ -159,7 +159,7 @@ async def over_pipes(hears: int, says: int, framing: str) -> AsyncIterator[Host]
         # It reads nothing, but its end would be the end of a reader.
         idle = asyncio.StreamReaderProtocol(asyncio.StreamReader())
         said, protocol = await loop.connect_write_pipe(lambda: idle, target)
-        host = Host(reader, asyncio.StreamWriter(said, protocol, None, loop), framing)
+        host = PipeHost(reader, asyncio.StreamWriter(said, protocol, None, loop), framing, heard)
         reading = asyncio.ensure_future(host.read())
         try:
             yield host
@@ -169,6 +169,24 @@ async def over_pipes(hears: int, says: int, framing: str) -> AsyncIterator[Host]
             reading.cancel()
             heard.close()
             said.close()
+
+
+class PipeHost(Host):
+    """The host of an agent within this process."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framing: str, heard: asyncio.ReadTransport
+    ) -> None:
+        super().__init__(reader, writer, framing)
+        self._heard = heard
+
+    def pause(self) -> None:
+        """Read nothing."""
+        self._heard.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        self._heard.resume_reading()
 
 
 class ProcessHost(Host):

@@ -17,7 +17,7 @@ from gateway.listener.pipes import Pipes
 from gateway.listener.stdio import MOST_CALLS, Dress, StdioClient
 from gateway.wire import Wire
 from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_host import Host, frame, over_pipes
+from tests.doubles.stdio_host import PipeHost, frame, over_pipes
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ Serve = Callable[[Head, Wire], Awaitable[None]]
 @asynccontextmanager
 async def served(
     serve: Serve, *, framing: str = "lsp", dresses: dict[str, Dress] | None = None
-) -> AsyncIterator[tuple[Host, StdioClient]]:
+) -> AsyncIterator[tuple[PipeHost, StdioClient]]:
     """A host, and the client that it is to a line that does what `serve` says."""
     source, says = os.pipe()
     hears, target = os.pipe()
@@ -223,6 +223,28 @@ async def test_there_are_so_many_calls_at_a_time_and_no_more() -> None:
         assert (refused["id"], refused["error"]["code"]) == (MOST_CALLS + 1, -31503)
         go.set()
         assert [(await host.answer(queue))["id"] for queue in queues[:-1]] == list(range(1, MOST_CALLS + 1))
+
+
+async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> None:
+    asked = 0
+
+    async def serve(head: Head, wire: Wire) -> None:
+        nonlocal asked
+        asked += 1
+        await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"x" * 100_000))
+
+    async with served(serve) as (host, client):
+        host.pause()
+        call = frame(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}')
+        queue = host.expect(1)
+        host.writer.write(call * 5000)
+        while not client.pipes.full:  # noqa: ASYNC110 - the pipe tells nobody
+            await asyncio.sleep(0.001)
+        # What one reading brought, and no more.
+        assert asked < 1_500
+        host.resume()
+        for _ in range(5000):
+            await host.answer(queue)
 
 
 async def test_an_answer_may_be_made_another() -> None:
