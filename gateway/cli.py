@@ -169,7 +169,7 @@ def route(
 
 @app.command()
 def demo() -> None:
-    """Run the gateway with four sample agents, all in one process."""
+    """Run the gateway with five sample agents, four of them in one process with it."""
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)

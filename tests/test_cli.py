@@ -202,13 +202,14 @@ def test_the_demo_needs_nothing_and_its_commands_work_when_pasted(tmp_path: Path
             commands = _commands(welcome)
             with ThreadPoolExecutor(len(commands)) as together:
                 outcomes = list(together.map(lambda command: _pasted(command, tmp_path), commands))
-            assert [code for code, _ in outcomes] == [0, 0, 0, 0, 1]
+            assert [code for code, _ in outcomes] == [0, 0, 0, 0, 0, 1]
             said = [output for _, output in outcomes]
             assert said[0] == "Hello\n"
             assert said[1].endswith("[completed] That was 10 times.\n")
             assert "(answer with --task " in said[2]
             assert "This time it worked (call 1)." in said[3]
-            assert "NO_ROUTE" in said[4]
+            assert said[4].endswith("1\n2\n3\n4\n5\n[completed] That was 5.\n")
+            assert "NO_ROUTE" in said[5]
             until(demo.stdout, "acme -> echo SendStreamingMessage")
         demo.send_signal(ending)
         _, errors = demo.communicate(timeout=60)
