@@ -26,7 +26,7 @@ from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.app import package_version
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
-from gateway.command.discovery import credential, find_agent, open_client
+from gateway.command.discovery import SHOW_ONE, credential, find_agent, open_client
 from gateway.command.failure import CommandFailed
 from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined, examine
@@ -231,8 +231,14 @@ async def _read_card(snapshot: Snapshot) -> None:
     """
     backing = snapshot.backings[_NAME]
     await backing.source.settled.wait()
-    if backing.source.card is None and not is_grpc(backing.url):
+    card = backing.source.card
+    if card is None:
+        if is_grpc(backing.url):
+            # Its clients' dialect is assumed then.
+            return
         raise CommandFailed(f"{backing.url}: the agent's card cannot be read: {backing.source.error}")
+    if (card.get("security") or card.get("securityRequirements")) and not backing.upstream.treatment.credentials:
+        logger.warning("the agent asks for a credential. %s", SHOW_ONE)
 
 
 async def _dress(snapshot: Snapshot, body: bytes) -> bytes:

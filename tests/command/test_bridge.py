@@ -216,6 +216,41 @@ async def scripted(script: Script) -> AsyncIterator[tuple[Host, ScriptedBackend]
             yield host, backend
 
 
+async def test_a_gateway_is_reached_over_grpc_too(fleet: tuple[str, int]) -> None:
+    text = f"""
+    gateway: {{ listen: "127.0.0.1:0", admin: "127.0.0.1:0", listen_grpc: "127.0.0.1:0" }}
+    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
+    tenants: {{ acme: [clock] }}
+    agents: {{ clock: {fleet[0]}/clock }}
+    """
+    async with running(text) as gateway:
+        address, key = f"grpc://{gateway.gateway.grpc_address}", secret("acme").decode()
+        async with bridged(address, key=key, tenant="clock") as host:
+            assert len(await host.stream("SendStreamingMessage", message("Go"))) == 13
+        async with bridged(address, tenant="clock") as host:
+            assert (await host.ask("SendMessage", message("Go")))["error"]["code"] == -32006
+
+
+async def test_it_is_itself_an_agent_that_a_gateway_can_run(fleet: tuple[str, int]) -> None:
+    command = json.dumps([sys.executable, "-m", "gateway", "stdio", "--agent", f"{fleet[0]}/travel"])
+    text = f"""
+    agents:
+      travel: {{ backend: {{ stdio: {{ command: {command}, env: {{ PYTHONPATH: {ROOT} }} }} }} }}
+    """
+    async with running(text) as gateway, bridged(f"http://127.0.0.1:{gateway.port}/travel") as host:
+        for older in (False, True):
+            send, stream, get = (
+                ("message/send", "message/stream", "tasks/get")
+                if older
+                else ("SendMessage", "SendStreamingMessage", "GetTask")
+            )
+            asked = await host.ask(send, message("To Lisbon", older=older))
+            named = {"id": (asked if older else asked["task"])["id"]}
+            assert (await host.ask(get, named))["id"] == named["id"]
+            queue = await host.send(stream, message("On Monday", task=named["id"], older=older))
+            await until(host, queue, lambda event: "completed" in json.dumps(event).lower())
+
+
 # ---- What goes along -------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +344,26 @@ async def test_a_call_that_is_given_up_leaves_the_others_alone() -> None:
         assert "message" in await host.ask("SendMessage", message("hi"))
 
 
+async def test_a_stream_that_is_given_up_is_let_go_of_at_the_agent() -> None:
+    working = sse({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}})
+    gone = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(SSE + chunk(working))
+        await wire.hang()
+        gone.set()
+
+    async with scripted(script) as (host, _):
+        stream = await host.send("SendStreamingMessage", message("go"))
+        await host.answer(stream)
+        await host.write(frame(b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}'))
+        assert (await host.answer(stream))["error"]["code"] == -32800
+        async with asyncio.timeout(WAIT):
+            await gone.wait()
+    assert len(host.answers) == 2
+
+
 async def test_what_is_open_at_the_end_of_the_input_is_still_answered(fleet: tuple[str, int]) -> None:
     async with bridged(f"{fleet[0]}/clock") as host:
         stream = await host.send("SendStreamingMessage", message("Go"))
@@ -350,6 +405,21 @@ async def test_a_card_that_is_not_for_everybody_asks_for_a_credential(fleet: tup
     async with fronting(*fleet) as gateway:
         with pytest.raises(CommandFailed, match="Show a credential"):
             await asyncio.to_thread(bridge, f"http://127.0.0.1:{gateway.port}/rest")
+
+
+async def test_who_shows_no_credential_where_one_is_asked_for_is_told(
+    fleet: tuple[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fronting(*fleet) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/echo"
+        async with bridged(url) as host:
+            assert (await host.ask("SendMessage", message("hi")))["error"]["code"] == -32006
+        told = [record.getMessage() for record in caplog.records if record.name == "gateway.command.bridge"]
+        assert told == ["the agent asks for a credential. Show a credential: --key or --token"]
+        caplog.clear()
+        async with bridged(url, key=secret("acme").decode()):
+            pass
+        assert not [record for record in caplog.records if record.name == "gateway.command.bridge"]
 
 
 def test_the_credential_is_in_no_text() -> None:
