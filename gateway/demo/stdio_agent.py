@@ -299,7 +299,9 @@ class Agent:
     def _begin(self, task: Task, text: str) -> None:
         self._tasks[task.id] = task
         if len(self._tasks) > KEPT:
-            del self._tasks[next(iter(self._tasks))]
+            oldest = self._tasks.pop(next(iter(self._tasks)))
+            if oldest.running is not None:
+                oldest.running.cancel()
         task.running = self._works.create_task(self._run(task, text))
 
     async def _run(self, task: Task, text: str) -> None:
@@ -541,8 +543,9 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.0, metavar="SECONDS", help="between two numbers (default: 0)")
     options = parser.parse_args()
     logging.basicConfig(format="%(levelname)s %(message)s")
-    # Where nobody reads any more there is nothing left to do.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # Where nobody reads any more there is nothing left to do; and there is nothing to say to Ctrl-C.
+    for number in (signal.SIGPIPE, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     # Standard output belongs to the frames. Whatever else prints, some library say, prints to the log from now on.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

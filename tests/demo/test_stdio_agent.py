@@ -281,11 +281,24 @@ def test_a_broken_frame_ends_it_with_a_word(broken: bytes) -> None:
     assert b"Traceback" not in done.stderr
 
 
-async def test_it_ends_at_once_on_a_signal() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_ends_at_once_on_a_signal(number: signal.Signals) -> None:
     async with hosting(*COMMAND, *NEVER) as host:
         await host.answer(await host.send("SendStreamingMessage", message("count 5")))
-        host.process.send_signal(signal.SIGTERM)
-        assert await host.ended() == -signal.SIGTERM
+        host.process.send_signal(number)
+        assert await host.ended() == -number
+    assert host.complaints == b""
+
+
+async def test_the_oldest_tasks_go_first(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, "KEPT = 10_000", "KEPT = 2")
+    async with hosting(sys.executable, path, *NEVER) as host:
+        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
+        tasks = [(await host.ask("SendMessage", params))["task"]["id"] for _ in range(3)]
+        assert [task["id"] for task in (await host.ask("ListTasks"))["tasks"]] == tasks[1:]
+        assert (await host.ask("GetTask", {"id": tasks[0]}))["error"]["code"] == -32001
+        # The work of none keeps it from ending.
+        assert await host.close() == 0
 
 
 async def test_it_ends_without_a_word_when_nobody_reads() -> None:
