@@ -178,29 +178,33 @@ class Session:
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, self._stop.set)
-        background, access = Background(), AccessLog(self._access_stream, form="text")
-        webhooks = Webhooks(WebhookPolicy(resolve=Resolver()))
+        background, access, resolver = Background(), AccessLog(self._access_stream, form="text"), Resolver()
+        webhooks = Webhooks(WebhookPolicy(resolve=resolver))
         snapshot = Snapshot.build(self._examined, Metrics(package_version()), _PUBLIC, webhooks=webhooks)
         try:
             snapshot.open(background)
-            await _read_card(snapshot)
-            line = Line(lambda: snapshot, access, lambda *_: None)
-            pipes = Pipes(source, target, self._stop.set)
-            await self._serve(line, snapshot, background, pipes, framing)
-            pipes.close()
+            await _either(snapshot.backings[_NAME].source.settled, self._stop)
+            if not self._stop.is_set():
+                _see_to_card(snapshot)
+                line = Line(lambda: snapshot, access, lambda *_: None)
+                await self._serve(line, snapshot, background, _Ends(source, target, framing))
         finally:
             for number in _ENDING:
                 loop.remove_signal_handler(number)
             await background.aclose()
             await snapshot.aclose()
+            resolver.close()
             await asyncio.to_thread(access.close)
         return self._code
 
-    async def _serve(
-        self, line: Line, snapshot: Snapshot, background: Background, pipes: Pipes, framing: Framing
-    ) -> None:
+    async def _serve(self, line: Line, snapshot: Snapshot, background: Background, ends: "_Ends") -> None:
+        def broke() -> None:
+            client.leave()
+            self._stop.set()
+
         dresses = {method: partial(_dress, snapshot) for method in _CARD_METHODS}
-        client = StdioClient(pipes, line.serve, path=f"/{_NAME}".encode(), framing=framing, dresses=dresses)
+        pipes = Pipes(ends.source, ends.target, broke)
+        client = StdioClient(pipes, line.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
         ended = asyncio.Event()
 
         async def read() -> None:
@@ -214,23 +218,39 @@ class Session:
             ended.set()
 
         background.start("host", read)
-        waiting = [asyncio.ensure_future(event.wait()) for event in (ended, self._stop)]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for each in waiting:
-            each.cancel()
+        await _either(ended, self._stop)
         line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         await client.ended(_LAST_WORDS)
         await pipes.flushed(_LAST_WORDS)
+        pipes.close()
 
 
-async def _read_card(snapshot: Snapshot) -> None:
-    """Wait until it is known what the agent speaks.
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The descriptors of what comes in and of what goes out, and how that is written."""
+
+    source: int
+    target: int
+    framing: Framing
+
+
+async def _either(*events: asyncio.Event) -> None:
+    """Wait until one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _see_to_card(snapshot: Snapshot) -> None:
+    """See that it is known how the agent is called.
 
     Raises:
         CommandFailed: it has no card, and the card alone tells how it is called.
     """
     backing = snapshot.backings[_NAME]
-    await backing.source.settled.wait()
     card = backing.source.card
     if card is None:
         if is_grpc(backing.url):

@@ -541,6 +541,23 @@ async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signal
             assert await host.ended() == 0
 
 
+async def test_a_signal_is_heard_while_the_card_is_read() -> None:
+    asked = asyncio.Event()
+
+    async def once(wire: Wire) -> None:
+        await wire.request()
+        if asked.is_set():
+            await wire.hang()
+        asked.set()
+        await wire.send(whole(card_of("http://127.0.0.1:1/rpc", "JSONRPC 1.0")))
+        wire.close()
+
+    async with ScriptedBackend(once) as backend, program("--agent", backend.url) as host:
+        await backend.until(lambda: len(backend.requests) == 2)
+        host.process.send_signal(signal.SIGTERM)
+        assert await host.ended() == 0
+
+
 async def test_a_host_that_is_gone_is_outlived_by_nothing(fleet: tuple[str, int]) -> None:
     async with program("--agent", f"{fleet[0]}/echo", framing="lsp") as host:
         await host.ask("SendMessage", message("hi"))
