@@ -82,6 +82,9 @@ def check_command(agent: Agent, backend: Backend, at: KeyPath, findings: Finding
         findings.error((*below, "card"), f"{printable(stdio.card)!r} is no method", remedy)
     if agent.card is not None and agent.card.file is not None and backend.card is not None:
         findings.warning((*at, "card"), "the agent has a `card` of its own, which is served", "keep one of the two")
+    if stdio.framing == "ndjson" and (agent.upstream_auth is not None or agent.forward_caller or agent.forward_headers):
+        fact = "messages that are lines have no header, so it is told neither a credential nor any other"
+        findings.warning((*below, "framing"), fact, "write `framing: lsp`, if the agent reads that")
     folder = _folder(stdio, below, findings)
     line = _line(backend, stdio, at, findings)
     if folder is None or line is None:

@@ -107,10 +107,15 @@ class Child:
             for descriptor in (stdin, stdout, stderr):
                 os.close(descriptor)
         child = cls(process)
+        connecting = asyncio.ensure_future(
+            child._connect(ours, given, taken, complaints, reads=reads, writes=writes, complains=complains)
+        )
         try:
-            await child._connect(ours, given, taken, complaints, reads=reads, writes=writes, complains=complains)
+            # Not cut in the middle, where neither a transport nor anybody else has a pipe; it waits for nobody.
+            await asyncio.shield(connecting)
             await child._started
         except BaseException:
+            await asyncio.wait((connecting,))
             await child.aclose()
             raise
         return child
