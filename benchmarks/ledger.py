@@ -333,7 +333,7 @@ def write(page: Path, results: Results, size: Size, today: date) -> None:
         f"Calls: {size.rounds} rounds of {size.seconds:g} s, {_AT_A_TIME} at a time. Streams: {size.event_rounds} "
         f"rounds of {size.streams} with {size.events:,} events each, one every {size.every * 1000:g} ms."
     )
-    filled = {"date": today.isoformat(), "machine": _machine(), "shape": shape, "tables": tables(results), "kept": kept}
+    filled = {"date": today.isoformat(), "machine": machine(), "shape": shape, "tables": tables(results), "kept": kept}
     page.write_text(_PAGE.format(**filled))
 
 
@@ -370,7 +370,8 @@ python -m benchmarks.ledger --write     # this page
 """.replace("{known}", str(_KNOWN))
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What figures were taken with."""
     model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     cpu = model[1] if model else platform.machine()
     python = f"{platform.python_implementation()} {platform.python_version()}"
