@@ -69,7 +69,7 @@ class OnStdio:
             tenants=stdio.tenants,
         )
         self._agent = agents.take(key, spec)
-        self.cards = StdioCards(self._agent, run.card if stub is None else stub, backend.a2a_version)
+        self.cards = StdioCards(self._agent, run.card if stub is None else stub, backend.a2a_version, start=spec.start)
 
     def begin(self, source: CardSource) -> None:
         """Have a card to show before the agent has told its own."""

@@ -118,3 +118,13 @@ async def test_each_tenant_has_a_process_of_its_own_where_the_file_says_so(tmp_p
         pids = [told(await gateway.post("/notes", call("pid"), (bearer(name),))) for name in ("a", "g", "a", "g")]
         assert pids[0] != pids[1]
         assert pids[:2] == pids[2:]
+
+
+async def test_the_extended_card_at_the_path_of_0_2_is_asked_for_by_its_method(tmp_path: Path) -> None:
+    text = f"agents:\n  notes: {{ backend: {{ stdio: {words('behaves')} }} }}\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
+        answer = await gateway.get("/notes/agent/authenticatedExtendedCard")
+        assert answer.status == 200
+        assert answer.json["name"] == "Misbehaving"
+        assert answer.json["url"] == f"http://127.0.0.1:{gateway.port}/notes"

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
-from gateway.a2a.fault import Fault, UpstreamProtocol
+from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
 from gateway.catalog.asking import CardAsker
@@ -286,7 +286,10 @@ class CardSource:
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
-            raise _Failed(CardReport.UNREACHABLE, fault.message) from fault
+            # Why a process does not run helps; what others have in detail are addresses.
+            runs = not isinstance(fault, NoHealthyBackend) or not fault.detail
+            why = fault.message if runs else f"{fault.message}: {fault.detail}"
+            raise _Failed(CardReport.UNREACHABLE, why) from fault
         before = self.card
         if told.card is not None:
             body, longest = told.card, self.longest

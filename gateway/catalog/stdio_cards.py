@@ -21,12 +21,14 @@ class StdioCards:
     Args:
         stub: What the operator has written down, or None; the agent's own words go over it.
         version: The generation that the file writes, or None.
+        start: Seconds that a process has to start, beside those for a question.
     """
 
-    def __init__(self, agent: StdioAgent, stub: Tree | None, version: Version | None) -> None:
+    def __init__(self, agent: StdioAgent, stub: Tree | None, version: Version | None, *, start: float = 0.0) -> None:
         self._agent = agent
         self._stub = stub
         self._version = version
+        self._start = start
         self._asked = False
 
     @property
@@ -47,7 +49,7 @@ class StdioCards:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: it does not.
             UpstreamProtocol: what came is no card, or too long.
         """
-        told = await self._agent.show().introduction(deadline, again=self._asked)
+        told = await self._agent.show().introduction(self._start + deadline, again=self._asked)
         self._asked = True
         card = told.card
         if card is None and self._stub is None:

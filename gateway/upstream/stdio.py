@@ -26,6 +26,7 @@ from gateway.upstream.upstream import Caller, Timeouts, Treatment
 _PIPE = (Binding.JSONRPC,)
 _MOST_KNOWN = 16
 """What is worked out from one head that is kept at most: a client may call many agents with it."""
+_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
 
 
@@ -87,7 +88,8 @@ class StdioUpstream:
         version = interface.dialect.version
         tenant = self.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
-        heard = hear(body)
+        # 0.2 has a path for it, and no envelope.
+        heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
         if heard is None:
             raise UpstreamProtocol("the call is no JSON-RPC request")
         pool = self.agent.pool(caller.principal.tenant)

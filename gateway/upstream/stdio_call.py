@@ -44,17 +44,21 @@ class StdioCall:
         identity: Its id as the caller wrote it, raw.
         version: The agent's generation.
         longest: Bytes that wait for a slow client, at most.
+
+    Attributes:
+        bare: Whether the caller wants a result without its envelope, and what is none as a status.
     """
 
     __slots__ = (
         "_alarm", "_alarm_at", "_deadline", "_expired", "_identity", "_key", "_link", "_longest", "_may_end", "_over",
-        "_streams", "_version", "loop", "response",
+        "_streams", "_version", "bare", "loop", "response",
     )  # fmt: skip
 
     def __init__(
         self, link: Wired, key: bytes, identity: bytes, version: Version, *, streams: bool, longest: int
     ) -> None:
         self.loop = link.loop
+        self.bare = False
         self.response = Response(self, ResponseReader(0, 0))
         self._link = link
         self._key = key
@@ -76,6 +80,10 @@ class StdioCall:
         told = read_jsonrpc(content)
         if not self._streams or (reader.status == 0 and (told is None or told.error is not None)):
             self._begin(frame, b"application/json")
+            if self.bare:
+                good = told is not None and told.error is None
+                reader.status = 200 if good else 404
+                content = bytes(heard.members.get("result", b"")) if good else content
             reader.keep(content)
             self._finish()
             return told

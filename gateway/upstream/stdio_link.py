@@ -105,7 +105,9 @@ class Link:
             NoHealthyBackend: the pipe is closed; nothing was sent.
             Overloaded: the process does not read what it was sent already.
         """
-        return self._send(body, lines, call.id, version, streams=call.operation.streams)
+        asked = self._send(body, lines, call.id, version, streams=call.operation.streams)
+        asked.bare = call.path.legacy_card
+        return asked.response
 
     async def request(self, method: str, lines: bytes, version: Version, seconds: float) -> bytes:
         """The whole answer to a request of the gateway's own.
@@ -123,7 +125,7 @@ class Link:
             "method": msgspec.Raw(msgspec.json.encode(method)),
             "params": msgspec.Raw(b"{}"),
         }
-        response = self._send(members, lines, b'"gateway"', version, streams=False)
+        response = self._send(members, lines, b'"gateway"', version, streams=False).response
         try:
             await response.head(self.loop.time() + seconds)
             return await response.read(self._longest + 1024, seconds)
@@ -203,7 +205,7 @@ class Link:
         """Standard input was closed by the process."""
         self._break("it closed its standard input")
 
-    def _send(self, body: Members, lines: bytes, identity: bytes, version: Version, *, streams: bool) -> Response:
+    def _send(self, body: Members, lines: bytes, identity: bytes, version: Version, *, streams: bool) -> StdioCall:
         if self._closed is not None:
             raise NoHealthyBackend("this agent is not running", retry_after=1.0)
         if self._unread() > MOST_UNREAD:
@@ -213,7 +215,7 @@ class Link:
         call = StdioCall(self, key, identity, version, streams=streams, longest=self._longest)
         self._open[key] = call
         self._write(whole(readdress(body, key), self._framing, lines))
-        return call.response
+        return call
 
     def _take(self, frame: Frame) -> None:
         if self._first is not None and not self._first.done():

@@ -1,5 +1,7 @@
 """`check --online` meets every agent as the gateway would, and tells of each."""
 
+import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,7 @@ from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
 from tests.doubles.answering import answering
 from tests.doubles.grpc_agent import fails, grpc_agent
+from tests.doubles.stdio_agent import FILE as STDIO_AGENT
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +88,21 @@ agents:
         assert {tuple(asked.told("authorization")) for asked in agent.asked} == {("Bearer good",), ()}
     assert visits["own"].as_text() == "own: no answer: the agent does not accept the gateway"
     assert visits["callers"].good
+
+
+async def test_agents_on_stdio_are_started_asked_and_ended(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    words = [sys.executable, str(STDIO_AGENT), "behaves", "--journal", str(journal)]
+    text = f"""\
+version: 1
+agents:
+  notes: {{ backend: {{ stdio: {json.dumps(words)} }} }}
+  gone: {{ backend: {{ stdio: {{ command: no-such-program, start_timeout: 1s }} }} }}
+"""
+    examined = examine(tmp_path / "gateway.yaml", {}, text=text)
+    assert examined.errors == ()
+    visits = {each.backend: each for each in await visit(examined)}
+    assert visits["notes"] == Visit("notes", good=True, fact="JSONRPC 1.0, JSONRPC 0.3")
+    assert not visits["gone"].good
+    assert "there is no such program" in visits["gone"].fact
+    assert "eof" in journal.read_text()

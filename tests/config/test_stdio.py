@@ -55,3 +55,10 @@ def test_the_values_of_its_environment_are_secrets() -> None:
     config = examined(backend("{ stdio: { command: sh, env: { TOKEN: abc } } }")).config
     assert config is not None
     assert "abc" not in repr(config)
+
+
+def test_what_is_wrong_in_its_environment_is_told_without_its_values() -> None:
+    found = examined(backend("{ stdio: { command: sh, env: { MODEL: [swordfish] } } }"))
+    [problem] = found.errors
+    assert problem.path == ("agents", "notes", "backend", "stdio", "env", "MODEL")
+    assert "swordfish" not in str(problem)
