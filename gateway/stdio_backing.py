@@ -2,7 +2,7 @@
 
 import os
 
-from gateway.a2a.framing.lsp import Framing, header_lines
+from gateway.a2a.framing.lsp import Framing, can_be_header, header_lines
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardSource
 from gateway.catalog.stdio_cards import StdioCards
@@ -54,7 +54,7 @@ class OnStdio:
             cpu=0 if limits.cpu is None else max(int(limits.cpu), 1),
             files=limits.files or 0,
         )
-        credentials = [pair for pair in treatment.credentials if pair[1].isascii()]
+        credentials = [pair for pair in treatment.credentials if can_be_header(*pair)]
         spec = Spec(
             command,
             Manner(stdio.card, backend.a2a_version, header_lines(credentials)),

@@ -14,7 +14,7 @@ from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.framing.lsp import header_lines
+from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
@@ -26,6 +26,8 @@ from gateway.upstream.upstream import Caller, Timeouts, Treatment
 _PIPE = (Binding.JSONRPC,)
 _MOST_KNOWN = 16
 """What is worked out from one head that is kept at most: a client may call many agents with it."""
+_MOST_PASSED = 4096
+"""Bytes of a client's headers; a frame's header has 8 KiB."""
 _LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
 
@@ -131,12 +133,14 @@ class StdioUpstream:
         found = head.known.get(key)
         if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
             return found.lines
-        pairs: Pairs = [(b"a2a-version", version.encode("ascii"))]
-        pairs += pass_on(head.headers, self._allowed)
-        pairs += extensions(head.headers, version)
+        pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
+        if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
+            # An agent may bound its header as the gateway does, and would end for all because of one client.
+            pairs = []
+        pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
-        lines = header_lines(pair for pair in pairs if pair[1].isascii())
+        lines = header_lines(pair for pair in pairs if can_be_header(*pair))
         if len(head.known) >= _MOST_KNOWN:
             head.known.clear()
         head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)

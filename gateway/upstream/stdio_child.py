@@ -93,7 +93,7 @@ class Child:
             StartFailed: it cannot be started.
         """
         ours, theirs = socket.socketpair()
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+        pipes = [os.pipe() for _ in range(3)]
         (stdin, given), (taken, stdout), (complaints, stderr) = pipes
         try:
             process = _spawn(command, theirs, (stdin, stdout, stderr))

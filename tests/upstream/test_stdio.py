@@ -111,6 +111,14 @@ async def test_the_agent_gets_the_headers_of_an_allow_list_and_who_calls() -> No
             }
 
 
+async def test_headers_of_a_client_that_are_too_long_for_a_frame_stay_behind() -> None:
+    head = Head("POST", b"/notes", headers=((b"baggage", b"x" * 4096), (b"traceparent", b"00-1-2-01")))
+    async with upstream(spec()) as made:
+        headers = (await told(made, sending("headers"), head))["headers"]
+    assert not {"baggage", "traceparent"} & headers.keys()
+    assert (headers["a2a-version"], headers["x-a2a-tenant"]) == ("1.0", "acme")
+
+
 async def test_the_callers_credential_goes_along_where_the_file_says_so() -> None:
     async with upstream(spec(), Treatment(forward_caller=True, forwarded=frozenset({b"x-secret"}))) as made:
         headers = (await told(made, sending("headers"), HEAD))["headers"]

@@ -6,9 +6,9 @@ frame is shows in its first byte, `{` or a letter, so whoever reads need not be 
 
 States: between frames (blank lines are skipped), inside a header, inside the content, inside a line of JSON. Refused:
 a first byte that begins neither, a header that is too long, of too many fields, or with a field that is none; a length
-that is missing, there twice, or no plain number; blank lines without end; content or a line longer than the cap, which for content is known
-before a byte of it came; a charset that is not UTF-8. After that nothing more can be read: nobody knows where the next
-frame begins. Lenient on reading: `Content-Type` may be missing, and a line may end with LF alone.
+that is missing, there twice, or no plain number; blank lines without end; content or a line longer than the cap, which
+for content is known before a byte of it came; a charset that is not UTF-8. After that nothing more can be read: nobody
+knows where the next frame begins. Lenient on reading: `Content-Type` may be missing, and a line may end with LF alone.
 
 Time is in proportion to the bytes, and memory to the cap.
 """
@@ -103,10 +103,15 @@ def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """
     lines = []
     for name, value in headers:
-        if _NAME.fullmatch(name) is None or name.lower() in _OURS or _VALUE.fullmatch(value) is None:
+        if not can_be_header(name, value):
             raise ValueError("a header can be none of a frame")
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
+
+
+def can_be_header(name: bytes, value: bytes) -> bool:
+    """Whether a header can be one of a frame, which is plain ASCII."""
+    return _NAME.fullmatch(name) is not None and name.lower() not in _OURS and _VALUE.fullmatch(value) is not None
 
 
 class FrameDecoder:
