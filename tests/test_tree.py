@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
-    "catalog/asking.py": "a value and an interface; tests/catalog/test_grpc_cards.py and test_stdio_cards.py are who asks",
+    "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
     "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
     "principal.py": "a value without behaviour",

@@ -154,7 +154,7 @@ def _used(pid: int) -> float:
 
 def family(pid: int) -> list[float]:
     """Seconds of CPU of a process, and of each one below it."""
-    return [used * _TICK for _, used in _family(pid)]
+    return [_used(each) for each in _family(pid)]
 
 
 def _resident(pid: int) -> int:

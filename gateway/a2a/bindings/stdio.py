@@ -5,8 +5,8 @@ share one pipe, so ids are the gateway's own, and that a stream has no end but w
 
 An event *ends* its stream where it says so: `final: true` (0.3 §7.2.2), an error, a message by itself, the end of the
 task in 1.0, a null result, or the header `A2A-Stream: end`. It *may end* it where nothing has to follow but something
-may: the task waits for its client, or an agent of before 1.0 tells that it rests without calling that final, as a2a-python
-0.3 does of a task that was cancelled.
+may: the task waits for its client, or an agent of before 1.0 tells that it rests without calling that final, as
+a2a-python 0.3 does of a task that was cancelled.
 """
 
 from collections.abc import Iterable
