@@ -19,12 +19,13 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
-from gateway.a2a.renaming import with_context, with_task, without
+from gateway.a2a.renaming import status_without, with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, carried
@@ -488,6 +489,10 @@ class Claims(msgspec.Struct, eq=False):
             return message
         dialect = call.dialect
         return without(message, mark, dialect.binding, version=dialect.version, operation=call.operation, event=event)
+
+    def unmarked_status(self, status: Status) -> Status:
+        """As `unmarked`, of how a call over gRPC ended."""
+        return status_without(status, self._mark) if self._mark else status
 
     def unmarked_tree(self, tree: Tree) -> Tree:
         """A tree of the hub's, as the client may see it; it may be changed."""

@@ -109,17 +109,16 @@ class Enquiry:
                 return frame
             answer = cast("GrpcAnswer", await upstream.send(asked, self._interface, exchange.head, self._caller))
             try:
-                return self._message(answer, asked)
+                return self._message(answer, asked, claims)
             finally:
                 answer.close()
         finally:
             exchange.upstream += self._clock() - began
 
-    def _message(self, answer: "GrpcAnswer", asked: Call) -> bytes:
+    def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:
-            error = read_status(answer.status, asked.dialect.version)
             self.status = read_status(answer.status, Version.V1_0).http_status
-            raise Complaint(error)
+            raise Complaint(read_status(claims.unmarked_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()
         if message is None:
@@ -166,7 +165,7 @@ class _Hearing(Relay):
             refuse_type(content_type)
             told = self._told(body)
         if told is None or told.error is not None:
-            error = envelope.error(self._call, response.status, body)
+            error = envelope.error(self._call, response.status, self._unmarked(body))
             if error is None:
                 refuse_page(response)
                 return
