@@ -13,7 +13,7 @@ import pytest
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Draining, NoHealthyBackend
+from gateway.a2a.fault import Draining, NoHealthyBackend, UpstreamReset
 from gateway.a2a.operation import Operation
 from gateway.upstream.stdio_link import Link
 from gateway.upstream.stdio_pacing import Pace
@@ -33,6 +33,15 @@ async def pooled(how: Spec) -> AsyncIterator[StdioPool]:
     finally:
         await pool.aclose()
         assert all(worker.state is State.ENDED for worker in pool.workers)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def states_of_children() -> list[str]:
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0] for each in children]
 
 
 async def all_ready(pool: StdioPool) -> None:
@@ -144,3 +153,18 @@ async def test_what_was_not_named_longest_is_forgotten(monkeypatch: pytest.Monke
         assert len(pool._homes) == 3
         assert pool._home("t0", None) is None
         assert pool._home("t3", None) is link
+
+
+async def test_a_process_that_dies_again_and_again_leaves_no_descriptor_and_no_zombie() -> None:
+    async with pooled(spec("dies")) as pool:
+        before = 0
+        for number in range(12):
+            link = await pool.link(None, None, WAIT)
+            if number == 1:
+                # What the loop opens once is open now.
+                before = descriptors()
+            with pytest.raises(UpstreamReset):
+                await say(link, "now")
+        await pool.link(None, None, WAIT)
+        assert descriptors() <= before
+        assert "Z" not in states_of_children()
