@@ -13,7 +13,7 @@ from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
-from gateway.catalog.trust import Trust
+from gateway.catalog.trust import Trust, Trusted
 from gateway.claims import Tenure
 from gateway.config import effective
 from gateway.config.address import is_grpc
@@ -23,6 +23,7 @@ from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.model import Gateway
 from gateway.config.sharing import shared
+from gateway.holdings import Holdings
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
@@ -87,6 +88,7 @@ class Backings:
         *,
         trust: Trust,
         ledger: Ledger | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -96,6 +98,7 @@ class Backings:
         self._public = public
         self._grpc = grpc
         self._trust = trust
+        self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
         self._shared = shared(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
@@ -138,23 +141,30 @@ class Backings:
                 metadata=pool_limits.header_bytes,
                 trust=self._trust,
                 file=trusting,
+                holdings=self._holdings,
+                key=key,
             )
-        source = CardSource(
-            CardPlace(
-                url,
-                card_url=card.url,
-                static=static,
-                credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
-                ttl=limits.refresh,
-                keep=limits.keep,
-                longest=limits.size,
+        place = CardPlace(
+            url,
+            card_url=card.url,
+            static=static,
+            credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
+            ttl=limits.refresh,
+            keep=limits.keep,
+            longest=limits.size,
+        )
+        discretion = Discretion(overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent)))
+        source = self._holdings.hold(
+            ("card", key),
+            (name, place, trusted.client, discretion, None if over_grpc is None else over_grpc.asks),
+            lambda: CardSource(
+                place,
+                trusted.client,
+                CardWatch(on_report=self._count_card(name)),
+                discretion=discretion,
+                grpc=None if over_grpc is None else over_grpc.cards(),
             ),
-            trusted.client,
-            CardWatch(on_report=self._count_card(name)),
-            discretion=Discretion(
-                overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent))
-            ),
-            grpc=None if over_grpc is None else over_grpc.cards(),
+            run=lambda made: (f"card of {key}", made.run),
         )
         upstream: Upstream
         if over_grpc is not None:
@@ -163,7 +173,7 @@ class Backings:
             upstream = HttpUpstream(
                 backend=key,
                 url=url,
-                pool=ConnectionPool(_origin(url), pool_limits, tls=trusted.tls),
+                pool=self._pool(key, _origin(url), pool_limits, trusted),
                 cards=source,
                 timeouts=timeouts,
                 treatment=treatment,
@@ -184,6 +194,14 @@ class Backings:
         )
         product = card.file is not None or card.url is not None
         return Backing(name, url, upstream, source, cards, methods, meter, bounds, product, self._tenure(key, agent))
+
+    def _pool(self, key: str, origin: Origin, limits: PoolLimits, trusted: Trusted) -> ConnectionPool:
+        return self._holdings.hold(
+            ("pool", key),
+            (origin, limits, trusted.tls),
+            lambda: ConnectionPool(origin, limits, tls=trusted.tls),
+            close=lambda pool: pool.aclose,
+        )
 
     def _tenure(self, key: str, agent: Agent) -> Tenure | None:
         keeps = effective.tenure(self._config, agent)
@@ -233,6 +251,8 @@ class _OverGrpc:
         metadata: int,
         trust: Trust,
         file: Path | None,
+        holdings: Holdings,
+        key: str,
     ) -> None:
         # gRPC costs 20 MiB, which nobody pays who does without.
         from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel  # noqa: PLC0415 - see above
@@ -241,12 +261,20 @@ class _OverGrpc:
         self._timeouts = timeouts
         self._treatment = treatment
         self._scope_field = gateway.grpc.scope_field
-        self._channel = GrpcChannel(
-            backend.url,
-            GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata),
-            connect=timeouts.connect,
-            roots=trust.roots(file) if backend.url.lower().startswith("grpcs:") else None,
+        allowed = GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata)
+        roots = trust.roots(file) if backend.url.lower().startswith("grpcs:") else None
+        self._channel = holdings.hold(
+            ("channel", key),
+            (backend.url, allowed, timeouts.connect, roots),
+            lambda: GrpcChannel(backend.url, allowed, connect=timeouts.connect, roots=roots),
+            close=lambda channel: channel.aclose,
         )
+
+    @property
+    def asks(self) -> object:
+        """What the way to ask for the card would be another by."""
+        treatment = self._treatment
+        return self._channel, self._backend.a2a_version, treatment.credentials, treatment.tenant, self._scope_field
 
     def cards(self) -> "GrpcCards":
         from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above

@@ -21,7 +21,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from gateway import app as composition
+from gateway import process
+from gateway.app import package_version
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
@@ -89,7 +90,7 @@ PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads th
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
     if version:
-        _print(f"a2a-gateway {composition.package_version()}")
+        _print(f"a2a-gateway {package_version()}")
         raise typer.Exit
 
 
@@ -100,13 +101,13 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
-        raise typer.Exit(composition.serve(_file(config), os.environ))
+        raise typer.Exit(process.serve(_file(config), os.environ))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
     one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
     # Standard output has the access log and nothing else.
     welcome = partial(_tell, one.welcome(_program()))
-    raise typer.Exit(composition.serve_examined(_examined(one.configuration()), on_started=welcome))
+    raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))
 
 
 @app.command()
@@ -171,7 +172,7 @@ def demo() -> None:
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
         examined = _examined(stage.configuration())
-        code = composition.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
+        code = process.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
     raise typer.Exit(code)
 
 

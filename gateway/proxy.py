@@ -90,6 +90,16 @@ class Line:
         """Requests that are being served."""
         return len(self._open)
 
+    def outlasting(self) -> Callable[[], bool]:
+        """Gives, as often as it is asked, whether anything is being served still that is being served now."""
+        left = set(self._open)
+
+        def lasts() -> bool:
+            left.intersection_update(self._open)
+            return bool(left)
+
+        return lasts
+
     def interrupt(self, why: Callable[[], Fault]) -> int:
         """End every open exchange with a fault as its last word; gives how many there were."""
         found = list(self._open.items())

@@ -182,6 +182,7 @@ class HttpServer:
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
         self._shaking: asyncio.Task[None] | None = None
+        self._handshakes: Handshakes | None = None
 
     @property
     def address(self) -> str:
@@ -199,10 +200,15 @@ class HttpServer:
             def connection(peer: str) -> Accepted:
                 return cast("Accepted", made(peer=peer))  # it is both
 
-            handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
-            self._shaking = background.start(f"{name} handshakes", handshakes.run)
+            self._handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
+            self._shaking = background.start(f"{name} handshakes", self._handshakes.run)
         # Keeps the Date header right; it returns once `should_exit` is set.
         background.start(f"{name} clock", server.main_loop)
+
+    def renew(self, tls: ssl.SSLContext) -> None:
+        """Show another certificate from now on, in new handshakes; those that were made stand."""
+        if self._handshakes is not None:
+            self._tls = self._handshakes.tls = tls
 
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""

@@ -43,19 +43,19 @@ class PushService:
         resolver: Resolver | None = None,
     ) -> None:
         self._resolver = Resolver() if resolver is None else resolver
-        policy = WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
-        self.policy = None if written.mode == "none" else policy
+        policy = self._judge(written)
+        self.policy = self.policy_of(written)
         self.relay: PushRelay | None = None
         self._outbox: Outbox | None = None
+        self._deliverer: Deliverer | None = None
         self._signer: Signer | None = None
         if written.mode != "relay" or store is None:
             return
         told = written.deliver
         if written.sign:
             self._signer = Signer(store, public_url, wall=time.time)  # noqa: TID251 - signatures are dated
-        deliverer = Deliverer(policy, self._signer, tls=client_tls(None), timeout=told.timeout)
-        terms = Terms(**{name: getattr(told, name) for name in Terms.__struct_fields__})
-        self._outbox = Outbox(store, deliverer.deliver, terms=terms, count=count)
+        self._deliverer = deliverer = Deliverer(policy, self._signer, tls=client_tls(None), timeout=told.timeout)
+        self._outbox = Outbox(store, deliverer.deliver, terms=_terms(written), count=count)
         self.relay = PushRelay(
             store,
             policy,
@@ -64,9 +64,29 @@ class PushService:
             max_per_task=written.max_per_task,
             meet=meet,
             count=count,
-            # A hook outlives what is on its way to it.
-            linger=max(OVER, int(told.keep + told.longest_pause)),
+            linger=_linger(written),
         )
+
+    def change(self, written: Push) -> None:
+        """Go on with other words of the file; whether the gateway calls webhooks itself stays as it is.
+
+        What is on its way is judged and delivered by the new words.
+        """
+        policy = self._judge(written)
+        self.policy = self.policy_of(written)
+        if self._deliverer is None or self._outbox is None or self.relay is None:
+            return
+        self._deliverer.policy = policy
+        self._deliverer.timeout = written.deliver.timeout
+        self._outbox.terms = _terms(written)
+        self.relay.change(policy, max_per_task=written.max_per_task, linger=_linger(written))
+
+    def policy_of(self, written: Push) -> WebhookPolicy | None:
+        """What would judge webhooks by these words; None where none may be named."""
+        return None if written.mode == "none" else self._judge(written)
+
+    def _judge(self, written: Push) -> WebhookPolicy:
+        return WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
 
     async def run(self) -> None:
         """Deliver, for ever; returns at once where there is nothing to deliver."""
@@ -84,3 +104,12 @@ class PushService:
     def close(self) -> None:
         """Let go of its threads; what runs was ended before."""
         self._resolver.close()
+
+
+def _terms(written: Push) -> Terms:
+    return Terms(**{name: getattr(written.deliver, name) for name in Terms.__struct_fields__})
+
+
+def _linger(written: Push) -> int:
+    # A hook outlives what is on its way to it.
+    return max(OVER, int(written.deliver.keep + written.deliver.longest_pause))

@@ -172,6 +172,12 @@ class Metrics:
             "config_last_reload_success_timestamp_seconds",
             "When the running configuration was taken up, in Unix seconds.",
         )
+        self.reloads = self._tally(
+            "config_reloads_total",
+            "Readings of the configuration while another ran. Series: 3 results (applied, unchanged, refused) x 4 "
+            "triggers (signal, admin, watch, poll).",
+            ("result", "trigger"),
+        )
         for gauge in (self.draining, self.reload_ok, self.reload_time):
             gauge.set((), 0)
         self._tally("build_info", "Always 1.", ("version",)).set((version,), 1)
