@@ -23,6 +23,7 @@ from gateway.config.model import Config
 from gateway.config.restart import Waiting, until_restart
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.holdings import Holdings
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
@@ -43,10 +44,11 @@ from gateway.tasks.store import Soon
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.metrics import Metrics, Sample
-from gateway.watch import Watch
+from gateway.watch import Notice, Watch
 from gateway.webhooks import Webhooks
 
-_LAG_EVERY = 0.5
+_LAG_EVERY = 0.05
+_STALL = 0.1
 _LAST_WORDS = 1.0
 _WARM = 3.0
 """Seconds for which a new configuration waits for cards and keys of its own before it is put to use."""
@@ -112,7 +114,8 @@ class Gateway:
         self._public: list[HttpServer] = []
         self._tell_health: Callable[[], None] = lambda: None
         self._tls_servers: list[tuple[HttpServer, str]] = []
-        self._outgoing: set[Snapshot] = set()
+        # Of configurations that calls are served by still, though another one runs.
+        self._outgoing: set[Holdings] = set()
         self.reloader: Reloader | None = None
         if origin is not None:
             self.reloader = Reloader(
@@ -244,8 +247,9 @@ class Gateway:
             self._ledger = ledger
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
-        self._outgoing.add(before)
-        self._background.start("the configuration before", partial(self._see_out, before, self._line.outlasting()))
+        self._outgoing.add(before.holdings)
+        seen_out = partial(self._see_out, before.holdings, self._line.outlasting())
+        self._background.start("the configuration before", seen_out)
         return waiting
 
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
@@ -267,10 +271,10 @@ class Gateway:
             raise Unusable("the gateway is shutting down")
         return snapshot
 
-    async def _see_out(self, before: Snapshot, is_used: Callable[[], bool]) -> None:
+    async def _see_out(self, before: Holdings, is_used: Callable[[], bool]) -> None:
         """Close what a configuration had open once the last call that began with it is over."""
         await asyncio.sleep(_LINGER)
-        before.holdings.rest()
+        before.rest()
         pause = _ASK_AGAIN
         while is_used():
             await asyncio.sleep(pause)
@@ -299,8 +303,8 @@ class Gateway:
         def watched() -> Iterable[Path]:
             return dict.fromkeys((*files(self._examined), *reloader.read_last))
 
-        async def changed(told: bool) -> None:  # noqa: FBT001 - as `Watch` tells it
-            await reloader.reload(Trigger.WATCH if told else Trigger.POLL)
+        async def changed(how: Notice) -> None:
+            await reloader.reload(Trigger(how.value))
 
         return Watch(
             watched,
@@ -348,8 +352,10 @@ class Gateway:
         for server in self._servers:
             await server.aclose()
         await self._background.aclose()
-        for snapshot in (*self._outgoing, *(() if self._snapshot is None else (self._snapshot,))):
-            await snapshot.aclose()
+        for before in tuple(self._outgoing):
+            await before.aclose()
+        if self._snapshot is not None:
+            await self._snapshot.aclose()
         if self._push is not None:
             self._push.close()
         if self._ledger is not None:
@@ -440,7 +446,11 @@ class Gateway:
         while True:
             due = loop.time() + _LAG_EVERY
             await asyncio.sleep(_LAG_EVERY)
-            self.metrics.loop_lag.observe(max(loop.time() - due, 0.0))
+            late = max(loop.time() - due, 0.0)
+            self.metrics.loop_lag.observe(late)
+            # What was late by this had begun before it was due, or it would not have been late by as much.
+            if late > _STALL:
+                self.metrics.loop_stalls.add(())
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `state`, `schema`, `health`.
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `state`, `diff` and the like.
 
 No logic of its own: a command reads its options, calls the module that does the work, and prints.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
@@ -23,6 +23,7 @@ import typer
 
 from gateway import process
 from gateway.app import package_version
+from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
@@ -272,6 +273,21 @@ def state_migrate(
             _print_json({"ok": True, **asdict(done)})
         else:
             _print(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
+    new: Annotated[Path, typer.Argument(help="The one that is to take its place.")],
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Say what another configuration would change: keys, who reaches what, and what needs a restart."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        found = differing(examine(old, os.environ), examine(new, os.environ))
+        if output is PlainOutput.JSON:
+            _print_json(found.as_json())
+        else:
+            _print(found.as_text())
 
 
 @app.command()

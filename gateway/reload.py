@@ -22,7 +22,7 @@ from typing import Any
 from gateway.config.check import Examined, examine
 from gateway.config.difference import Change, changes
 from gateway.config.model import Config
-from gateway.config.problem import Problem, as_json
+from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting
 from gateway.telemetry.metrics import Metrics
 
@@ -200,15 +200,19 @@ class Reloader:
                 extra={"trigger": report.trigger.value, "hash": report.text_hash},
             )  # fmt: skip
             for problem in report.problems:
-                logger.error("%s", problem.as_text())
+                place = problem.place
+                logger.error(
+                    "%s:%d:%d  %s: %s → %s",
+                    place.file, place.line, place.column, spell(problem.path), problem.fact, problem.remedy,
+                )  # fmt: skip
             return
         metrics.reload_time.set((), report.at)
-        words = "; ".join(str(change) for change in report.changed[:_MOST_TOLD]) or "nothing is another than before"
-        more = len(report.changed) - _MOST_TOLD
         logger.info(
-            "the configuration was read again: %s%s", words, f"; and {more} more" if more > 0 else "",
+            "the configuration was read again: %d changes", len(report.changed),
             extra={"trigger": report.trigger.value, "hash": report.text_hash},
         )  # fmt: skip
+        for change in report.changed[:_MOST_TOLD]:
+            logger.info("%s", change)
         for waiting in report.waiting:
             logger.warning("%s", waiting)
 

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
 
 from watchfiles._rust_notify import RustNotify  # its documented lower level: it says when it has begun to listen
@@ -24,12 +25,21 @@ _AGAIN = 60.0
 logger = logging.getLogger("gateway.watch")
 
 
+class Notice(StrEnum):
+    """How a change was noticed."""
+
+    WATCH = "watch"
+    """The system told."""
+    POLL = "poll"
+    """They were looked at."""
+
+
 class Watch:
     """Looks after some files.
 
     Args:
         files: Gives those that count now; asked again after each change.
-        changed: Told that they say something else than before, and whether the system told (or they were looked at).
+        changed: Told that they say something else than before, and how that was noticed.
         every: Gives the seconds between two looks; 0 for none.
         listens: Gives whether the system is to tell of changes.
     """
@@ -37,7 +47,7 @@ class Watch:
     def __init__(
         self,
         files: Callable[[], Iterable[Path]],
-        changed: Callable[[bool], Awaitable[None]],
+        changed: Callable[[Notice], Awaitable[None]],
         *,
         every: Callable[[], float],
         listens: Callable[[], bool] = lambda: True,
@@ -63,7 +73,7 @@ class Watch:
             every = self._every()
             await asyncio.sleep(every or _AGAIN)
             if every:
-                await self._compare(told=False)
+                await self._compare(Notice.POLL)
 
     async def _listen(self) -> None:
         while True:
@@ -84,23 +94,23 @@ class Watch:
         try:
             self.listening.set()
             # What changed before there was anybody to hear of it.
-            moved = await self._compare(told=True)
+            moved = await self._compare(Notice.WATCH)
             while not moved and self._listens():
                 await asyncio.to_thread(news.watch, _LONGEST, _QUIET, 0, over)
-                moved = await self._compare(told=True)
+                moved = await self._compare(Notice.WATCH)
         finally:
             self.listening.clear()
             over.set()
             news.close()
 
-    async def _compare(self, *, told: bool) -> bool:
+    async def _compare(self, how: Notice) -> bool:
         async with self._one:
             found = await self._look()
             if found == self._known:
                 return False
             while found != self._known:
                 self._known = found
-                await self._changed(told)
+                await self._changed(how)
                 # What was read may name other files; those that it was read from may have changed since.
                 found = await self._look()
                 self._known |= {file: said for file, said in found.items() if file not in self._known}

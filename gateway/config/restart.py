@@ -45,7 +45,9 @@ class Waiting:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {spell(self.path)} takes effect with the next start: {self.why}"
+        place = self.place
+        told = f"{spell(self.path)} takes effect with the next start: {self.why}"
+        return f"{place.file}:{place.line}:{place.column}  {told}"
 
     def as_json(self) -> dict[str, str | int]:
         """For programs."""

@@ -164,6 +164,9 @@ class Metrics:
         self.loop_lag = self._distribution(
             "event_loop_lag_seconds", "How late the event loop runs a timer.", (), _LAGS
         ).of(())
+        self.loop_stalls = self._tally(
+            "event_loop_stalls_total", "Times that the event loop ran nothing for over 100 ms."
+        )
         self.draining = self._tally("draining", "1 while the gateway is shutting down.")
         self.reload_ok = self._tally(
             "config_last_reload_successful", "1 if the last configuration that was read is the one that runs."
@@ -178,7 +181,7 @@ class Metrics:
             "triggers (signal, admin, watch, poll).",
             ("result", "trigger"),
         )
-        for gauge in (self.draining, self.reload_ok, self.reload_time):
+        for gauge in (self.loop_stalls, self.draining, self.reload_ok, self.reload_time):
             gauge.set((), 0)
         self._tally("build_info", "Always 1.", ("version",)).set((version,), 1)
         registry.register(_Reader(read))
