@@ -163,6 +163,7 @@ class Backings:
                 CardWatch(on_report=self._count_card(name)),
                 discretion=discretion,
                 grpc=None if over_grpc is None else over_grpc.cards(),
+                turns=trusted.turns,
             ),
             run=lambda made: (f"card of {key}", made.run),
         )

@@ -1,6 +1,5 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
-import asyncio
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -141,10 +140,11 @@ class Snapshot:
 
     async def settled(self) -> None:
         """Wait until every card and every key set was read, or could not be."""
-        await asyncio.gather(
-            *(backing.source.settled.wait() for backing in self.backings.values()),
-            *(keys.settled() for keys in self.key_sets.values()),
-        )
+        for backing in self.backings.values():
+            if not backing.source.settled.is_set():
+                await backing.source.settled.wait()
+        for keys in self.key_sets.values():
+            await keys.settled()
 
     async def aclose(self) -> None:
         """Close every connection that no other snapshot holds; requests have ended before."""

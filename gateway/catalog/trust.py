@@ -1,5 +1,6 @@
 """Who vouches for agents: the system's authorities, or those of a file, for calls and cards alike."""
 
+import asyncio
 import hashlib
 import ssl
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.catalog.cards import open_client
+from gateway.catalog.cards import READERS, open_client
 from gateway.holdings import Holdings
 from gateway.upstream.authorities import authorities
 from gateway.upstream.connections import client_tls
@@ -20,10 +21,12 @@ class Trusted:
     Attributes:
         tls: For connections.
         client: Reads cards.
+        turns: How many at a time.
     """
 
     tls: ssl.SSLContext
     client: httpx.AsyncClient
+    turns: asyncio.Semaphore
 
 
 class Trust:
@@ -66,4 +69,4 @@ class Trust:
 
 def _trusted(file: Path | None) -> Trusted:
     tls = client_tls(None if file is None else str(file))
-    return Trusted(tls, open_client(tls))
+    return Trusted(tls, open_client(tls), asyncio.Semaphore(READERS))

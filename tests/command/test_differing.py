@@ -45,6 +45,6 @@ def test_what_means_the_same_does_not_differ() -> None:
 
 
 def test_a_file_with_errors_is_compared_with_none() -> None:
-    with pytest.raises(CommandFailed, match="new.yaml:2:") as failed:
+    with pytest.raises(CommandFailed, match=r"new\.yaml:2:") as failed:
         differing(examined(OLD), examined("colour: red\n", "new.yaml"))
     assert failed.value.code == 1
