@@ -25,12 +25,16 @@ class Admission:
 
     Args:
         clock: Monotonic seconds.
+
+    Attributes:
+        processes: How many share what one gateway may give.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
         self._named: frozenset[str] = frozenset()
+        self.processes = 1
 
     def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
         """Go on with the figures of a configuration, at once, and without forgetting what was spent.
@@ -40,7 +44,7 @@ class Admission:
         """
         quotas = quotas_of(config) if quotas is None else quotas
         self._named = frozenset(config.tenants)
-        self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas)
+        self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
 
     async def arrive(self, exchange: Exchange, wire: Wire) -> None:
         """Charge the caller with one request; the answer tells how it stands.

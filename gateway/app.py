@@ -24,16 +24,17 @@ from gateway.config.model import Config
 from gateway.config.restart import Waiting, until_restart
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
-from gateway.holdings import Holdings
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits
-from gateway.opening import StartFailed, open_audit, open_ledger, open_tls
+from gateway.listener.server import HttpServer, ListenFailed, client_limits
+from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger, open_tls
 from gateway.origin import is_trusted
+from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
+from gateway.pressure import Pressure
 from gateway.proxy import Line
 from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
@@ -44,18 +45,15 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Soon
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
+from gateway.telemetry.board import EVERY, Board
+from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.watch import Notice, Watch
 from gateway.webhooks import Webhooks
 
-_LAG_EVERY = 0.05
-_STALL = 0.1
 _LAST_WORDS = 1.0
 _WARM = 3.0
 """Seconds for which a new configuration waits for cards and keys of its own before it is put to use."""
-_LINGER = 10.0
-"""Seconds for which what a configuration ran beside calls goes on after another took its place."""
-_ASK_AGAIN = 1.0
 _MOST_TOLD = 100
 
 logger = logging.getLogger("gateway")
@@ -78,6 +76,7 @@ class Gateway:
         state: Where the ledger is kept, instead of where the configuration says.
         resolver: Looks up the hosts of webhooks, instead of the system.
         origin: Where the configuration comes from, to be read again; None for what cannot be.
+        worker: What this process is of the gateway.
     """
 
     def __init__(
@@ -88,13 +87,15 @@ class Gateway:
         state: StateUrl | None = None,
         resolver: Resolver | None = None,
         origin: Origin | None = None,
+        worker: Worker = ALONE,
     ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
         self._examined = examined
         self._config: Config = examined.config
         self._background = Background()
-        self.metrics = Metrics(package_version(), self._samples)
+        self._worker = worker
+        self.metrics = Metrics(package_version(), self._samples, worker.board)
         self.access = AccessLog(access_stream, form=self._config.observe.log.format)
         self.started = False
         self.draining = False
@@ -109,14 +110,23 @@ class Gateway:
         self._push: PushService | None = None
         self._audit = AuditLog()
         self._limits = Limits(on_hit=self._count_hit)
-        self._line = Line(lambda: self.snapshot, self.access, self._count_auth, self._audited, limits=self._limits)
+        self._pressure = Pressure(
+            lambda: self._config.gateway.memory_limit, processes=worker.processes, changed=self._press
+        )
+        self._line = Line(
+            lambda: self.snapshot,
+            self.access,
+            self._count_auth,
+            self._audited,
+            limits=self._limits,
+            pressure=self._pressure,
+        )
         self._servers: list[HttpServer] = []
         # Those for clients.
         self._public: list[HttpServer] = []
         self._tell_health: Callable[[], None] = lambda: None
         self._tls_servers: list[tuple[HttpServer, str]] = []
-        # Of configurations that calls are served by still, though another one runs.
-        self._outgoing: set[Holdings] = set()
+        self._outgoing = Outgoing(self._background)
         self.reloader: Reloader | None = None
         if origin is not None:
             self.reloader = Reloader(
@@ -152,15 +162,26 @@ class Gateway:
         callbacks = Callbacks(lambda: self._push, lambda: "".join(f"/{part}" for part in self.snapshot.prefix).encode())
         listener = PublicListener(self._line, self._takes_calls, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
-        self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
+        self._servers.append(HttpServer(self._worker.listen("public", written.listen), edge, tls=tls))
         self._tls_servers.append((self._servers[0], "http/1.1"))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         pages = AsgiListener(admin_app(self, token, self._audit_admin), LONGEST_QUESTION)
-        self._servers.append(HttpServer(bind(written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))))
+        self._servers.append(
+            HttpServer(
+                self._worker.listen("admin", written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))
+            )
+        )
         public, admin = self._servers
         self._public = [public]
         if written.listen_grpc is not None:
-            grpc = self._serve_grpc(written.listen_grpc)
+            # Only who serves gRPC pays for it.
+            from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
+
+            secured = None if written.tls is None else open_tls(written.tls, marks, "h2")
+            socket = self._worker.listen("grpc", written.listen_grpc)
+            grpc, self._tell_health = grpc_server(
+                socket, written, self._line, self._takes_calls, shares=self._is_proxy, tls=secured
+            )
             self._servers.append(grpc)
             self._tls_servers.append((grpc, "h2"))
             self._public.append(grpc)
@@ -170,6 +191,7 @@ class Gateway:
         self.admin_url = f"http://{admin.address}"
         self._push = self._open_push()
         self._snapshot = self._build(self._examined, None)
+        self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
         if self._ledger is not None:
@@ -177,7 +199,10 @@ class Gateway:
         self._background.start("push notifications", self._push.run)
         for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
             await server.start(self._background, name)
-        self._background.start("loop lag", self._watch_lag)
+        self._background.start("loop lag", partial(watch_lag, self.metrics))
+        self._background.start("pressure", self._pressure.run)
+        if self._worker.board is not None:
+            self._background.start("metrics of this process", partial(self._post, self._worker.board))
         if self.reloader is not None:
             self._background.start("configuration", self._watch(self.reloader).run)
         self._audit_configuration(self._examined)
@@ -249,9 +274,7 @@ class Gateway:
             self._ledger = ledger
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
-        self._outgoing.add(before.holdings)
-        seen_out = partial(self._see_out, before.holdings, self._line.outlasting())
-        self._background.start("the configuration before", seen_out)
+        self._outgoing.see_out(before.holdings, self._line.outlasting())
         # To take apart what a thousand agents are made of takes 40 ms.
         last = [before]
         del before
@@ -277,19 +300,12 @@ class Gateway:
             raise Unusable("the gateway is shutting down")
         return snapshot
 
-    async def _see_out(self, before: Holdings, is_used: Callable[[], bool]) -> None:
-        """Close what a configuration had open once the last call that began with it is over."""
-        await asyncio.sleep(_LINGER)
-        before.rest()
-        pause = _ASK_AGAIN
-        while is_used():
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LINGER)
-        self._outgoing.discard(before)
-        await before.aclose()
+    def reload_all(self) -> None:
+        """Have the other processes of this gateway read their configuration again."""
+        self._worker.reload_all()
 
-    def reload_nowait(self, trigger: Trigger) -> None:
-        """Have the configuration read again, soon."""
+    def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
+        """Have the configuration read again, soon; `done` is called afterwards."""
         reloader = self.reloader
         if reloader is None:
             logger.warning("this configuration comes from no file: there is nothing to read again")
@@ -297,6 +313,7 @@ class Gateway:
 
         async def work() -> None:
             await reloader.reload(trigger)
+            done()
 
         self._background.start("reading the configuration again", work)
 
@@ -322,6 +339,7 @@ class Gateway:
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
         if report is not None:
+            self._worker.applied()
             fields |= {"trigger": report.trigger.value, "changes": [str(each) for each in report.changed[:_MOST_TOLD]]}
         self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 
@@ -358,8 +376,7 @@ class Gateway:
         for server in self._servers:
             await server.aclose()
         await self._background.aclose()
-        for before in tuple(self._outgoing):
-            await before.aclose()
+        await self._outgoing.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
         if self._push is not None:
@@ -398,30 +415,6 @@ class Gateway:
     def _audited(self, event: Event, line: Mapping[str, object]) -> None:
         self._audit.call(event, line)
 
-    def _serve_grpc(self, listen: str) -> HttpServer:
-        # HTTP/2 and its headers cost 10 MiB, which nobody pays who does without.
-        from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - see above
-        from gateway.listener.grpc_request import GrpcBounds  # noqa: PLC0415 - see above
-        from gateway.listener.http2 import Http2Connection  # noqa: PLC0415 - see above
-
-        gateway = self._config.gateway
-        written = gateway.grpc
-        bounds = GrpcBounds(
-            connections=written.connections,
-            streams=written.streams,
-            metadata=written.metadata,
-            resets=written.resets,
-            keepalive=written.keepalive,
-            idle=written.idle,
-            deadline=written.deadline,
-        )
-        listener = GrpcListener(self._line, self._takes_calls, scope_field=written.scope_field)
-        self._tell_health = listener.changed
-        limits = client_limits(gateway.http.model_copy(update={"connections": written.connections}))
-        edge = Edge(listener, limits, self._line.unreadable, self._is_proxy)
-        tls = None if gateway.tls is None else open_tls(gateway.tls, self._examined.marks, "h2")
-        return HttpServer(bind(listen), edge, tls=tls, protocol=partial(Http2Connection, bounds=bounds))
-
     def _takes_calls(self) -> bool:
         return self.started and not self.draining
 
@@ -435,8 +428,14 @@ class Gateway:
             (),
             (((), self.access.dropped + self._audit.dropped),),
         )
+        yield from self._pressure.samples()
         if self._snapshot is not None:
             yield from self._snapshot.samples()
+
+    def _press(self, short: bool) -> None:  # noqa: FBT001 - as `Pressure` tells it
+        logger.warning("open files are %s", "running out: no call is begun" if short else "enough again")
+        for server in self._public:
+            server.press(short)
 
     def _count_hit(self, limit: str, scope: str, name: str) -> None:
         self.metrics.limit_hits.add((limit, scope, name))
@@ -447,16 +446,13 @@ class Gateway:
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))
 
-    async def _watch_lag(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + _LAG_EVERY
-            await asyncio.sleep(_LAG_EVERY)
-            late = max(loop.time() - due, 0.0)
-            self.metrics.loop_lag.observe(late)
-            # What was late by this had begun before it was due, or it would not have been late by as much.
-            if late > _STALL:
-                self.metrics.loop_stalls.add(())
+    async def _post(self, board: Board) -> None:
+        try:
+            while True:
+                await asyncio.to_thread(board.post, self.metrics.registry)
+                await asyncio.sleep(EVERY)
+        finally:
+            board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

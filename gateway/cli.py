@@ -99,12 +99,15 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that serve; several share their state by Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
-        raise typer.Exit(process.serve(_file(config), os.environ))
+        raise typer.Exit(process.serve(_file(config), os.environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
+    if workers > 1:
+        raise CommandFailed("several processes serve a file: write one, as init does", code=2)
     one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
     # Standard output has the access log and nothing else.
     welcome = partial(_tell, one.welcome(_program()))

@@ -35,6 +35,7 @@ from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
 from gateway.policy.limits import Limits
+from gateway.pressure import Pressure
 from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
 from gateway.request_id import RequestIds
@@ -56,6 +57,7 @@ class Line:
         count_auth: Told the method, issuer and result of every identification.
         audit: Told what somebody was kept from, and the line that tells who.
         limits: None for no limits.
+        pressure: What the process is short of; None for nothing.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire.
     """
@@ -68,6 +70,7 @@ class Line:
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
         limits: Limits | None = None,
+        pressure: Pressure | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
     ) -> None:
@@ -77,6 +80,7 @@ class Line:
         self._audit = audit
         self._clock = clock
         self._wall = wall
+        self._pressure = Pressure() if pressure is None else pressure
         self._ids = RequestIds()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
@@ -175,6 +179,7 @@ class Line:
     async def _walk(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
         entry = locate(snapshot, exchange)
         path = entry.path
+        self._pressure.refuse()
         await identify(snapshot, exchange, self._count_auth, self._wall)
         if path is not None and path.card is not None:
             verdict = self._select(snapshot, exchange, entry, path.tenant)
@@ -211,6 +216,7 @@ class Line:
         if showcase.answers(backing, call):
             await showcase.tell(exchange, backing, call, wire, self._clock)
             return
+        self._pressure.refuse_stream(call.operation)
         await self.admission.admit(exchange, backing, call)
         await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway import app
+from gateway import outgoing
 from gateway.reload import Report, Result, Trigger
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, keys, running, whole_file
@@ -54,8 +54,8 @@ async def backends(*scripts: Script) -> AsyncIterator[list[ScriptedBackend]]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a configuration leaves behind goes as soon as it may."""
-    monkeypatch.setattr(app, "_LINGER", 0.01)
-    monkeypatch.setattr(app, "_ASK_AGAIN", 0.01)
+    monkeypatch.setattr(outgoing, "LINGER", 0.01)
+    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
 
 
 # ---- What changes ----------------------------------------------------------------------------------------------------

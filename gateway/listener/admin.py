@@ -58,6 +58,9 @@ class Watched(Protocol):
     def reloader(self) -> Reloader | None:
         """Reads the configuration again; None where it comes from no file."""
 
+    def reload_all(self) -> None:
+        """Have the other processes of this gateway do the same."""
+
 
 def admin_app(
     watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
@@ -210,6 +213,7 @@ class _Pages:
         if reloader is None:
             return JSONResponse({"error": "the configuration comes from no file"}, status_code=409)
         report = await reloader.reload(Trigger.ADMIN)
+        self._watched.reload_all()
         return JSONResponse(report.as_json(), status_code=422 if report.result is Result.REFUSED else 200)
 
     async def route(self, request: Request) -> Response:

@@ -181,6 +181,7 @@ class HttpServer:
         self._server.tls = tls
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
+        self._winding_down = False
         self._shaking: asyncio.Task[None] | None = None
         self._handshakes: Handshakes | None = None
 
@@ -212,11 +213,16 @@ class HttpServer:
 
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
+        self._winding_down = True
         self._edge.wind_down()
+
+    def press(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
+        """Have connections end with their next answer while open files are short."""
+        self._edge.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
-        self._edge.closing = True
+        self._winding_down = self._edge.closing = True
         if not self._accepting:
             self._listener.close()
             return

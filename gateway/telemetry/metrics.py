@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gateway.a2a.operation import Kind
+from gateway.telemetry.board import Board
 from gateway.telemetry.tally import Distribution, Spread, Tally
 
 NO_AGENT = "-"
@@ -68,10 +69,14 @@ class Metrics:
 
     Args:
         read: Samples that are taken when the metrics are read.
+        board: Where other processes of the same gateway put theirs up; None for one alone.
     """
 
-    def __init__(self, version: str, read: Callable[[], Iterable[Sample]] = lambda: ()) -> None:
+    def __init__(
+        self, version: str, read: Callable[[], Iterable[Sample]] = lambda: (), board: Board | None = None
+    ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library does not annotate it
+        self.board = board
         self.registry = registry = CollectorRegistry()
         self.requests = self._tally(
             "requests_total",
@@ -198,7 +203,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) if self.board is None else self.board.render(self.registry)
 
 
 class AgentMeter:
