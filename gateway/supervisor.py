@@ -91,6 +91,8 @@ class Supervisor:
             self._due = [0.0] * self._count
             while self._alive or (self._due and not self._stopping):
                 self._start_due()
+                if self._ready >= self._count:
+                    self._notifier.alive()
                 told = signal.sigtimedwait(_SIGNALS, self._pause())
                 if told is not None:
                     self._on(signal.Signals(told.si_signo))
@@ -181,7 +183,7 @@ class Supervisor:
     def _pause(self) -> float:
         if self._stopping or not self._due:
             # Signals say all there is to know; the bound is for what no one foresees.
-            return 60.0 if self._ready >= self._count else _LOOK
+            return (self._notifier.alive_every or 60.0) if self._ready >= self._count else _LOOK
         return min(max(min(self._due) - time.monotonic(), 0.0), _LOOK)
 
     # ---- Workers ---------------------------------------------------------------------------------------------------
