@@ -14,7 +14,7 @@ from gateway.a2a.tree import Tree
 from gateway.catalog.asking import CardAsker
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
-from gateway.catalog.trust import Trust
+from gateway.catalog.trust import Trust, Trusted
 from gateway.claims import Tenure
 from gateway.config import effective
 from gateway.config.address import is_grpc
@@ -25,13 +25,13 @@ from gateway.config.limit import Connections
 from gateway.config.model import Gateway
 from gateway.config.sharing import shared
 from gateway.config.stdio import is_stdio
+from gateway.holdings import Holdings
 from gateway.stdio_backing import OnStdio
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.stdio_agent import StdioAgents
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Backings:
         *,
         trust: Trust,
         ledger: Ledger | None = None,
-        stdio: StdioAgents | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -101,8 +101,8 @@ class Backings:
         self._public = public
         self._grpc = grpc
         self._trust = trust
+        self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
-        self._stdio = StdioAgents() if stdio is None else stdio
         self._shared = shared(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
@@ -144,32 +144,43 @@ class Backings:
                 metadata=pool_limits.header_bytes,
                 trust=self._trust,
                 file=trusting,
+                holdings=self._holdings,
+                key=key,
             )
         on_stdio = None
         if is_stdio(url):
             at = ("agents", name, "by_tenant", key.partition("/")[2]) if "/" in key else ("agents", name, "backend")
             written = self._examined.marks.place(at).file
-            on_stdio = OnStdio(key, backend, written, self._stdio, timeouts=timeouts, treatment=treatment, stub=static)
+            on_stdio = OnStdio(
+                key, backend, written, self._holdings, timeouts=timeouts, treatment=treatment, stub=static
+            )
             static = None
-        source = CardSource(
-            CardPlace(
-                url,
-                card_url=card.url,
-                static=static,
-                credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
-                ttl=limits.refresh,
-                keep=limits.keep,
-                longest=limits.size,
-            ),
-            trusted.client,
-            CardWatch(on_report=self._count_card(name)),
-            discretion=Discretion(
-                overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent))
-            ),
-            asker=_asker(over_grpc, on_stdio),
+        place = CardPlace(
+            url,
+            card_url=card.url,
+            static=static,
+            credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
+            ttl=limits.refresh,
+            keep=limits.keep,
+            longest=limits.size,
         )
-        if on_stdio is not None:
-            on_stdio.begin(source)
+        discretion = Discretion(overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent)))
+        source = self._holdings.hold(
+            ("card", key),
+            (name, place, trusted.client, discretion, _asked(over_grpc, on_stdio)),
+            lambda: _begun(
+                CardSource(
+                    place,
+                    trusted.client,
+                    CardWatch(on_report=self._count_card(name)),
+                    discretion=discretion,
+                    asker=_asker(over_grpc, on_stdio),
+                    turns=trusted.turns,
+                ),
+                on_stdio,
+            ),
+            run=lambda made: (f"card of {key}", made.run),
+        )
         upstream: Upstream
         if over_grpc is not None:
             upstream = over_grpc.upstream(key, source)
@@ -179,7 +190,7 @@ class Backings:
             upstream = HttpUpstream(
                 backend=key,
                 url=url,
-                pool=ConnectionPool(_origin(url), pool_limits, tls=trusted.tls),
+                pool=self._pool(key, _origin(url), pool_limits, trusted),
                 cards=source,
                 timeouts=timeouts,
                 treatment=treatment,
@@ -200,6 +211,14 @@ class Backings:
         )
         product = card.file is not None or card.url is not None
         return Backing(name, url, upstream, source, cards, methods, meter, bounds, product, self._tenure(key, agent))
+
+    def _pool(self, key: str, origin: Origin, limits: PoolLimits, trusted: Trusted) -> ConnectionPool:
+        return self._holdings.hold(
+            ("pool", key),
+            (origin, limits, trusted.tls),
+            lambda: ConnectionPool(origin, limits, tls=trusted.tls),
+            close=lambda pool: pool.aclose,
+        )
 
     def _tenure(self, key: str, agent: Agent) -> Tenure | None:
         keeps = effective.tenure(self._config, agent)
@@ -249,6 +268,8 @@ class _OverGrpc:
         metadata: int,
         trust: Trust,
         file: Path | None,
+        holdings: Holdings,
+        key: str,
     ) -> None:
         # gRPC costs 20 MiB, which nobody pays who does without.
         from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel  # noqa: PLC0415 - see above
@@ -257,12 +278,20 @@ class _OverGrpc:
         self._timeouts = timeouts
         self._treatment = treatment
         self._scope_field = gateway.grpc.scope_field
-        self._channel = GrpcChannel(
-            backend.url,
-            GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata),
-            connect=timeouts.connect,
-            roots=trust.roots(file) if backend.url.lower().startswith("grpcs:") else None,
+        allowed = GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata)
+        roots = trust.roots(file) if backend.url.lower().startswith("grpcs:") else None
+        self._channel = holdings.hold(
+            ("channel", key),
+            (backend.url, allowed, timeouts.connect, roots),
+            lambda: GrpcChannel(backend.url, allowed, connect=timeouts.connect, roots=roots),
+            close=lambda channel: channel.aclose,
         )
+
+    @property
+    def asks(self) -> object:
+        """What the way to ask for the card would be another by."""
+        treatment = self._treatment
+        return self._channel, self._backend.a2a_version, treatment.credentials, treatment.tenant, self._scope_field
 
     def cards(self) -> "GrpcCards":
         from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
@@ -297,6 +326,19 @@ def _asker(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> CardAsker |
     if over_grpc is not None:
         return over_grpc.cards()
     return None if on_stdio is None else on_stdio.cards
+
+
+def _asked(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> object:
+    """By what else than the URL a card is another one."""
+    if over_grpc is not None:
+        return over_grpc.asks
+    return None if on_stdio is None else on_stdio.asks
+
+
+def _begun(source: CardSource, on_stdio: OnStdio | None) -> CardSource:
+    if on_stdio is not None:
+        on_stdio.begin(source)
+    return source
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state` and others.
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state`, `diff`.
 
 No logic of its own: a command reads its options, calls the module that does the work, and prints.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
@@ -21,10 +21,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from gateway import app as composition
+from gateway import process
 from gateway.a2a.framing.lsp import Framing
+from gateway.app import package_version
 from gateway.command.bridge import address, bridge
 from gateway.command.bridge import run as run_bridge
+from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
@@ -92,7 +94,7 @@ PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads th
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
     if version:
-        _print(f"a2a-gateway {composition.package_version()}")
+        _print(f"a2a-gateway {package_version()}")
         raise typer.Exit
 
 
@@ -100,16 +102,19 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that serve; several share their state by Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
-        raise typer.Exit(composition.serve(_file(config), os.environ))
+        raise typer.Exit(process.serve(_file(config), os.environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
+    if workers > 1:
+        raise CommandFailed("several processes serve a file: write one, as init does", code=2)
     one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
     # Standard output has the access log and nothing else.
     welcome = partial(_tell, one.welcome(_program()))
-    raise typer.Exit(composition.serve_examined(_examined(one.configuration()), on_started=welcome))
+    raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))
 
 
 @app.command()
@@ -174,7 +179,7 @@ def demo() -> None:
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
         examined = _examined(stage.configuration())
-        code = composition.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
+        code = process.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
     raise typer.Exit(code)
 
 
@@ -298,6 +303,21 @@ def state_migrate(
             _print_json({"ok": True, **asdict(done)})
         else:
             _print(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
+    new: Annotated[Path, typer.Argument(help="The one that is to take its place.")],
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Say what another configuration would change: keys, who reaches what, and what needs a restart."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        found = differing(examine(old, os.environ), examine(new, os.environ))
+        if output is PlainOutput.JSON:
+            _print_json(found.as_json())
+        else:
+            _print(found.as_text())
 
 
 @app.command()

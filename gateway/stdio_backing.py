@@ -9,8 +9,9 @@ from gateway.catalog.stdio_cards import StdioCards
 from gateway.config.agent import Backend
 from gateway.config.command import program
 from gateway.config.stdio import Stdio
+from gateway.holdings import Holdings
 from gateway.upstream.stdio import StdioUpstream
-from gateway.upstream.stdio_agent import StdioAgents
+from gateway.upstream.stdio_agent import StdioAgent
 from gateway.upstream.stdio_child import Command
 from gateway.upstream.stdio_introduction import Manner
 from gateway.upstream.stdio_worker import Spec
@@ -23,6 +24,7 @@ class OnStdio:
     Args:
         key: That of the backend.
         file: Where it is written.
+        holdings: Keep the processes, and with them their tasks, through changes of the file that are not about them.
         stub: The card that the operator has written at the agent, or None.
     """
 
@@ -31,7 +33,7 @@ class OnStdio:
         key: str,
         backend: Backend,
         file: str,
-        agents: StdioAgents,
+        holdings: Holdings,
         *,
         timeouts: Timeouts,
         treatment: Treatment,
@@ -39,7 +41,6 @@ class OnStdio:
     ) -> None:
         self._key = key
         self._backend = backend
-        self._agents = agents
         self._timeouts = timeouts
         self._treatment = treatment
         run = program(backend, file, os.environ)
@@ -68,8 +69,13 @@ class OnStdio:
             per_tenant=stdio.per_tenant,
             tenants=stdio.tenants,
         )
-        self._agent = agents.take(key, spec)
+        self._agent = kept(key, spec, holdings)
         self.cards = StdioCards(self._agent, run.card if stub is None else stub, backend.a2a_version, start=spec.start)
+
+    @property
+    def asks(self) -> object:
+        """Which processes are asked for the card, and what is shown until they answer."""
+        return self._agent, self.cards.stub
 
     def begin(self, source: CardSource) -> None:
         """Have a card to show before the agent has told its own."""
@@ -83,9 +89,13 @@ class OnStdio:
             backend=self._key,
             url=self._backend.url,
             agent=self._agent,
-            agents=self._agents,
             cards=source,
             timeouts=self._timeouts,
             treatment=self._treatment,
             version=self._backend.a2a_version,
         )
+
+
+def kept(key: str, spec: Spec, holdings: Holdings) -> StdioAgent:
+    """The processes of a backend: those that run, where they are run as `spec` says, or others."""
+    return holdings.hold(("stdio", key), spec, lambda: StdioAgent(key, spec), close=lambda agent: agent.aclose)

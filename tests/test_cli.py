@@ -403,3 +403,17 @@ def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
         [*COMMAND, "check", "--debug"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert "Traceback" in done.stderr
+
+
+def test_two_files_are_compared(tmp_path: Path) -> None:
+    text = "version: 1\nagents:\n  one: http://127.0.0.1:1\n"
+    (tmp_path / "old.yaml").write_text(text)
+    (tmp_path / "new.yaml").write_text(text + "  two: http://127.0.0.1:2\n")
+    (tmp_path / "bad.yaml").write_text(text + "colour: red\n")
+    assert run("diff", "old.yaml", "new.yaml", cwd=tmp_path).stdout == "+ agents.two\n\ntenant anonymous gains two\n"
+    told = msgspec.json.decode(run("diff", "old.yaml", "new.yaml", "--output", "json", cwd=tmp_path).stdout)
+    assert told["changes"] == [{"change": "added", "path": "agents.two", "old": "", "new": ""}]
+    bad = run("diff", "old.yaml", "bad.yaml", cwd=tmp_path, code=1)
+    assert "bad.yaml:4:1" in bad.stderr
+    bad = run("diff", "old.yaml", "bad.yaml", "--output", "json", cwd=tmp_path, code=1)
+    assert (msgspec.json.decode(bad.stdout)["ok"], bad.stderr) == (False, "")

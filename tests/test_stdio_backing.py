@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway.a2a.fault import Draining
+from gateway.holdings import Holdings
+from gateway.stdio_backing import kept
 from gateway.upstream.stdio import StdioUpstream
 from tests.doubles.gateway import RESULT, bearer, card_of, compiled, fronted, keys, running
 from tests.doubles.scripted import answers, whole
 from tests.doubles.stdio_agent import FILE
 from tests.test_stdio_misbehaving import call, told
+from tests.upstream.stdio_spec import processes, spec
+from tests.upstream.test_stdio_pool import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -128,3 +133,23 @@ async def test_the_extended_card_at_the_path_of_0_2_is_asked_for_by_its_method(t
         assert answer.status == 200
         assert answer.json["name"] == "Misbehaving"
         assert answer.json["url"] == f"http://127.0.0.1:{gateway.port}/notes"
+
+
+async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_same(tmp_path: Path) -> None:
+    before = Holdings()
+    first = kept("notes", spec(journal=tmp_path / "j"), before)
+    await first.pool("acme").link(None, None, WAIT)
+    same = Holdings(before)
+    assert kept("notes", spec(journal=tmp_path / "j"), same) is first
+    before.part(same)
+    await before.aclose()
+    assert (await first.pool("acme").link(None, None, WAIT)).is_up
+    assert len(processes(tmp_path / "j")) == 1
+    other = Holdings(same)
+    second = kept("notes", spec("behaves", "7", journal=tmp_path / "j"), other)
+    assert second is not first
+    same.part(other)
+    await same.aclose()
+    with pytest.raises(Draining):
+        first.pool("acme")
+    await other.aclose()

@@ -40,6 +40,8 @@ ASIDE = 16 * 1024
 DEADLINE = 10.0
 """Seconds that one request may take by default, from the wait for a connection to the last byte."""
 
+READERS = 64
+"""Cards that one client reads at a time."""
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
 NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
@@ -138,7 +140,7 @@ def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa:
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         timeout=httpx.Timeout(5.0, connect=3.0, pool=DEADLINE),
-        limits=httpx.Limits(max_connections=100, max_keepalive_connections=0),
+        limits=httpx.Limits(max_connections=READERS, max_keepalive_connections=0),
         headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
     )
 
@@ -153,6 +155,10 @@ async def aside(size: int, work: Callable[[], Result]) -> Result:
 
 class CardSource:
     """One backend's card as it is known now; `run` keeps it so.
+
+    Args:
+        turns: How many that share a client read at a time. Of a thousand that begin together httpx would look through
+            all whenever one is done, and nothing else would run for seconds.
 
     Attributes:
         discretion: What the operator decides of the card.
@@ -177,6 +183,7 @@ class CardSource:
         discretion: Discretion | None = None,
         timing: Timing | None = None,
         asker: CardAsker | None = None,
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self.discretion = discretion if discretion is not None else Discretion()
         self.longest = place.longest
@@ -192,6 +199,7 @@ class CardSource:
         self._client = client
         self._watch = watch if watch is not None else CardWatch()
         self._timing = timing if timing is not None else Timing()
+        self._turns = asyncio.Semaphore(1) if turns is None else turns
         self._held: dict[bool, _Held] = {}
         # Where the agent has no well-known path, and no URL of its card is written.
         self._asker = asker if place.card_url is None else None
@@ -335,7 +343,7 @@ class CardSource:
         missing: _Missing | None = None
         for url in self._place.candidates:
             try:
-                async with asyncio.timeout(self._place.deadline):
+                async with self._turns, asyncio.timeout(self._place.deadline):
                     headers = self._headers(url, modern=modern)
                     held = await self._ask(url, headers, self._held.get(modern))
             except TimeoutError as error:

@@ -114,6 +114,12 @@ class PushRelay:
         self._linger = linger
         self._wall = wall
 
+    def change(self, policy: WebhookPolicy, *, max_per_task: int, linger: int) -> None:
+        """Go on with other terms."""
+        self._policy = policy
+        self._max_per_task = max_per_task
+        self._linger = linger
+
     # ---- The line --------------------------------------------------------------------------------------------------
 
     async def adopt(

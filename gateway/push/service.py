@@ -49,26 +49,25 @@ class PushService:
         resolver: Resolver | None = None,
     ) -> None:
         self._resolver = Resolver() if resolver is None else resolver
-        policy = WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
-        self.policy = None if written.mode == "none" else policy
+        policy = self._judge(written)
+        self.policy = self.policy_of(written)
         self.relay: PushRelay | None = None
         self._outbox: Outbox | None = None
         self._account: Account | None = None
         self._audit = audit
+        self._deliverer: Deliverer | None = None
         self._signer: Signer | None = None
         if written.mode != "relay" or store is None:
             return
         told = written.deliver
         if written.sign:
             self._signer = Signer(store, public_url, wall=time.time)  # noqa: TID251 - signatures are dated
-        deliverer = Deliverer(policy, self._signer, tls=client_tls(None), timeout=told.timeout)
-        terms = Terms(**{name: getattr(told, name) for name in Terms.__struct_fields__})
-        allowance = Allowance(written.max_per_tenant, told.max_waiting, told.max_waiting_bytes)
-        self._account = Account(store, allowance)
+        self._deliverer = deliverer = Deliverer(policy, self._signer, tls=client_tls(None), timeout=told.timeout)
+        self._account = Account(store, _allowance(written))
         self._outbox = Outbox(
             store,
             deliverer.deliver,
-            terms=terms,
+            terms=_terms(written),
             account=self._account,
             count=count,
             audit=lambda hook, words: self._audited(Event.WEBHOOK_REFUSED, hook, words),
@@ -83,9 +82,31 @@ class PushService:
             meet=meet,
             count=count,
             audit=self._audited,
-            # A hook outlives what is on its way to it.
-            linger=max(OVER, int(told.keep + told.longest_pause)),
+            linger=_linger(written),
         )
+
+    def change(self, written: Push) -> None:
+        """Go on with other words of the file; whether the gateway calls webhooks itself stays as it is.
+
+        What is on its way is judged and delivered by the new words.
+        """
+        policy = self._judge(written)
+        self.policy = self.policy_of(written)
+        if self._deliverer is None or self._outbox is None or self.relay is None:
+            return
+        self._deliverer.policy = policy
+        self._deliverer.timeout = written.deliver.timeout
+        self._outbox.terms = _terms(written)
+        if self._account is not None:
+            self._account.allowance = _allowance(written)
+        self.relay.change(policy, max_per_task=written.max_per_task, linger=_linger(written))
+
+    def policy_of(self, written: Push) -> WebhookPolicy | None:
+        """What would judge webhooks by these words; None where none may be named."""
+        return None if written.mode == "none" else self._judge(written)
+
+    def _judge(self, written: Push) -> WebhookPolicy:
+        return WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
 
     async def run(self) -> None:
         """Deliver, for ever; returns at once where there is nothing to deliver."""
@@ -117,3 +138,17 @@ class PushService:
             "detail": words,
         }
         self._audit(event, fields)
+
+
+def _terms(written: Push) -> Terms:
+    return Terms(**{name: getattr(written.deliver, name) for name in Terms.__struct_fields__})
+
+
+def _linger(written: Push) -> int:
+    # A hook outlives what is on its way to it.
+    return max(OVER, int(written.deliver.keep + written.deliver.longest_pause))
+
+
+def _allowance(written: Push) -> Allowance:
+    told = written.deliver
+    return Allowance(written.max_per_tenant, told.max_waiting, told.max_waiting_bytes)

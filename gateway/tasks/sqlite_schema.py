@@ -6,7 +6,8 @@ counting, expiry and erasure alike, and contexts that come with a task are not i
 
 Decision (2026-11-22): no table in the order of arrival beside an index of the names, with a checksum of the context in
 the other index. By itself it takes a tenth less for a send, and the same where one is written alone; in a gateway it
-took more, for a transaction touches four trees then instead of two. Nor pages of 1 or 2 KiB, which are split more often.
+took more, for a transaction touches four trees then instead of two. Nor pages of 1 or 2 KiB, which are split more
+often.
 """
 
 import os

@@ -20,7 +20,7 @@ from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
-from gateway.upstream.stdio_agent import StdioAgent, StdioAgents
+from gateway.upstream.stdio_agent import StdioAgent
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 _PIPE = (Binding.JSONRPC,)
@@ -46,7 +46,6 @@ class StdioUpstream:
         backend: str,
         url: str,
         agent: StdioAgent,
-        agents: StdioAgents,
         cards: Reading,
         timeouts: Timeouts,
         treatment: Treatment,
@@ -57,7 +56,6 @@ class StdioUpstream:
         self.agent = agent
         self.timeouts = timeouts
         self.treatment = treatment
-        self._agents: StdioAgents | None = agents
         repertoire = Repertoire(
             url=url, cards=cards, relayed=_PIPE, tenant=treatment.tenant, binding=Binding.JSONRPC, version=version
         )
@@ -103,10 +101,8 @@ class StdioUpstream:
         return await response.head(link.loop.time() + seconds)
 
     async def aclose(self) -> None:
-        """End the processes, unless somebody else uses them, too."""
-        agents, self._agents = self._agents, None
-        if agents is not None:
-            await agents.release(self.agent)
+        """End the processes."""
+        await self.agent.aclose()
 
     def report(self) -> list[dict[str, Any]]:
         """Every process, for operators."""

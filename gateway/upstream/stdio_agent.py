@@ -1,8 +1,7 @@
 """The processes of the backends on stdio: one pool for each backend, or for each tenant of one that says so.
 
 They outlive a configuration: a backend whose words have not changed keeps its processes, and their tasks, when another
-configuration takes the place of the one that started them. Who uses them takes them, and releases them when it is done;
-they are ended when nobody is left.
+configuration takes the place of the one that started them (`holdings.py`).
 """
 
 import asyncio
@@ -47,7 +46,6 @@ class StdioAgent:
     def __init__(self, name: str, spec: Spec) -> None:
         self.name = name
         self.spec = spec
-        self.users = 0
         self._pools: OrderedDict[str, StdioPool] = OrderedDict()
         self._leaving: set[asyncio.Task[None]] = set()
         # Of pools that have made room.
@@ -115,31 +113,6 @@ class StdioAgent:
                 leaving.add_done_callback(self._leaving.discard)
                 return
         raise Overloaded("the agent has no place for one more tenant", retry_after=1.0)
-
-
-class StdioAgents:
-    """Those of one gateway."""
-
-    def __init__(self) -> None:
-        self._agents: list[StdioAgent] = []
-
-    def take(self, name: str, spec: Spec) -> StdioAgent:
-        """The processes of a backend: those that run, where they are run as `spec` says; whoever takes releases."""
-        for agent in self._agents:
-            if agent.name == name and agent.spec == spec:
-                break
-        else:
-            agent = StdioAgent(name, spec)
-            self._agents.append(agent)
-        agent.users += 1
-        return agent
-
-    async def release(self, agent: StdioAgent) -> None:
-        """One user less; the last one ends the processes."""
-        agent.users -= 1
-        if agent.users == 0:
-            self._agents.remove(agent)
-            await agent.aclose()
 
 
 def _figures(workers: Iterable[Worker]) -> Figures:

@@ -17,7 +17,7 @@ from gateway.a2a.framing.lsp import Framing
 from gateway.a2a.path import PathCall
 from gateway.principal import Principal
 from gateway.upstream.stdio import StdioUpstream
-from gateway.upstream.stdio_agent import StdioAgents
+from gateway.upstream.stdio_agent import StdioAgent
 from gateway.upstream.stdio_worker import Spec
 from gateway.upstream.upstream import Caller, IdentityNames, Timeouts, Treatment
 from tests.upstream.stdio_spec import spec
@@ -36,12 +36,10 @@ class Card:
 
 @asynccontextmanager
 async def upstream(how: Spec, treatment: Treatment | None = None, **more: Any) -> AsyncIterator[StdioUpstream]:
-    agents = StdioAgents()
     made = StdioUpstream(
         backend="notes",
         url="stdio:notes",
-        agent=agents.take("notes", how),
-        agents=agents,
+        agent=StdioAgent("notes", how),
         cards=Card(),
         timeouts=more.pop("timeouts", TIMEOUTS),
         treatment=treatment or Treatment(),

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Draining, Overloaded
-from gateway.upstream.stdio_agent import TENANT_VARIABLE, StdioAgent, StdioAgents
+from gateway.a2a.fault import Overloaded
+from gateway.upstream.stdio_agent import TENANT_VARIABLE, StdioAgent
 from gateway.upstream.stdio_worker import State
-from tests.upstream.stdio_spec import processes, spec
+from tests.upstream.stdio_spec import spec
 from tests.upstream.test_stdio_pool import WAIT, say
 
 pytestmark = pytest.mark.anyio
@@ -23,46 +23,26 @@ async def variables(agent: StdioAgent, tenant: str) -> dict[str, Any]:
     return environ
 
 
-async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_same(tmp_path: Path) -> None:
-    agents = StdioAgents()
-    first = agents.take("notes", spec(journal=tmp_path / "j"))
-    await first.pool("acme").link(None, None, WAIT)
-    second = agents.take("notes", spec(journal=tmp_path / "j"))
-    other = agents.take("notes", spec("behaves", "7", journal=tmp_path / "j"))
-    assert second is first
-    assert other is not first
-    await agents.release(first)
-    assert (await first.pool("acme").link(None, None, WAIT)).is_up
-    assert len(processes(tmp_path / "j")) == 1
-    await agents.release(second)
-    with pytest.raises(Draining):
-        first.pool("acme")
-    await agents.release(other)
-
-
 async def test_everybody_shares_processes_unless_the_file_says_otherwise() -> None:
-    agents = StdioAgents()
-    agent = agents.take("notes", spec())
+    agent = StdioAgent("notes", spec())
     assert agent.pool("acme") is agent.pool("globex") is agent.show()
     assert TENANT_VARIABLE not in await variables(agent, "acme")
-    await agents.release(agent)
+    await agent.aclose()
 
 
 async def test_each_tenant_has_its_own_and_they_know_whose_they_are() -> None:
-    agents = StdioAgents()
-    agent = agents.take("notes", spec(per_tenant=True))
+    agent = StdioAgent("notes", spec(per_tenant=True))
     assert (await variables(agent, "acme"))[TENANT_VARIABLE] == "acme"
     assert (await variables(agent, "globex"))[TENANT_VARIABLE] == "globex"
     assert TENANT_VARIABLE not in await variables(agent, "")
     assert {tenant for tenant, _ in agent.workers()} == {"acme", "globex", ""}
     assert agent.figures().running == 3
-    await agents.release(agent)
+    await agent.aclose()
     assert all(worker.state is State.ENDED for _, worker in agent.workers())
 
 
 async def test_who_was_needed_least_lately_makes_room_and_nobody_who_is_at_work(tmp_path: Path) -> None:
-    agents = StdioAgents()
-    agent = agents.take("notes", spec("says-nothing", per_tenant=True, tenants=2, journal=tmp_path / "j"))
+    agent = StdioAgent("notes", spec("says-nothing", per_tenant=True, tenants=2, journal=tmp_path / "j"))
     for tenant in ("acme", "globex"):
         await agent.pool(tenant).link(None, None, WAIT)
     agent.pool("acme")
@@ -76,13 +56,12 @@ async def test_who_was_needed_least_lately_makes_room_and_nobody_who_is_at_work(
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    await agents.release(agent)
+    await agent.aclose()
 
 
 async def test_figures_outlive_those_that_made_room(tmp_path: Path) -> None:
-    agents = StdioAgents()
-    agent = agents.take("notes", spec("floods-stdout", "5", per_tenant=True, tenants=1, journal=tmp_path / "j"))
+    agent = StdioAgent("notes", spec("floods-stdout", "5", per_tenant=True, tenants=1, journal=tmp_path / "j"))
     await say(await agent.pool("acme").link(None, None, WAIT), "now")
     agent.pool("globex")
     assert (agent.figures().strays, agent.figures().restarts) == (5, 0)
-    await agents.release(agent)
+    await agent.aclose()
