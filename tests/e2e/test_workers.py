@@ -51,6 +51,11 @@ def children(process: GatewayProcess) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
+def threads_and_grpc(process: GatewayProcess) -> tuple[int, bool]:
+    proc = Path(f"/proc/{process.pid}")
+    return len(list((proc / "task").iterdir())), "cygrpc" in (proc / "maps").read_text()
+
+
 def client() -> httpx.AsyncClient:
     # A connection for each call, so that each may meet another process.
     limits = httpx.Limits(max_keepalive_connections=0)
@@ -77,6 +82,8 @@ async def counted(process: GatewayProcess, calls: float) -> None:
 async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         assert len(children(process)) == 2
+        # Whoever forks has nothing that a fork would break.
+        assert threads_and_grpc(process) == (1, False)
         answers = [await http.post(process.url + "/echo", json=SEND) for _ in range(40)]
         assert {answer.status_code for answer in answers} == {200}
         await counted(process, 40)
