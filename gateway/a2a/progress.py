@@ -278,6 +278,12 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
 _RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
 
 
+def task_of_resource(name: str) -> str | None:
+    """The task of a push configuration that is named as 0.3 does over gRPC; None where the name is none of those."""
+    resource = _RESOURCE.fullmatch(name)
+    return None if resource is None else resource[1]
+
+
 def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """What an object tells that is neither a task nor news of one: a push configuration, a list of them, or a card."""
     members = _members.decode(data)
@@ -313,8 +319,8 @@ def _task_of(config: _Config) -> str | None:
     task = config.task_id or config.other_task_id
     if task:
         return task
-    if config.name and (resource := _RESOURCE.fullmatch(config.name)) is not None:
-        return resource[1]
+    if config.name and (named := task_of_resource(config.name)) is not None:
+        return named
     # In 0.1 a configuration has no id of its own.
     pushes = config.push_notification_config or config.other_push_notification_config
     return config.id if pushes or config.status else None
