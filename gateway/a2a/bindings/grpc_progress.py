@@ -12,7 +12,8 @@ from gateway.a2a.bounds import BOUNDS
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.progress import NOTHING, Progress, task_of_resource
+from gateway.a2a.progress import NOTHING, Progress
+from gateway.a2a.push_task import task_of_resource
 
 # As many as a request may have by default.
 _MOST_FIELDS = BOUNDS.members + BOUNDS.elements
