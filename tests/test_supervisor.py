@@ -12,9 +12,7 @@ from gateway.opening import Worker
 from gateway.reload import Origin
 from gateway.supervisor import Supervisor, supervise
 from gateway.telemetry.shared_stream import SharedStream
-
-# The parent has no threads; the process of the tests has.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+from tests.doubles.alone import alone
 
 FILE = 'version: 1\ngateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }\nagents: {}\n'
 
@@ -47,6 +45,7 @@ def waits(_examined: Examined, worker: Worker, _output: SharedStream) -> int:
     return 0
 
 
+@alone
 def test_workers_that_cannot_start_end_it_with_their_exit_code(origin: Origin) -> None:
     def fails(_examined: Examined, _worker: Worker, _output: SharedStream) -> int:
         return 3
@@ -54,6 +53,7 @@ def test_workers_that_cannot_start_end_it_with_their_exit_code(origin: Origin) -
     assert Supervisor(origin.read(), origin, 2, fails).run() == 3
 
 
+@alone
 def test_it_ends_well_when_all_have(origin: Origin) -> None:
     parent = os.getpid()
     supervisor = Supervisor(origin.read(), origin, 2, waits)
@@ -73,6 +73,7 @@ def test_it_ends_well_when_all_have(origin: Origin) -> None:
     assert supervisor._alive == {}
 
 
+@alone
 def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 1, waits)
     origin.path.write_text(FILE.replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
@@ -83,6 +84,7 @@ def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     assert list(supervisor._examined.config.agents) == ["one"]
 
 
+@alone
 def test_several_that_remember_for_themselves_are_refused(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
     origin.path.write_text(FILE.replace("agents: {}", "agents: {}\ndefaults: { isolation: tenant }\n") + "\n")
     origin.path.write_text(origin.path.read_text().replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
