@@ -5,7 +5,8 @@
               waits there waits for whichever is left when one of them dies
 
     SIGTERM, SIGINT     are passed on; the parent ends when the last worker has, with exit code 0
-    SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with it
+    SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with what
+                        the others serve by then
     a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
 
 Workers share tasks and limits through the store, which must be a Redis, and counts through the board. A worker that was
@@ -22,13 +23,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.check import Examined
+from gateway.config.dividing import divided
+from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind
-from gateway.opening import Worker
-from gateway.reload import Origin
+from gateway.opening import Worker, open_tls
+from gateway.reload import Origin, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.board import Board
@@ -153,9 +157,18 @@ class Supervisor:
             self._pass_on(signal.SIGHUP)
 
     def _read_again(self) -> None:
-        """Keep what workers are started with up to date; they tell themselves what is wrong with it."""
-        examined = self._origin.read()
-        if examined.config is not None and not examined.failed:
+        """Keep what workers are started with up to date, as they do; they tell themselves what is wrong with it."""
+        running, examined = self._examined.config, self._origin.read()
+        assert running is not None
+        if examined.failed:
+            return
+        # What the others serve: not what they refused, nor what waits for a restart.
+        with suppress(Unusable, ListenFailed):
+            examined, _ = usable(running, examined, has_store=effective.keeps_state(running), processes=self._count)
+            assert examined.config is not None
+            tls = examined.config.gateway.tls
+            if tls is not None:
+                open_tls(tls, examined.marks)
             self._examined = examined
 
     def _reap(self) -> None:
@@ -244,12 +257,9 @@ def supervise(
     """Serve with so many workers until a signal; the exit code, what is wrong told on standard error."""
     config = examined.config
     assert config is not None
-    if effective.keeps_state(config) and (config.gateway.state is None or not config.gateway.state.is_shared):
-        place = examined.marks.place(("gateway", "state"))
-        sys.stderr.write(
-            f"{place}: {count} workers would each remember for themselves whose task is whose\n"
-            "    → write `gateway.state: redis://HOST:PORT/DB`, or serve with one\n"
-        )
+    problems = divided(config, examined.marks, count)
+    if problems:
+        sys.stderr.write(as_text(problems) + "\n")
         return 1
     log.configure_directly(config.observe.log.format, config.observe.log.level)
     try:

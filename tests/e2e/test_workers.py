@@ -162,6 +162,19 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
 
 
+async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_too(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        write({**site(fleet, "late"), "defaults": {"isolation": "tenant"}}, tmp_path)
+        report = (await http.post(process.admin + "/-/reload")).json()
+        assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
+        assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
+        for victim in children(process):
+            os.kill(victim, signal.SIGKILL)
+            await asyncio.to_thread(process.said, f"worker {victim} is gone")
+        for _ in range(10):
+            assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
+
+
 async def test_who_kills_the_parent_ends_the_workers(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process:
         own = children(process)
