@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from gateway.config import effective
@@ -103,9 +104,8 @@ class Supervisor:
         finally:
             for listener in self._sockets.values():
                 listener.close()
-            self._board.close()
-            self._lock.unlink(missing_ok=True)
-            self._folder.rmdir()
+            for tidy in (self._board.close, partial(self._lock.unlink, missing_ok=True), self._folder.rmdir):
+                _attempt(tidy)
         return self._code
 
     def _bind(self) -> None:
@@ -177,7 +177,7 @@ class Supervisor:
             if not pid:
                 return
             began = self._alive.pop(pid, None)
-            self._board.bury(pid)
+            _attempt(partial(self._board.bury, pid))
             if self._stopping or began is None:
                 continue
             self._listen()
@@ -243,6 +243,14 @@ class Supervisor:
         finally:
             # What the parent has to tidy up is not for its copies.
             os._exit(code)
+
+
+def _attempt(work: Callable[[], None]) -> None:
+    """Do what only figures need: a folder that is full, or was cleaned, ends nobody."""
+    try:
+        work()
+    except OSError as error:
+        logger.warning("the figures of the workers cannot be kept: %s", error)
 
 
 def _die_with_parent() -> None:

@@ -1,6 +1,7 @@
 """What a parent does about its workers; that they serve is in `e2e/test_workers.py`."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,27 @@ def test_it_ends_well_when_all_have(origin: Origin) -> None:
     assert supervisor.run() == 0
     assert not folder.exists()
     assert supervisor._alive == {}
+
+
+def test_it_goes_on_and_ends_well_without_a_place_for_figures(origin: Origin, caplog: pytest.LogCaptureFixture) -> None:
+    supervisor = Supervisor(origin.read(), origin, 2, waits)
+    original = supervisor._listen
+    killed: list[int] = []
+
+    def listen() -> None:
+        original()
+        if supervisor._ready == 2 and not killed:
+            # As who cleans a folder of temporary files does.
+            shutil.rmtree(supervisor._folder)
+            killed.append(next(iter(supervisor._alive)))
+            os.kill(killed[0], signal.SIGKILL)
+        if supervisor._ready == 3 and not supervisor._stopping:
+            assert killed[0] not in supervisor._alive
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    supervisor._listen = listen  # type: ignore[method-assign]  # to know when
+    assert supervisor.run() == 0
+    assert "the figures of the workers cannot be kept" in caplog.text
 
 
 def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
