@@ -455,7 +455,9 @@ class Gateway:
                 await asyncio.to_thread(board.post, self.metrics.registry)
                 await asyncio.sleep(EVERY)
         finally:
-            board.post(self.metrics.registry)
+            # Without room for figures the end is the end all the same.
+            with suppress(OSError):
+                board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -69,6 +69,8 @@ class Supervisor:
         self._work = work
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._lock = self._folder / "output"
+        # Opened once, for all: the folder may be cleaned while they serve.
+        self._output = SharedStream(sys.stdout.fileno(), self._lock)
         (self._folder / "board").mkdir()
         self._board = Board(self._folder / "board")
         self._hear, self._tell = os.pipe()
@@ -104,6 +106,7 @@ class Supervisor:
         finally:
             for listener in self._sockets.values():
                 listener.close()
+            self._output.close()
             for tidy in (self._board.close, partial(self._lock.unlink, missing_ok=True), self._folder.rmdir):
                 _attempt(tidy)
         return self._code
@@ -128,10 +131,13 @@ class Supervisor:
             self._stopping = True
             self._pass_on(number)
         elif number is signal.SIGHUP:
-            self._notifier.reloading()
+            serves = self._ready >= self._count
+            if serves:
+                self._notifier.reloading()
             self._read_again()
             self._pass_on(number)
-            self._notifier.ready()
+            if serves:
+                self._notifier.ready()
         elif number is signal.SIGCHLD:
             self._reap()
         else:
@@ -224,7 +230,8 @@ class Supervisor:
             # A Ctrl-C at the terminal is for the parent, who passes it on; else it would count twice.
             os.setpgid(0, 0)
             _die_with_parent()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            # A SIGHUP waits until the gateway hears it.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS - {signal.SIGHUP})
             os.environ.pop("NOTIFY_SOCKET", None)
 
             def tell(word: bytes) -> None:
@@ -239,7 +246,7 @@ class Supervisor:
                 applied=lambda: tell(_APPLIED),
                 reload_all=lambda: tell(_RELOAD),
             )
-            code = self._work(self._examined, worker, SharedStream(sys.stdout.fileno(), self._lock))
+            code = self._work(self._examined, worker, self._output)
         finally:
             # What the parent has to tidy up is not for its copies.
             os._exit(code)

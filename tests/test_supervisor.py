@@ -96,6 +96,25 @@ def test_it_goes_on_and_ends_well_without_a_place_for_figures(origin: Origin, ca
     assert "the figures of the workers cannot be kept" in caplog.text
 
 
+def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin) -> None:
+    def asked_early(examined: Examined, worker: Worker, output: SharedStream) -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        if signal.SIGHUP not in signal.sigpending():
+            return 3
+        return waits(examined, worker, output)
+
+    supervisor = Supervisor(origin.read(), origin, 2, asked_early)
+    original = supervisor._listen
+
+    def listen() -> None:
+        original()
+        if supervisor._ready == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    supervisor._listen = listen  # type: ignore[method-assign]  # to know when
+    assert supervisor.run() == 0
+
+
 def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 1, waits)
     origin.path.write_text(FILE.replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
