@@ -17,11 +17,11 @@ from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
 from gateway.background import Background
 from gateway.config import effective
-from gateway.config.check import Examined, examine_again
+from gateway.config.check import Examined
 from gateway.config.files import files
 from gateway.config.limit import Http
 from gateway.config.model import Config
-from gateway.config.restart import Waiting, until_restart
+from gateway.config.restart import Waiting
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
@@ -39,7 +39,7 @@ from gateway.proxy import Line
 from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
-from gateway.reload import Origin, Reloader, Report, Trigger, Unusable
+from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, usable
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Soon
@@ -243,13 +243,15 @@ class Gateway:
         if examined.config is None or self._snapshot is None or self._push is None or self.draining:
             raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
         before = self._snapshot
-        config, waiting = until_restart(
-            self._config, examined.config, examined.marks, has_store=self._ledger is not None
+        examined, waiting = await asyncio.to_thread(
+            usable,
+            self._config,
+            examined,
+            has_store=self._ledger is not None,
+            processes=self._worker.processes,
         )
-        if waiting:
-            examined = await asyncio.to_thread(examine_again, examined, config)
-            if examined.config is None:
-                raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
+        config = examined.config
+        assert config is not None
         ledger = self._ledger
         try:
             contexts = self._contexts(config, examined.marks)
@@ -453,7 +455,9 @@ class Gateway:
                 await asyncio.to_thread(board.post, self.metrics.registry)
                 await asyncio.sleep(EVERY)
         finally:
-            board.post(self.metrics.registry)
+            # Without room for figures the end is the end all the same.
+            with suppress(OSError):
+                board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -20,11 +20,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.config.check import Examined, examine
+from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, changes
+from gateway.config.dividing import divided
 from gateway.config.model import Config
 from gateway.config.problem import Problem, as_json, spell
-from gateway.config.restart import Waiting
+from gateway.config.restart import Waiting, until_restart
 from gateway.telemetry.metrics import Metrics
 
 _SWITCH = 0.001
@@ -219,6 +220,33 @@ class Reloader:
             logger.info("%s", change)
         for waiting in report.waiting:
             logger.warning("%s", waiting)
+
+
+def usable(
+    running: Config, examined: Examined, *, has_store: bool, processes: int = 1
+) -> tuple[Examined, tuple[Waiting, ...]]:
+    """What of another configuration takes the place of the one that runs, and what of it waits for the next start.
+
+    Args:
+        running: With what was bound and opened at the start.
+        examined: A configuration without errors.
+        has_store: As `until_restart`.
+        processes: How many serve it.
+
+    Raises:
+        Unusable: with what stays it has errors, or several processes cannot serve it.
+    """
+    if examined.config is None:
+        raise Unusable("it has errors", examined.errors)
+    config, waiting = until_restart(running, examined.config, examined.marks, has_store=has_store)
+    if waiting:
+        examined = examine_again(examined, config)
+        if examined.config is None:
+            raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
+    problems = divided(config, examined.marks, processes)
+    if problems:
+        raise Unusable(f"{processes} workers cannot serve it", problems)
+    return examined, waiting
 
 
 def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
