@@ -453,7 +453,9 @@ class Gateway:
                 await asyncio.to_thread(board.post, self.metrics.registry)
                 await asyncio.sleep(EVERY)
         finally:
-            board.post(self.metrics.registry)
+            # Of the last second; whoever cannot write it ends all the same.
+            with suppress(OSError):
+                board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
