@@ -38,7 +38,7 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     """
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()
-    quick = False
+    quick = serves = asked = False
 
     def on_signal(number: signal.Signals) -> None:
         nonlocal quick
@@ -51,6 +51,11 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     notifier = Notifier(os.environ)
 
     def on_hangup() -> None:
+        nonlocal asked
+        if not serves:
+            # What was read before it came may be old: it is read again once there is something to put it beside.
+            asked = True
+            return
         notifier.reloading()
         gateway.reload_nowait(Trigger.SIGNAL, notifier.ready)
 
@@ -67,6 +72,9 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     gc.freeze()
     on_started()
     notifier.ready()
+    serves = True
+    if asked:
+        on_hangup()
     if notifier.alive_every:
         live()
     await stop.wait()

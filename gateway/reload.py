@@ -231,8 +231,8 @@ def _gently() -> Iterator[None]:
     """Let calls go on while a thread works.
 
     It gives up the interpreter after 1 ms, not 5, and the collector does not go again and again through what is being
-    made, nor through what is there in the end, for which everything would stand still for 50 ms. What goes when the
-    next configuration comes goes because nobody refers to it.
+    made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
+    because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
     """
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
@@ -242,5 +242,4 @@ def _gently() -> Iterator[None]:
     finally:
         sys.setswitchinterval(interval)
         if collects:
-            gc.freeze()
             gc.enable()

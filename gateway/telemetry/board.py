@@ -83,7 +83,7 @@ class Board:
         # A name for each writing: the last one may begin while a thread is still at the one before.
         number, new = tempfile.mkstemp(suffix=_NEW, prefix=f"{name}.", dir=self._folder)
         try:
-            with open(number, "wb") as file:
+            with os.fdopen(number, "wb") as file:
                 file.write(msgspec.msgpack.encode(families))
             Path(new).replace(self._folder / name)
         except BaseException:
