@@ -338,6 +338,9 @@ class Gateway:
         def watched() -> Iterable[Path]:
             return dict.fromkeys((*files(self._examined), *reloader.read_last))
 
+        def read() -> Mapping[Path, bytes]:
+            return self._examined.stamps if reloader.stamps is None else reloader.stamps
+
         async def changed(how: Notice) -> None:
             await reloader.reload(Trigger(how.value))
 
@@ -346,6 +349,7 @@ class Gateway:
             changed,
             every=lambda: self._config.gateway.reload.poll,
             listens=lambda: self._config.gateway.reload.watch,
+            read=read,
         )
 
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:

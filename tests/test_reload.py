@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 import json
 import weakref
 from collections.abc import AsyncIterator
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from gateway import outgoing
-from gateway.reload import Report, Result, Trigger
+from gateway.app import Gateway
+from gateway.config.state import StateUrl
+from gateway.reload import Origin, Report, Result, Trigger
 from gateway.snapshot import Snapshot
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, keys, running, whole_file
@@ -410,3 +413,20 @@ async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
             f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
         )
         assert (report.result, shared) == (Result.APPLIED, [None])
+
+
+async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    text = "tenants: {{ acme: [] }}\nagents: {{}}\n{}"
+    file.write_text(whole_file(text.format(keys(acme="acme", left="acme"))))
+    origin = Origin(file, {})
+    gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin, state=StateUrl("memory"))
+    file.write_text(whole_file(text.format(keys(acme="acme"))))
+    await gateway.start()
+    try:
+        await until(lambda: gateway.reloader is not None and gateway.reloader.last is not None)
+        auth = gateway.snapshot.config.auth
+        assert auth is not None
+        assert list(auth.api_keys) == ["acme"]
+    finally:
+        await gateway.stop(asyncio.Event())
