@@ -1,6 +1,7 @@
 """The composition root: a configuration becomes listeners that serve it, until another takes its place or the end."""
 
 import asyncio
+import gc
 import logging
 import ssl
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.a2a.card import CardInvalid
+from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
@@ -34,6 +36,7 @@ from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger,
 from gateway.origin import is_trusted
 from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
+from gateway.policy.shared import SharedRates
 from gateway.pressure import Pressure
 from gateway.proxy import Line
 from gateway.push.hook import Hook
@@ -155,7 +158,8 @@ class Gateway:
 
     async def _start(self) -> None:
         self._audit = open_audit(self._config, self._examined.marks)
-        self._ledger = await self._open_ledger(self._config, self._examined.marks)
+        self._ledger, rates = await self._open_ledger(self._config, self._examined.marks)
+        self._limits.share(rates)
         written = self._config.gateway
         marks = self._examined.marks
         tls = None if written.tls is None else open_tls(written.tls, marks)
@@ -252,17 +256,17 @@ class Gateway:
         )
         config = examined.config
         assert config is not None
-        ledger = self._ledger
+        ledger, rates = self._ledger, None
         try:
             contexts = self._contexts(config, examined.marks)
             quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
-                ledger = await self._open_ledger(config, examined.marks)
+                ledger, rates = await self._open_ledger(config, examined.marks)
             snapshot = await self._beside(examined, before, ledger)
         except BaseException as error:
             if ledger is not None and self._ledger is None:
                 await ledger.aclose()
-            if isinstance(error, OSError | CardInvalid | ListenFailed | StartFailed):
+            if isinstance(error, OSError | CardInvalid | NoCommand | ListenFailed | StartFailed):
                 raise Unusable(str(error)) from error
             raise
         # From here on nothing is waited for.
@@ -274,6 +278,7 @@ class Gateway:
             server.renew(tls)
         if ledger is not None and self._ledger is None:
             self._ledger = ledger
+            self._limits.share(rates)
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
         self._outgoing.see_out(before.holdings, self._line.outlasting())
@@ -286,6 +291,9 @@ class Gateway:
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """A configuration that is ready to be used beside the one that is."""
         snapshot = await asyncio.to_thread(self._build, examined, before, ledger)
+        # The collector does not go through it: with a thousand agents everything would stand still for 50 ms. Now, for
+        # what calls leave behind while it is made ready is to be collected.
+        gc.freeze()
         ready = False
         try:
             snapshot.open(self._background)
@@ -307,15 +315,19 @@ class Gateway:
         self._worker.reload_all()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
-        """Have the configuration read again, soon; `done` is called afterwards."""
+        """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""
         reloader = self.reloader
         if reloader is None:
             logger.warning("this configuration comes from no file: there is nothing to read again")
+            done()
             return
 
         async def work() -> None:
-            await reloader.reload(trigger)
-            done()
+            try:
+                await reloader.reload(trigger)
+            finally:
+                if not self.draining:
+                    done()
 
         self._background.start("reading the configuration again", work)
 
@@ -328,6 +340,9 @@ class Gateway:
         def watched() -> Iterable[Path]:
             return dict.fromkeys((*files(self._examined), *reloader.read_last))
 
+        def read() -> Mapping[Path, bytes]:
+            return self._examined.stamps if reloader.stamps is None else reloader.stamps
+
         async def changed(how: Notice) -> None:
             await reloader.reload(Trigger(how.value))
 
@@ -336,6 +351,7 @@ class Gateway:
             changed,
             every=lambda: self._config.gateway.reload.poll,
             listens=lambda: self._config.gateway.reload.watch,
+            read=read,
         )
 
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
@@ -388,8 +404,8 @@ class Gateway:
         await asyncio.to_thread(self.access.close)
         await asyncio.to_thread(self._audit.close)
 
-    async def _open_ledger(self, config: Config, marks: Marks) -> Ledger | None:
-        return await open_ledger(config, marks, self._limits, self._state_counts, state=self._state)
+    async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
+        return await open_ledger(config, marks, self._state_counts, state=self._state)
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -455,7 +471,7 @@ class Gateway:
                 await asyncio.to_thread(board.post, self.metrics.registry)
                 await asyncio.sleep(EVERY)
         finally:
-            # Without room for figures the end is the end all the same.
+            # Of the last second; whoever cannot write it ends all the same.
             with suppress(OSError):
                 board.post(self.metrics.registry)
 

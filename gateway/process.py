@@ -38,8 +38,7 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     """
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()
-    quick = False
-    serves = asked = False
+    quick = serves = asked = False
 
     def on_signal(number: signal.Signals) -> None:
         nonlocal quick
@@ -54,6 +53,7 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     def on_hangup() -> None:
         nonlocal asked
         if not serves:
+            # What was read before it came may be old: it is read again once there is something to put it beside.
             asked = True
             return
         notifier.reloading()
@@ -73,12 +73,11 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     gc.freeze()
     on_started()
     notifier.ready()
-    if notifier.alive_every:
-        live()
     serves = True
     if asked:
-        # While it started: what it started with may be old.
         on_hangup()
+    if notifier.alive_every:
+        live()
     await stop.wait()
     notifier.stopping()
     # A person at a terminal has no balancer that must be given time.

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config.check import Examined, examine, examine_again
-from gateway.config.difference import Change, changes
+from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
+from gateway.config.files import command_cards, stamped
 from gateway.config.model import Config
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
@@ -78,7 +79,7 @@ class Origin:
 
     def read(self) -> Examined:
         """What it says now."""
-        return examine(self.path, self.environ)
+        return stamped(examine(self.path, self.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ class Reloader:
     Attributes:
         last: What became of the last reading; None before the first.
         waiting: What takes effect with the next start.
-        read_last: The files that were read last, good or bad.
+        read_last: The files that were read last, good or bad, and those that were missed.
+        stamps: What they said then; None before the first reading.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class Reloader:
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
+        self.stamps: Mapping[Path, bytes] | None = None
         for trigger in Trigger:
             for result in Result:
                 metrics.reloads.set((result.value, trigger.value), 0)
@@ -172,7 +175,7 @@ class Reloader:
             return Report(trigger, result, self._wall(), examined.text_hash, took=time.monotonic() - began, **more)
 
         examined = await asyncio.to_thread(self.origin.read)
-        self.read_last = examined.files
+        self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         if examined.config is None:
             return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
         if examined.failed:
@@ -180,6 +183,7 @@ class Reloader:
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
         # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
         before = [self._running()]
+        cards, stamps = command_cards(before[0]), before[0].stamps
         try:
             waiting = await self._use(examined)
         except Unusable as error:
@@ -187,6 +191,11 @@ class Reloader:
         self.waiting = waiting
         text_hash = before[0].text_hash
         changed = await asyncio.to_thread(_changes, before, self._running().config)
+        changed += tuple(
+            Change(Sort.CHANGED, path)
+            for path, card in command_cards(examined).items()
+            if cards.get(path) == card and stamps.get(card) != examined.stamps.get(card)
+        )
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(result, examined, waiting=waiting, changed=changed)
         if result is Result.APPLIED:
@@ -259,8 +268,8 @@ def _gently() -> Iterator[None]:
     """Let calls go on while a thread works.
 
     It gives up the interpreter after 1 ms, not 5, and the collector does not go again and again through what is being
-    made, nor through what is there in the end, for which everything would stand still for 50 ms. What goes when the
-    next configuration comes goes because nobody refers to it.
+    made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
+    because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
     """
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
@@ -270,5 +279,4 @@ def _gently() -> Iterator[None]:
     finally:
         sys.setswitchinterval(interval)
         if collects:
-            gc.freeze()
             gc.enable()

@@ -47,6 +47,7 @@ def waits(_examined: Examined, worker: Worker, _output: SharedStream) -> int:
     return 0
 
 
+@alone
 def test_workers_that_cannot_start_end_it_with_their_exit_code(origin: Origin) -> None:
     def fails(_examined: Examined, _worker: Worker, _output: SharedStream) -> int:
         return 3
@@ -54,6 +55,7 @@ def test_workers_that_cannot_start_end_it_with_their_exit_code(origin: Origin) -
     assert Supervisor(origin.read(), origin, 2, fails).run() == 3
 
 
+@alone
 def test_it_ends_well_when_all_have(origin: Origin) -> None:
     parent = os.getpid()
     supervisor = Supervisor(origin.read(), origin, 2, waits)
@@ -73,6 +75,7 @@ def test_it_ends_well_when_all_have(origin: Origin) -> None:
     assert supervisor._alive == {}
 
 
+@alone
 def test_it_goes_on_and_ends_well_without_a_place_for_figures(origin: Origin, caplog: pytest.LogCaptureFixture) -> None:
     supervisor = Supervisor(origin.read(), origin, 2, waits)
     original = supervisor._listen
@@ -94,6 +97,7 @@ def test_it_goes_on_and_ends_well_without_a_place_for_figures(origin: Origin, ca
     assert "the figures of the workers cannot be kept" in caplog.text
 
 
+@alone
 def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin) -> None:
     def asked_early(examined: Examined, worker: Worker, output: SharedStream) -> int:
         os.kill(os.getpid(), signal.SIGHUP)
@@ -113,6 +117,7 @@ def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin) -> No
     assert supervisor.run() == 0
 
 
+@alone
 def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 1, waits)
     origin.path.write_text(FILE.replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
@@ -123,6 +128,7 @@ def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     assert list(supervisor._examined.config.agents) == ["one"]
 
 
+@alone
 def test_who_starts_next_goes_on_with_what_is_bound(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 2, waits)
     later = 'listen: "127.0.0.2:0", listen_grpc: "127.0.0.1:0", state: "redis://127.0.0.1:1/0"'
@@ -141,6 +147,7 @@ def test_who_starts_next_goes_on_with_what_is_bound(origin: Origin) -> None:
     assert supervisor._examined.config.gateway.state == config.gateway.state
 
 
+@alone
 def test_who_starts_next_begins_with_nothing_that_all_refused(origin: Origin) -> None:
     guarded = 'auth: { api_keys: { one: { sha256: "' + "0" * 64 + '", tenant: acme } } }\ntenants: { acme: {} }\n'
     everywhere = '"0.0.0.0:0", state: "redis://127.0.0.1:1/0", public_url: "http://127.0.0.1:1"'
