@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from hypothesis import note
 
-from tests.isolation import known as tolerated
 from tests.isolation.answer import Told
 from tests.isolation.ask import CREATE, SENDS, SPEECHES, Ask, Speech
 from tests.isolation.client import Clients
@@ -201,10 +200,7 @@ class Stage:
         self.model.say(visit.agent, visit.whose, *words)
 
     def _hear(self, visit: Visit, ask: Ask, heard: Heard) -> None:
-        odd, how = ask.odd, ask.speech
-        beside = "" if odd is None or self._tells(ask) else odd.value
-        if tolerated.SESSIONS_OF_TASKS_NAMED_IN_0_1_ARE_THE_CLIENTS and how.version == "0.1":
-            heard = replace(heard, session="")
+        beside = "" if ask.odd is None or self._tells(ask) else ask.odd.value
         if not self.model.hear(visit, heard, beside):
             self.figures["ids of others where nobody looks"] += 1
 
