@@ -1,40 +1,44 @@
 """One backend of one agent, with all that belongs to it, and how it is made of what the file says."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
-from gateway.a2a.dialect import Binding
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
+from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
-from gateway.catalog.trust import Trust
+from gateway.catalog.trust import Trust, Trusting
 from gateway.claims import Tenure
 from gateway.config import effective
-from gateway.config.address import is_grpc
 from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
-from gateway.config.model import Gateway
+from gateway.config.replica import Health, Retry
+from gateway.config.replication import is_several, replica_name
 from gateway.config.sharing import shared
+from gateway.group import Group, Keeping
+from gateway.headless import Headless
+from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
-from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
-from gateway.upstream.http import HttpUpstream
+from gateway.upstream.budget import Budget
+from gateway.upstream.connections import PoolLimits
+from gateway.upstream.fuse import Fuse
+from gateway.upstream.probe import Probe, Probing
+from gateway.upstream.repeating import Missed, Repeats
+from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
-if TYPE_CHECKING:
-    from gateway.catalog.grpc_cards import GrpcCards
-
 _IDENTITY = ("tenant", "subject", "session")
-_BINDINGS = {binding.label: binding for binding in Binding}
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 
@@ -60,6 +64,12 @@ class Backing:
     Attributes:
         product: Whether its card is the agent's own, written in the file, and not that of this one backend.
         tenure: How its tasks are kept apart; None where they are not.
+        replica: Which of its replicas this is, with how it is.
+        group: All of them, where there may be several, or the backend may be left alone; else None.
+        repeats: What is sent again.
+        budget: How often.
+        jobs: What runs beside requests for as long as it serves, by name.
+        closing: What is to be closed beside its replicas.
     """
 
     agent: str
@@ -70,8 +80,27 @@ class Backing:
     methods: frozenset[Operation] | None
     meter: AgentMeter
     bounds: AnswerBounds
+    replica: Replica
     product: bool = False
     tenure: Tenure | None = None
+    group: Group | None = None
+    repeats: Repeats = field(default_factory=Repeats)
+    budget: Budget = field(default_factory=lambda: Budget(0.2))
+    jobs: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
+    closing: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """Those that there are now."""
+        return [self.replica] if self.group is None else list(self.group.replicas())
+
+    async def aclose(self) -> None:
+        """Close every connection, cutting what is on its way."""
+        for close in self.closing:
+            await close()
+        for replica in self.replicas:
+            await replica.upstream.aclose()
+        await self.upstream.aclose()
 
 
 class Backings:
@@ -104,9 +133,9 @@ class Backings:
     def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
         """Those of one agent."""
         names = effective.identity_headers(self._config, agent)
-        if agent.backend is not None:
+        if agent.backend:
             treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
-            yield self._backing(name, agent, meter, key=name, backend=agent.backend, treatment=treatment)
+            yield self._backing(name, agent, meter, key=name, written=agent.backend, treatment=treatment)
         for tenant, own in agent.by_tenant.items():
             treatment = _treatment(
                 agent,
@@ -114,31 +143,43 @@ class Backings:
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
-            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", backend=own.backend, treatment=treatment)
+            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", written=own.backend, treatment=treatment)
 
     def _backing(
-        self, name: str, agent: Agent, meter: AgentMeter, *, key: str, backend: Backend, treatment: Treatment
+        self,
+        name: str,
+        agent: Agent,
+        meter: AgentMeter,
+        *,
+        key: str,
+        written: tuple[Backend, ...],
+        treatment: Treatment,
     ) -> Backing:
-        url = backend.url
+        url, *others = (one.url for one in written)
         card = Card() if agent.card is None else agent.card
         limits = self._config.defaults.cards
         pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
-        trusting = effective.authorities(self._config, name, self._examined.marks)
-        trusted = self._trust.of(trusting)
+        marks = self._examined.marks
+        trusting = Trusting(
+            effective.authorities(self._config, name, marks),
+            effective.shown_certificate(self._config, name, marks),
+            effective.server_name(self._config, name),
+        )
+        repeats = _repeats(effective.retry(self._config, agent), idempotent=agent.message_id_idempotent)
+        approach = Approach(
+            key,
+            written,
+            timeouts=_timeouts(effective.timeouts(self._config, agent)),
+            treatment=treatment,
+            limits=pool_limits,
+            longest=max(bounds.event, bounds.kept),
+            gateway=self._config.gateway,
+            trust=self._trust,
+            trusting=trusting,
+            public_url=self._public.origin + self._public.prefix,
+            resends=repeats.most > 0 and Missed.RESET in repeats.when,
+        )
         static = None if card.file is None else self._static(name, card.file)
-        timeouts = _timeouts(effective.timeouts(self._config, agent))
-        over_grpc = None
-        if is_grpc(url):
-            over_grpc = _OverGrpc(
-                backend,
-                timeouts,
-                treatment,
-                gateway=self._config.gateway,
-                bounds=bounds,
-                metadata=pool_limits.header_bytes,
-                trust=self._trust,
-                file=trusting,
-            )
         source = CardSource(
             CardPlace(
                 url,
@@ -148,46 +189,71 @@ class Backings:
                 ttl=limits.refresh,
                 keep=limits.keep,
                 longest=limits.size,
+                others=tuple(others),
+                server_name=trusting.server_name,
             ),
-            trusted.client,
+            self._trust.of(trusting.authorities, trusting.shown).client,
             CardWatch(on_report=self._count_card(name)),
             discretion=Discretion(
-                overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent))
+                overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
             ),
-            grpc=None if over_grpc is None else over_grpc.cards(),
+            grpc=approach.cards(),
         )
-        upstream: Upstream
-        if over_grpc is not None:
-            upstream = over_grpc.upstream(key, source)
-        else:
-            upstream = HttpUpstream(
-                backend=key,
-                url=url,
-                pool=ConnectionPool(_origin(url), pool_limits, tls=trusted.tls),
-                cards=source,
-                timeouts=timeouts,
-                treatment=treatment,
-                binding=None if backend.protocol is None else _BINDINGS[backend.protocol],
-                version=backend.a2a_version,
-                public_url=self._public.origin + self._public.prefix,
-            )
+        health = effective.health(self._config, agent)
+        make = partial(_replica, key, approach, source, health, several=is_several(written))
+        replicas = [make(one) for one in written]
+        upstream = replicas[0].upstream
         methods = None if agent.methods is None else frozenset(agent.methods)
         cards = ServedCards(
             source,
             upstream,
             self._public,
             schemes=self._schemes,
-            exposed=tuple(_BINDINGS[binding] for binding in agent.expose),
+            exposed=tuple(BINDINGS[binding] for binding in agent.expose),
             methods=methods if self._config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
-        product = card.file is not None or card.url is not None
-        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product, self._tenure(key, agent))
+        group = self._group(name, agent, health, several=is_several(written))
+        backing = Backing(
+            name,
+            url,
+            upstream,
+            source,
+            cards,
+            methods,
+            meter,
+            bounds,
+            replicas[0],
+            product=card.file is not None or card.url is not None,
+            tenure=self._tenure(key, agent, several=group is not None and is_several(written)),
+            group=group,
+            repeats=repeats,
+            budget=Budget((effective.retry(self._config, agent).budget or 0) / 100),
+        )
+        if group is not None:
+            _fill(group, backing, written, replicas, make)
+        if health.path is not None:
+            probing = _probing(health)
+            backing.jobs[f"health of {key}"] = Probe(key, lambda: backing.replicas, probing).run
+        return backing
 
-    def _tenure(self, key: str, agent: Agent) -> Tenure | None:
+    def _group(self, name: str, agent: Agent, health: Health, *, several: bool) -> Group | None:
+        """The replicas of a backend, none of them in it yet; None where there is one, and it is asked in any case."""
+        breaker = health.breaker
+        if not several and not breaker.after:
+            return None
+        return Group(
+            Keeping.of(effective.affinity(self._config, agent)),
+            Fuse(breaker.after or 0, breaker.time or 5.0),
+            most_ejected=health.eject.most or 0,
+            on_ejection=lambda replica: self._metrics.backend_ejections.add((name, replica.key)),
+        )
+
+    def _tenure(self, key: str, agent: Agent, *, several: bool) -> Tenure | None:
         keeps = effective.tenure(self._config, agent)
-        if not keeps and self._config.push.mode != "relay":
+        several = several and effective.affinity(self._config, agent).by != "none"
+        if not keeps and not several and self._config.push.mode != "relay":
             return None
         return Tenure(
             self._ledger,
@@ -197,6 +263,7 @@ class Backings:
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
+            homes=Homes(self._ledger, key, keeps=keeps) if several else None,
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
@@ -217,64 +284,6 @@ class Backings:
 
     def _count_card(self, agent: str) -> "_CardCounter":
         return _CardCounter(self._metrics, agent)
-
-
-class _OverGrpc:
-    """How an agent behind gRPC is asked: one channel, for its calls and for its card."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        timeouts: Timeouts,
-        treatment: Treatment,
-        *,
-        gateway: Gateway,
-        bounds: AnswerBounds,
-        metadata: int,
-        trust: Trust,
-        file: Path | None,
-    ) -> None:
-        # gRPC costs 20 MiB, which nobody pays who does without.
-        from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel  # noqa: PLC0415 - see above
-
-        self._backend = backend
-        self._timeouts = timeouts
-        self._treatment = treatment
-        self._scope_field = gateway.grpc.scope_field
-        self._channel = GrpcChannel(
-            backend.url,
-            GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata),
-            connect=timeouts.connect,
-            roots=trust.roots(file) if backend.url.lower().startswith("grpcs:") else None,
-        )
-
-    def cards(self) -> "GrpcCards":
-        from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
-
-        credentials = {name.decode(): value.decode("latin-1") for name, value in self._treatment.credentials}
-        told = self._treatment.tenant
-        return GrpcCards(
-            self._channel,
-            urlsplit(self._backend.url).netloc,
-            credentials,
-            self._backend.a2a_version,
-            tenant=None if told in ("strip", "keep") else told,
-            scope_field=self._scope_field,
-        )
-
-    def upstream(self, key: str, source: CardSource) -> Upstream:
-        from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - see above
-
-        return GrpcUpstream(
-            backend=key,
-            url=self._backend.url,
-            channel=self._channel,
-            cards=source,
-            timeouts=self._timeouts,
-            treatment=self._treatment,
-            version=self._backend.a2a_version,
-            scope_field=self._scope_field,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +343,65 @@ def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, An
     return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
 
 
-def _origin(url: str) -> Origin:
-    parts = urlsplit(url)
-    return Origin(parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+# ---- replicas ------------------------------------------------------------------------------------------------------
+
+
+def _replica(  # noqa: PLR0917 - all but two are bound once
+    key: str,
+    approach: Approach,
+    source: CardSource,
+    health: Health,
+    written: Backend,
+    address: str | None = None,
+    since: float | None = None,
+    *,
+    several: bool,
+) -> Replica:
+    """One replica of a backend.
+
+    Args:
+        address: One of its host's, where only that is meant.
+        since: When it came; None for one that was there from the start.
+    """
+    name, url, eject = replica_name(written), written.url, health.eject
+    port = urlsplit(url).netloc.rpartition(":")[2]
+    own = name if address is None else f"{address}:{port}" if port.isdigit() else address
+    return Replica(
+        own if several else "",
+        f"{key}@{name}" if several else key,
+        approach.upstream(written, source, address),
+        url=url if address is None else f"{url} at {address}",
+        weight=written.weight,
+        label=written.label,
+        ejection=Fuse(eject.after or 0, eject.time or 10.0, eject.longest or 300.0),
+        since=since,
+    )
+
+
+def _fill(
+    group: Group, backing: Backing, written: tuple[Backend, ...], replicas: list[Replica], make: Callable[..., Replica]
+) -> None:
+    """Put the replicas into their group, and see to it that those of names come as their addresses do."""
+    waits = False
+    for one, replica in zip(written, replicas, strict=True):
+        if one.dns is None:
+            group.add(backing, replica)
+            continue
+        waits = True
+        # What was made of the name itself is asked for the card alone.
+        backing.closing.append(replica.upstream.aclose)
+        like = replace(backing, url=one.url)
+        names = Headless(group, like, partial(make, one))
+        backing.jobs[f"addresses of {replica.key}"] = names.run
+        backing.closing.append(names.aclose)
+    if not waits or group.members:
+        group.settled.set()
+
+
+def _repeats(written: Retry, *, idempotent: bool) -> Repeats:
+    return Repeats(written.max or 0, frozenset(Missed(one) for one in written.when or ()), idempotent)
+
+
+def _probing(health: Health) -> Probing:
+    written = {name: getattr(health, name) for name in ("path", "every", "timeout", "fail_after", "pass_after")}
+    return Probing(**written)

@@ -25,6 +25,7 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
+from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger, carried
 from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon, Task
 
@@ -42,6 +43,7 @@ class Tenure:
         shared: Whether several owners reach the backend.
         keeps: Whether owners are kept at all; where they are not, only webhooks have one.
         most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
+        homes: Which of its replicas made what; None where that is of no matter.
     """
 
     ledger: Ledger
@@ -51,6 +53,7 @@ class Tenure:
     shared: bool = True
     keeps: bool = True
     most_open: Mapping[str, int | None] = field(default_factory=dict)
+    homes: Homes | None = None
 
     @property
     def filters(self) -> bool:
@@ -85,16 +88,18 @@ class Claims:
     Attributes:
         owner: Who calls.
         foreign: Whether the call or its answer named what is another's; for the audit.
+        replica: Which of the backend's replicas is asked; empty where there is one.
     """
 
     __slots__ = (
         "_asked", "_context", "_label", "_mark", "_mark_bytes", "_pending", "_state", "_store", "_task", "_tenure",
-        "foreign", "ledger", "owner",
+        "foreign", "ledger", "owner", "replica",
     )  # fmt: skip
 
     def __init__(self, tenure: Tenure, owner: Owner, label: str) -> None:
         self.owner = owner
         self.foreign = False
+        self.replica = ""
         self._tenure = tenure
         self.ledger = tenure.ledger
         self._store = tenure.ledger.store
@@ -152,6 +157,25 @@ class Claims:
                 return marked
         yield from self._adopt(id, task)
         return id
+
+    def home(self, named: Mentions) -> Soon[tuple[str, bool]]:
+        """Which replica a call belongs to, and whether that is by a task; empty for none that is known.
+
+        Args:
+            named: What it names. Whose that is is asked later; nobody is told of it here.
+
+        Raises:
+            StateUnavailable: nobody knows.
+        """
+        return carried(self._home(named))
+
+    def _home(self, named: Mentions) -> Generator[Any, Any, tuple[str, bool]]:
+        homes = self._tenure.homes
+        if homes is None or not (named.tasks or named.context):
+            return "", False
+        mark = yield from self._marked()
+        found: tuple[str, bool] = yield from homes.of(named.tasks, named.context, mark)
+        return found
 
     def marked(self) -> Soon[str]:
         """What stands in the agent's ids before those of the caller; empty where nothing does."""
@@ -274,7 +298,7 @@ class Claims:
             UpstreamProtocol: it names what is another's; also from what is awaited.
             StateUnavailable: it cannot be written down.
         """
-        if not self._tenure.keeps:
+        if not self._tenure.keeps and not self.replica:
             return None
         task, context, state = told.task_id or "", told.context_id or "", told.state or ""
         if task == self._task and context in ("", self._context) and state in ("", self._state):
@@ -286,8 +310,26 @@ class Claims:
     def _meet(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
+        if self._tenure.keeps:
+            yield from self._meet_owned(task, context, state)
+        if self._tenure.homes is not None and self.replica:
+            yield from self._tenure.homes.met(self.owner.tenant, task, context, self.replica)
+        if task:
+            # From here on the store counts it.
+            self._task, self._state = task, state or self._state
+            self.leave()
+        if context:
+            self._context = context
+
+    def _meet_owned(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         sighting = Sighting(
-            self.owner, task=task, context=context, state=state, dialect=self._label, now=self.ledger.now()
+            self.owner,
+            task=task,
+            context=context,
+            state=state,
+            replica=self.replica,
+            dialect=self._label,
+            now=self.ledger.now(),
         )
         met: Met = yield self._store.meet(self._tenure.scope, sighting)
         if met.task is not None and not self.owns(met.task):
@@ -295,12 +337,6 @@ class Claims:
         ours = bool(self._mark) and context.startswith(self._mark)
         if met.context is not None and not ours and not self.owns(met.context):
             self._refuse("context")
-        if task:
-            # From here on the store counts it.
-            self._task, self._state = task, state or self._state
-            self.leave()
-        if context:
-            self._context = context
 
     def _refuse(self, what: str) -> None:
         self.foreign = True

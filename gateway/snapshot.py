@@ -23,6 +23,7 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
+from gateway.upstream.replica import Replica
 from gateway.webhooks import Webhooks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -127,6 +128,8 @@ class Snapshot:
         """Start what runs beside requests: reading cards and keys, watching the clock."""
         for backing in self.backings.values():
             background.start(f"card of {backing.upstream.backend}", backing.source.run)
+            for name, job in backing.jobs.items():
+                background.start(name, job)
         for name, keys in self.key_sets.items():
             background.start(f"keys of {name}", keys.run)
         background.start("wall clock", ClockWatch().run)
@@ -134,25 +137,33 @@ class Snapshot:
     async def aclose(self) -> None:
         """Close every connection; requests have ended before."""
         for backing in self.backings.values():
-            await backing.upstream.aclose()
+            await backing.aclose()
         for client in self._clients:
             await client.aclose()
 
     def samples(self) -> Iterable[Sample]:
         """Figures that are read when the metrics are."""
         backings = list(self.backings.items())
+        replicas: dict[tuple[str, str], list[Replica]] = {}
+        for _, backing in backings:
+            for replica in backing.replicas:
+                replicas.setdefault((backing.agent, replica.key), []).append(replica)
         yield Sample(
             "backend_connections",
             "Connections to backends. Series: backends x 2 states (active, idle).",
             ("agent", "backend", "state"),
             tuple(
-                ((backing.agent, key, state), float(count))
-                for key, backing in backings
-                for state, count in (
-                    ("active", backing.upstream.active),
-                    ("idle", backing.upstream.idle),
-                )
+                ((*names, state), float(sum(getattr(one.upstream, state) for one in several)))
+                for names, several in replicas.items()
+                for state in ("active", "idle")
             ),
+        )
+        yield Sample(
+            "backend_up",
+            "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
+            "its addresses. Series: backends.",
+            ("agent", "backend"),
+            tuple((names, float(sum(each.is_up for each in several))) for names, several in replicas.items()),
         )
         yield Sample(
             "card_age_seconds",

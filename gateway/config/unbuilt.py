@@ -11,15 +11,8 @@ from gateway.config.scalar import Value
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
     ("auth", "mtls"): "client certificates",
-    ("defaults", "retry"): "retries",
-    ("defaults", "health"): "health checks",
-    ("defaults", "affinity"): "replicas",
-    ("agents", "*", "retry"): "retries",
-    ("agents", "*", "health"): "health checks",
-    ("agents", "*", "affinity"): "replicas",
     ("agents", "*", "trust"): "the catalog",
     ("agents", "*", "latency"): "the catalog",
-    ("agents", "*", "message_id_idempotent"): "retries",
     ("agents", "*", "match", "skill"): "the catalog",
     ("agents", "*", "match", "*", "skill"): "the catalog",
     ("agents", "*", "card", "sign"): "card signing",
@@ -30,9 +23,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
 _BACKEND: Mapping[str, str] = {
     "stdio": "stdio agents",
     "card": "stdio agents",
-    "weight": "replicas",
-    "label": "replicas",
-    "dns": "replicas",
 }
 _UPSTREAM_AUTH: Mapping[str, str] = {
     "oauth2": "OAuth2 client credentials",
@@ -74,7 +64,7 @@ class _Node:
 def take_out(tree: dict[str, Value]) -> list[Unbuilt]:
     """Remove from the tree what is not built, and tell what it was."""
     found = list(_keys(tree, _root(), ()))
-    found += _values(tree)
+    _fill(tree)
     return found
 
 
@@ -83,7 +73,7 @@ def _root() -> _Node:
     root = _Node()
     paths = dict(UNBUILT)
     for agent in (("agents", "*"), ("agents", "*", "by_tenant", "*")):
-        paths |= {(*agent, "backend", key): feature for key, feature in _BACKEND.items()}
+        paths |= {(*agent, "backend", *one, key): feature for key, feature in _BACKEND.items() for one in ((), ("*",))}
         paths |= {(*agent, "upstream_auth", key): feature for key, feature in _UPSTREAM_AUTH.items()}
     for path, feature in paths.items():
         node = root
@@ -110,29 +100,22 @@ def _keys(value: Value, node: _Node, path: KeyPath) -> Iterator[Unbuilt]:
                 yield from _keys(value[key], below, (*path, key))
 
 
-def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
-    """Keys that are built, with values that are not."""
+def _fill(tree: dict[str, Value]) -> None:
+    """Put something where nothing is left of a backend."""
     agents = tree.get("agents")
-    for name, agent in agents.items() if isinstance(agents, dict) else ():
-        path: KeyPath = ("agents", name)
-        if isinstance(agent, list):
-            yield from _address(agents if isinstance(agents, dict) else {}, name, path)
-        elif isinstance(agent, dict):
-            yield from _address(agent, "backend", (*path, "backend"))
+    for agent in agents.values() if isinstance(agents, dict) else ():
+        if isinstance(agent, dict):
+            _address(agent, "backend")
             entries = agent.get("by_tenant")
-            for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
-                below = (*path, "by_tenant", tenant)
+            for entry in entries.values() if isinstance(entries, dict) else ():
                 if isinstance(entry, dict):
-                    yield from _address(entry, "backend", (*below, "backend"))
-                elif isinstance(entries, dict):
-                    yield from _address(entries, tenant, below)
+                    _address(entry, "backend")
 
 
-def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:
+def _address(holder: dict[str, Value], key: str) -> None:
     value = holder.get(key)
     if isinstance(value, list):
-        yield Unbuilt(path, "a list of backends", "replicas")
-        holder[key] = PLACEHOLDER
+        holder[key] = [PLACEHOLDER if isinstance(one, dict) and not one else one for one in value]
     elif isinstance(value, dict) and not value:
         # Only what is not built stood here, and that has been told.
         holder[key] = PLACEHOLDER

@@ -51,6 +51,7 @@ class HttpUpstream:
         binding: The binding that the file writes, or None for what the card says.
         version: The version that the file writes, or None.
         public_url: The gateway's own, which an agent may advertise in its card.
+        resends: Whether what may be repeated is sent again where a connection had been closed meanwhile.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class HttpUpstream:
         binding: Binding | None = None,
         version: Version | None = None,
         public_url: str | None = None,
+        resends: bool = True,
     ) -> None:
+        self._resends = resends
         self.backend = backend
         self.url = url
         self.pool = pool
@@ -101,8 +104,13 @@ class HttpUpstream:
         """Connections that rest."""
         return self.pool.idle
 
-    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, Response]:
+    def send(
+        self, call: Call, interface: Interface, head: Head, caller: Caller, *, resends: bool = True
+    ) -> Coroutine[Any, Any, Response]:
         """Send the call; the answer's head has arrived when this was awaited, and whoever gets it closes it.
+
+        Args:
+            resends: Whether it may be sent twice; not where it was sent before.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
@@ -125,7 +133,7 @@ class HttpUpstream:
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
-            repeatable=call.operation.repeatable,
+            repeatable=call.operation.repeatable and resends and self._resends,
         )
 
     async def aclose(self) -> None:

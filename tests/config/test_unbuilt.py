@@ -19,7 +19,11 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
 @pytest.mark.parametrize(
     ("text", "path", "fact"),
     [
-        ("a: [http://127.0.0.1:1]", "agents.a", "a list of backends is not available yet: it belongs to replicas"),
+        (
+            "a: { backend: [{ stdio: {} }, http://127.0.0.1:1] }",
+            "agents.a.backend[0].stdio",
+            "`stdio` is not available yet: it belongs to stdio agents",
+        ),
         (
             "a: { by_tenant: { t: { backend: { stdio: {} } } } }",
             "agents.a.by_tenant.t.backend.stdio",
