@@ -28,7 +28,6 @@ class Approach:
         replicas: As the file writes them; all over HTTP, or all over gRPC.
         longest: Bytes of the longest answer of one message.
         public_url: The gateway's own.
-        resends: As `HttpUpstream`.
     """
 
     def __init__(
@@ -44,9 +43,7 @@ class Approach:
         trust: Trust,
         trusting: Trusting,
         public_url: str,
-        resends: bool,
     ) -> None:
-        self._resends = resends
         self._key = key
         self._replicas = replicas
         self._timeouts = timeouts
@@ -102,7 +99,6 @@ class Approach:
             binding=None if replica.protocol is None else BINDINGS[replica.protocol],
             version=replica.a2a_version,
             public_url=self._public_url,
-            resends=self._resends,
         )
 
     def _over_grpc(self, replica: Backend, source: CardSource, address: str | None) -> Upstream:

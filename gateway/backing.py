@@ -177,7 +177,6 @@ class Backings:
             trust=self._trust,
             trusting=trusting,
             public_url=self._public.origin + self._public.prefix,
-            resends=repeats.most > 0 and Missed.RESET in repeats.when,
         )
         static = None if card.file is None else self._static(name, card.file)
         source = CardSource(

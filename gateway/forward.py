@@ -19,7 +19,7 @@ from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import Fault
+from gateway.a2a.fault import Fault, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias
@@ -179,6 +179,18 @@ class Forwarder:
             response = await upstream.send(call, asking.interface, exchange.head, asking.caller)
         except Fault as fault:
             response = await asking.again(call, fault, partial(asking.over_http, call))
+        try:
+            await self._bring(asking, call, response, wire)
+        except UpstreamReset as fault:
+            # The head was there and the rest was not; where nobody was told of it, it is as if there were none.
+            if exchange.status:
+                raise
+            response = await asking.again(call, fault, partial(asking.over_http, call))
+            await self._bring(asking, call, response, wire)
+
+    async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
+        """Bring the client an answer."""
+        exchange = asking.exchange
         if response.status in FAILING:
             response = await asking.unless_busy(call, response)
         asking.answered(response.status)
@@ -299,7 +311,7 @@ class _Asking(Asking):
     def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
         """Send the call to the replica of the moment, which is behind HTTP."""
         upstream = cast("HttpUpstream", self.backing.upstream)
-        return upstream.send(call, self.interface, self.exchange.head, self.caller, resends=not self.repeats)
+        return upstream.send(call, self.interface, self.exchange.head, self.caller)
 
     def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
         """As `over_http`, behind gRPC."""

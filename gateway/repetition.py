@@ -41,10 +41,9 @@ class Asking:
     Attributes:
         backing: The backing of the replica that is asked now.
         interface: Where that speaks the call's dialect.
-        repeats: Whether the agent may have seen the call before, so that it is not sent a third time.
     """
 
-    __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface", "repeats")
+    __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface")
 
     def __init__(
         self, exchange: Exchange, backing: Backing, interface: Interface, clock: Callable[[], float], *, binds: bool
@@ -57,12 +56,11 @@ class Asking:
         self._tried: list[str] = []
         self._missed: dict[Missed, int] = {}
         self._turn: Turn | None = None
-        self.repeats = False
         self._begin()
 
     def _begin(self) -> None:
         backing = self.backing
-        backing.budget.calls += 1
+        backing.budget.call(self._clock() if self.exchange.sent is None else self.exchange.sent)
         if backing.group is not None:
             self._turn = backing.group.begin(backing.replica)
             self._tell()
@@ -115,12 +113,12 @@ class Asking:
         while True:
             if isinstance(fault, UpstreamConnect | UpstreamReset):
                 self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
+            how = missed(fault)
             if isinstance(fault, UpstreamReset):
                 lost = fault
-            elif isinstance(fault, UpstreamConnect) and lost is not None:
+            elif how is Missed.CONNECT and lost is not None:
                 # That nothing was sent is true of the last try alone.
                 fault = lost
-            how = missed(fault)
             if how is None:
                 raise fault
             if self._may(call, how):
@@ -156,8 +154,8 @@ class Asking:
             return False
         if (how is not Missed.CONNECT and done) or not may_repeat(call, how, idempotent=repeats.idempotent):
             return False
-        if backing.replica.ejection.opened and (backing.group is None or self._binds):
-            # It has failed for some time, and there is nowhere else to go.
+        if how is Missed.CONNECT and backing.replica.ejection.opened and (backing.group is None or self._binds):
+            # It has been away for some time, and there is nowhere else to go.
             return False
         now = self._clock()
         if backing.group is not None and not backing.group.breaker.admits(now):
@@ -165,7 +163,6 @@ class Asking:
         if not backing.budget.take(now):
             return False
         self._missed[how] = done + 1
-        self.repeats = self.repeats or how is not Missed.CONNECT
         return True
 
     async def _move(self, call: Call, how: Missed) -> None:

@@ -361,13 +361,8 @@ class UpstreamConnect(Fault):
 
 
 class UpstreamReset(Fault):
-    """The agent closed the connection before its answer was complete; what was sent may have been executed.
+    """The agent closed the connection before its answer was complete; what was sent may have been executed."""
 
-    Attributes:
-        resent: Whether this came of a second try.
-    """
-
-    resent = False
     reason = "upstream_reset"
     outcome = "upstream_error"
     http_status = 502

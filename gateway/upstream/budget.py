@@ -3,6 +3,7 @@
 from collections import deque
 
 _WINDOW = 10.0
+_PART = 1.0
 _FLOOR = 20
 """Repeats in any ten seconds, however few calls there are: whoever has lost a replica has that many on their way."""
 
@@ -12,41 +13,46 @@ class Budget:
 
     Args:
         share: Repeats for each call of the last ten seconds.
-
-    Attributes:
-        calls: All that were made; whoever makes one adds it.
     """
 
-    __slots__ = ("_marks", "_share", "_taken", "calls")
+    __slots__ = ("_calls", "_next", "_parts", "_share", "_taken")
 
     def __init__(self, share: float) -> None:
-        self.calls = 0
         self._share = share
         self._taken: deque[float] = deque()
-        # When repeats were asked for, and how many calls there had been: calls themselves cost one addition.
-        self._marks: deque[tuple[float, int]] = deque([(0.0, 0)])
+        # When each of the parts of the window ended, and how many calls there were in it; and the one that goes on.
+        self._parts: deque[tuple[float, int]] = deque()
+        self._next = 0.0
+        self._calls = 0
 
-    def take(self, now: float) -> bool:
-        """Take one repeat; whether there was one.
+    def call(self, now: float) -> None:
+        """A call is made.
 
         Args:
             now: Monotonic seconds.
         """
-        taken, begin = self._taken, now - _WINDOW
-        while taken and taken[0] <= begin:
+        if now >= self._next:
+            self._parts.append((now, self._calls))
+            self._calls = 0
+            self._next = now + _PART
+            self._forget(now)
+        self._calls += 1
+
+    def take(self, now: float) -> bool:
+        """Take one repeat; whether there was one."""
+        self._forget(now)
+        taken = self._taken
+        while taken and taken[0] <= now - _WINDOW:
             taken.popleft()
-        if len(taken) >= _FLOOR + self._share * self._recent(now):
+        recent = sum(calls for _, calls in self._parts) + self._calls
+        if len(taken) >= _FLOOR + self._share * recent:
             return False
         taken.append(now)
         return True
 
-    def _recent(self, now: float) -> float:
-        """About how many calls there were in the window."""
-        marks, begin = self._marks, now - _WINDOW
-        while len(marks) > 1 and marks[1][0] <= begin:
-            marks.popleft()
-        when, calls = marks[0]
-        if now - marks[-1][0] >= 1.0:
-            marks.append((now, self.calls))
-        passed = now - when
-        return (self.calls - calls) * min(1.0, _WINDOW / passed) if passed > 0 else 0.0
+    def _forget(self, now: float) -> None:
+        parts, begin = self._parts, now - _WINDOW
+        while parts and parts[0][0] <= begin:
+            parts.popleft()
+        if self._next + _WINDOW <= now:
+            self._calls = 0

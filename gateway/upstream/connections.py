@@ -172,11 +172,7 @@ class ConnectionPool:
             if not repeatable or not connection.stale or self._closed:
                 raise
         connection = await self._obtain(connect)
-        try:
-            return await connection.exchange(head, body, deadline)
-        except UpstreamReset as fault:
-            fault.resent = True
-            raise
+        return await connection.exchange(head, body, deadline)
 
     async def aclose(self) -> None:
         """Close every connection, cutting what is on its way; returns when none is left."""

@@ -51,7 +51,6 @@ class HttpUpstream:
         binding: The binding that the file writes, or None for what the card says.
         version: The version that the file writes, or None.
         public_url: The gateway's own, which an agent may advertise in its card.
-        resends: Whether what may be repeated is sent again where a connection had been closed meanwhile.
     """
 
     def __init__(
@@ -66,9 +65,7 @@ class HttpUpstream:
         binding: Binding | None = None,
         version: Version | None = None,
         public_url: str | None = None,
-        resends: bool = True,
     ) -> None:
-        self._resends = resends
         self.backend = backend
         self.url = url
         self.pool = pool
@@ -104,13 +101,8 @@ class HttpUpstream:
         """Connections that rest."""
         return self.pool.idle
 
-    def send(
-        self, call: Call, interface: Interface, head: Head, caller: Caller, *, resends: bool = True
-    ) -> Coroutine[Any, Any, Response]:
-        """Send the call; the answer's head has arrived when this was awaited, and whoever gets it closes it.
-
-        Args:
-            resends: Whether it may be sent twice; not where it was sent before.
+    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, Response]:
+        """Send the call, once; the answer's head has arrived when this was awaited, and whoever gets it closes it.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
@@ -133,7 +125,8 @@ class HttpUpstream:
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
-            repeatable=call.operation.repeatable and resends and self._resends,
+            # Whether it may be sent again is for whoever knows of other replicas.
+            repeatable=False,
         )
 
     async def aclose(self) -> None:

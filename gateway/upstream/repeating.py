@@ -31,7 +31,7 @@ class Missed(StrEnum):
     CONNECT = "connect"
     """No connection: nothing was sent."""
     RESET = "reset"
-    """The connection ended before a byte of the answer: the agent may have acted."""
+    """The connection ended before the answer was there, and nobody was told of it: the agent may have acted."""
     BUSY = "503"
     """The agent says that it cannot now, and when it can."""
 
@@ -64,7 +64,7 @@ def missed(fault: Fault) -> Missed | None:
     """How a call went wrong, where that may be mended; None for whatever else it was."""
     if isinstance(fault, UpstreamConnect):
         return Missed.CONNECT
-    if isinstance(fault, UpstreamReset) and not fault.resent:
+    if isinstance(fault, UpstreamReset):
         return Missed.RESET
     return None
 
