@@ -30,6 +30,7 @@ from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
 from gateway.group import Group
 from gateway.interpreter import Interpreter
+from gateway.once import Once
 from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.repetition import FAILING, Asking
@@ -67,8 +68,29 @@ class Forwarder:
         self._aside = aside
         self._aliases = Aliases()
         self._lasting: KeptAliases | None = None
+        # By backend; they outlive a configuration.
+        self._once: dict[str, Once] = {}
 
-    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
+    def forward(
+        self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks
+    ) -> Coroutine[Any, Any, None]:
+        """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
+
+        Raises:
+            Fault: as `_forward`; BadParams where another message has the same id.
+        """
+        if backing.repeats.idempotent:
+            once = self._once.get(backing.upstream.backend)
+            if once is None:
+                once = self._once[backing.upstream.backend] = Once(self._clock)
+            key = once.key(exchange, call)
+            if key is not None:
+                send = partial(self._forward, exchange, backing, call, webhooks)
+                return once.send(key, exchange, call, wire, send)
+        # Not awaited here: each frame in between is gone through again when the answer comes.
+        return self._forward(exchange, backing, call, webhooks, wire)
+
+    async def _forward(self, exchange: Exchange, backing: Backing, call: Call, webhooks: Webhooks, wire: Wire) -> None:
         """Ask the agent, and bring its answer to the client.
 
         Raises:

@@ -332,8 +332,8 @@ async def test_a_tenant_of_the_agents_own_making_stays_one_segment() -> None:
 
 
 @pytest.mark.parametrize("operation", list(Operation)[:11])
-async def test_sends_wait_long_and_only_what_may_be_repeated_is(operation: Operation) -> None:
+async def test_sends_wait_long_and_nothing_is_repeated_by_the_pool(operation: Operation) -> None:
     call = replace(rpc("GetTask", {"id": "t"}), operation=operation)
     pool = await sent(call)
     assert pool.asked["first_byte"] == (3 if operation.sends else 2)
-    assert pool.asked["repeatable"] is operation.repeatable
+    assert pool.asked["repeatable"] is False
