@@ -85,16 +85,14 @@ class GrpcChannel:
         host = f"[{host}]" if ":" in host else host
         # Without a name for the way to look it up, some hosts would be taken for one.
         self._target = f"dns:///{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
-        self._named: tuple[tuple[str, str], ...] = ()
-        if address is not None:
-            # Whom the agent is asked as: by its name, wherever that is.
-            self._named = (("grpc.default_authority", parts.netloc),)
-        name = server_name or (parts.hostname if address is not None else None)
-        if name and parts.scheme == "grpcs":
-            self._named += (("grpc.ssl_target_name_override", name),)
-            self._named = (
-                self._named if address is not None else (*self._named, ("grpc.default_authority", parts.netloc))
-            )
+        named: list[tuple[str, str]] = []
+        if server_name or address is not None:
+            if parts.scheme == "grpcs":
+                # gRPC names the agent so in each call, too: who is not on the certificate is not asked.
+                named.append(("grpc.ssl_target_name_override", server_name or parts.hostname or ""))
+            else:
+                named.append(("grpc.default_authority", parts.netloc))
+        self._named = tuple(named)
         self._shown = shown
         self._bounds = bounds
         self._connect = connect
