@@ -78,6 +78,7 @@ class Group:
         breaker: What the calls to all of them together tell.
         most_ejected: How many of them may be left alone at a time, in percent, but one in any case.
         settled: Set once its replicas are known.
+        trouble: What operators should know of its names, by name.
         on_ejection: Told of each replica that is left alone from now on.
     """
 
@@ -86,6 +87,7 @@ class Group:
     most_ejected: int = 50
     members: "dict[str, Backing]" = field(default_factory=dict)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
+    trouble: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
     on_ejection: Callable[[Replica], None] = lambda _replica: None

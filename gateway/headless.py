@@ -83,8 +83,10 @@ class Headless:
             if not self.error:
                 logger.warning("the addresses of %s cannot be looked up: %s", self._host, error)
             self.error = f"{self._host} cannot be looked up: {error}"
+            self._group.trouble[self._host] = self.error
         else:
             self.error = ""
+            self._group.trouble.pop(self._host, None)
             if len(found) > MOST:
                 logger.warning("%s has %d addresses; the first %d are used", self._host, len(found), MOST)
             self._take(found[:MOST])

@@ -264,6 +264,8 @@ def _health_of(backing: Backing) -> dict[str, Any]:
             for each in backing.replicas
         ],
     }
+    if group is not None and group.trouble:
+        found["trouble"] = list(group.trouble.values())
     if group is not None and group.breaker.opened:
         left = group.breaker.left(now)
         when = f"for {left:.0f} s more" if left else "until a call goes well"
