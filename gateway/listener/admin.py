@@ -257,9 +257,8 @@ def _health_of(backing: Backing) -> dict[str, Any]:
                 "weight": each.weight,
                 "up": each.is_up,
                 "state": each.state(now),
-                "calls": each.active,
-                "asked": each.asked,
                 "ejections": each.ejections,
+                "connections": {"active": each.upstream.active, "idle": each.upstream.idle},
             }
             for each in backing.replicas
         ],

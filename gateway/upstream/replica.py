@@ -35,7 +35,6 @@ class Replica:
     __slots__ = (
         "_since",
         "active",
-        "asked",
         "down",
         "ejection",
         "ejections",
@@ -70,7 +69,6 @@ class Replica:
         self.label = label
         self.ejection = Fuse(0, 1.0) if ejection is None else ejection
         self.active = 0
-        self.asked = 0
         self.down = ""
         self.failed_probes = 0
         self.good_probes = 0
@@ -102,7 +100,6 @@ class Replica:
     def begin(self) -> bool:
         """A call goes to it; whether that is the one by which it is tried."""
         self.active += 1
-        self.asked += 1
         return self.ejection.begin()
 
     def end(self, *, trial: bool) -> None:
