@@ -8,8 +8,8 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from gateway.a2a.fault import NoHealthyBackend
 from gateway.config.replica import Affinity
@@ -149,7 +149,7 @@ class Group:
         if not there:
             return self.another(())
         # The same in every process, and for each that leaves only its own callers move.
-        return self.members[max(there, key=lambda each: crc32(f"{owner} {each.name}".encode())).name]
+        return self.members[max(there, key=lambda each: blake2b(f"{owner} {each.name}".encode()).digest()).name]
 
     def begin(self, replica: Replica) -> "Turn":
         """A call is sent to a replica."""

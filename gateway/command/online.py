@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
 from gateway.catalog.cards import DEADLINE
@@ -15,8 +15,10 @@ from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
+from gateway.upstream.probe import Probe, Probing
 
 _AT_ONCE = 16
+_WELL_KNOWN = "/.well-known/agent-card.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
 
     async def one(key: str, backing: Backing) -> Visit:
         source = backing.source
+        async with at_once:
+            silent = await _silent(backing)
+        if silent:
+            return Visit(key, good=False, fact=silent, missed="no answer from a replica")
         if is_grpc(backing.url):
             async with at_once:
                 why = await _unanswered(backing)
@@ -83,6 +89,19 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
         return tuple(await asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())))
     finally:
         await snapshot.aclose()
+
+
+async def _silent(backing: Backing) -> str:
+    """Which of several replicas do not answer, and why; empty where all do, whatever they say."""
+    found = []
+    replicas = [] if backing.group is None else backing.replicas
+    probe = Probe(backing.upstream.backend, lambda: replicas, Probing(_WELL_KNOWN, timeout=DEADLINE))
+    for replica in replicas:
+        try:
+            await probe.answer(replica)
+        except Fault as fault:
+            found.append(f"{replica.name or replica.key}: {fault.message}")
+    return "; ".join(found)
 
 
 async def _unanswered(backing: Backing) -> str:

@@ -73,7 +73,7 @@ class Probe:
     async def _ask(self, replica: Replica) -> None:
         probing = self._probing
         try:
-            why = await self._answer(replica)
+            why = await self.answer(replica)
         except (Overloaded, Draining):
             # It has so much to do that nobody can ask: which is no sign of death.
             return
@@ -83,7 +83,7 @@ class Probe:
         if changed:
             logger.warning("%s is %s", f"{self._key} at {replica.url}", f"down: {why}" if why else "up again")
 
-    async def _answer(self, replica: Replica) -> str:
+    async def answer(self, replica: Replica) -> str:
         """What is wrong with the replica; empty for nothing.
 
         Raises:
