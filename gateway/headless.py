@@ -16,6 +16,8 @@ from gateway.upstream.replica import Replica
 
 EVERY = 5.0
 """Seconds between two look-ups; safety R10 asks for 30 at most."""
+PATIENCE = 10.0
+"""Seconds that one may take."""
 MOST = 256
 """Addresses of one name that become replicas; more are told, and left out."""
 
@@ -78,7 +80,9 @@ class Headless:
     async def look(self) -> None:
         """Look the name up once."""
         try:
-            found = await self._resolve(self._host, self._port)
+            async with asyncio.timeout(PATIENCE):
+                found = await self._resolve(self._host, self._port)
+        # A timeout is an OSError.
         except (OSError, UnicodeError) as error:
             if not self.error:
                 logger.warning("the addresses of %s cannot be looked up: %s", self._host, error)
