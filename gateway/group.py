@@ -153,7 +153,8 @@ class Group:
 
     def begin(self, replica: Replica) -> "Turn":
         """A call is sent to a replica."""
-        return Turn(self, replica, replica.begin(), self.breaker.begin())
+        now = self.clock()
+        return Turn(self, replica, replica.begin(now), self.breaker.begin(now))
 
     # ---- What calls tell -----------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Several replicas of one agent: who is asked, and what follows a task."""
 
+import json
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,10 +12,13 @@ from gateway.group import Group, Keeping
 from gateway.upstream.fuse import Fuse
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import Upstream
-from tests.doubles.gateway import bearer, keys
-from tests.doubles.replicated import asks, count, named, replicated, sends, sent
+from tests.doubles.gateway import CALL, JSON, agent, bearer, keys
+from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
+from tests.doubles.scripted import Script, Wire, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
+
+SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 
 # ---- Who is asked ----------------------------------------------------------------------------------------------------
@@ -104,6 +108,40 @@ async def test_a_task_whose_replica_is_gone_is_refused_clearly_or_asked_of_anoth
                 assert answer["error"]["code"] == -32001
             else:
                 assert [each["reason"] for each in answer["error"]["data"]] == [reason]
+
+
+def streaming(name: str) -> Script:
+    """Makes a task, tells of it in a stream that does not end, and knows that task alone."""
+
+    async def play(wire: Wire) -> None:
+        request = await wire.request()
+        call = json.loads(request.body)
+        if "Streaming" in call["method"]:
+            state = {"task": {"id": name, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+            event = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": state}).encode()
+            await wire.send(SSE + chunk(b"data: " + event + b"\n\n"))
+            await wire.hang()
+            return
+        await wire.send(whole(get(name) if call["params"]["id"] == name else b"{}"))
+
+    return agent(play)
+
+
+@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> None:
+    headers = (bearer("acme"),) if auth else ()
+    names = ("a", "b", "c", "d")
+    async with replicated(*map(streaming, names), auth=auth) as (gateway, _):
+        for _ in names:
+            client = await gateway.client()
+            await client.ask("POST", "/echo", CALL.replace(b"SendMessage", b"SendStreamingMessage"), (JSON, *headers))
+            await client.head()
+            name = json.loads((await client.piece())[6:])["result"]["task"]["id"]
+            for _ in range(3):
+                assert (await sent(gateway, asks("GetTask", id=name), headers=headers))["result"]["id"] == name
+        # Each stream is one more that its replica has to do.
+        assert [each.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
+    assert [each.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
 
 
 # ---- Who is left alone -----------------------------------------------------------------------------------------------

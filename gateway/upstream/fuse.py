@@ -5,7 +5,8 @@ States, told by what it holds:
     CLOSED     everything may go. So many failures in a row, and it opens.
     OPEN       nothing may go until a time. It lasts twice as long each time that the trial fails.
     HALF OPEN  that time is over: one call may go, the *trial*. If it is good the fuse closes, if not it opens again,
-               and if nobody ever knows the next call is the trial.
+               and if nobody knows in as much time as it was open at first, the next call is the trial: sends may take
+               minutes.
 
 Failures that come in while it is open change nothing: those calls were begun before.
 """
@@ -26,7 +27,7 @@ class Fuse:
         why: What the last one was, in words; empty while there is none.
     """
 
-    __slots__ = ("_after", "_longest", "_opened", "_time", "_times", "_trial", "_until", "failures", "why")
+    __slots__ = ("_after", "_longest", "_opened", "_time", "_times", "_trial", "_tried", "_until", "failures", "why")
 
     def __init__(self, after: int, time: float, longest: float = math.inf) -> None:
         self._after = after
@@ -36,6 +37,7 @@ class Fuse:
         self._opened = False
         self._times = 0
         self._trial = False
+        self._tried = 0.0
         self.failures = 0
         self.why = ""
 
@@ -50,13 +52,16 @@ class Fuse:
 
     def admits(self, now: float) -> bool:
         """Whether a call may go."""
-        return not self._opened or (not self._trial and now >= self._until)
+        if not self._opened:
+            return True
+        return now >= self._until and (not self._trial or now >= self._tried + self._time)
 
-    def begin(self) -> bool:
+    def begin(self, now: float) -> bool:
         """A call goes; whether it is the trial, of which somebody has to say how it ended."""
-        if not self._opened or self._trial:
+        if not self._opened or (self._trial and now < self._tried + self._time):
             return False
         self._trial = True
+        self._tried = now
         return True
 
     def succeeded(self) -> bool:

@@ -97,10 +97,10 @@ class Replica:
             return float(self.weight)
         return self.weight * max(_LEAST, passed / _SLOW_START)
 
-    def begin(self) -> bool:
+    def begin(self, now: float) -> bool:
         """A call goes to it; whether that is the one by which it is tried."""
         self.active += 1
-        return self.ejection.begin()
+        return self.ejection.begin(now)
 
     def end(self, *, trial: bool) -> None:
         """A call is over, however it went.

@@ -21,9 +21,9 @@ def test_one_call_tries_and_the_others_wait_for_it() -> None:
     fuse = Fuse(1, 10)
     failed(fuse, 1)
     assert fuse.admits(10)
-    assert fuse.begin()
-    assert not fuse.admits(10)
-    assert not fuse.begin()
+    assert fuse.begin(10)
+    assert not fuse.admits(19)
+    assert not fuse.begin(19)
     assert fuse.succeeded()
     assert fuse.admits(10)
     assert (fuse.failures, fuse.why, fuse.opened) == (0, "", False)
@@ -32,7 +32,7 @@ def test_one_call_tries_and_the_others_wait_for_it() -> None:
 def test_it_is_open_twice_as_long_each_time_up_to_a_bound() -> None:
     fuse, now, spans = Fuse(1, 10, 35), 0.0, []
     for _ in range(4):
-        fuse.begin()
+        fuse.begin(now)
         assert fuse.failed(now, "no connection")
         spans.append(fuse.left(now))
         now += fuse.left(now)
@@ -42,7 +42,7 @@ def test_it_is_open_twice_as_long_each_time_up_to_a_bound() -> None:
 def test_a_trial_that_nobody_knows_the_end_of_leaves_the_next_one_to_another() -> None:
     fuse = Fuse(1, 10)
     failed(fuse, 1)
-    assert fuse.begin()
+    assert fuse.begin(10)
     fuse.abandoned()
     assert fuse.admits(10)
 
@@ -61,3 +61,12 @@ def test_it_does_not_open_where_it_may_not_or_never_shall() -> None:
     failed(never, 100)
     assert never.admits(0)
     assert never.failures == 100
+
+
+def test_a_trial_that_takes_long_leaves_the_next_one_to_another_too() -> None:
+    fuse = Fuse(1, 10)
+    failed(fuse, 1)
+    assert fuse.begin(10)
+    assert not fuse.admits(19)
+    assert fuse.admits(20)
+    assert fuse.begin(20)

@@ -81,7 +81,7 @@ def test_its_state_is_told_in_words() -> None:
     assert one.state(4) == "left alone for 6 s more: 2 calls in a row failed, the last one: status 503"
     assert one.state(10) == "left alone until a call goes well: 2 calls in a row failed, the last one: status 503"
     assert (one.ejections, one.is_up) == (1, False)
-    assert one.begin()
+    assert one.begin(10)
     one.succeeded(10)
     one.end(trial=True)
     assert one.state(20) == "up"
