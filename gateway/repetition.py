@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gateway.a2a.call import Call
-from gateway.a2a.fault import Fault, MethodNotAllowed, UpstreamConnect, UpstreamReset, VersionUnsupported
+from gateway.a2a.fault import Fault, MethodNotAllowed, Overloaded, UpstreamConnect, UpstreamReset, VersionUnsupported
 from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.group import Turn
@@ -114,6 +114,8 @@ class Asking:
             if isinstance(fault, UpstreamConnect | UpstreamReset):
                 self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
             how = missed(fault)
+            # Where there was no connection left, only another replica is of any help.
+            stays = not isinstance(fault, Overloaded)
             if isinstance(fault, UpstreamReset):
                 lost = fault
             elif how is Missed.CONNECT and lost is not None:
@@ -121,8 +123,8 @@ class Asking:
                 fault = lost
             if how is None:
                 raise fault
-            if self._may(call, how):
-                await self._move(call, how)
+            if self._may(call, how) and await self._move(call, how, stays=stays):
+                pass
             elif not await self._waits(how, began):
                 raise fault
             try:
@@ -141,7 +143,7 @@ class Asking:
             return False
         before = self.backing
         self._failed("status 503")
-        await self._move(call, Missed.BUSY)
+        await self._move(call, Missed.BUSY, stays=True)
         if self.backing is before:
             await asyncio.sleep(patience)
         return True
@@ -165,12 +167,18 @@ class Asking:
         self._missed[how] = done + 1
         return True
 
-    async def _move(self, call: Call, how: Missed) -> None:
-        """Go to where the call is sent next, and wait until it is time."""
+    async def _move(self, call: Call, how: Missed, *, stays: bool) -> bool:
+        """Go to where the call is sent next, and wait until it is time; False where it would have to stay, and may not.
+
+        Args:
+            stays: Whether it may be sent to the same replica again.
+        """
         left = self.backing
-        left.meter.repeated(left.replica.key, how.value)
         self._tried.append(left.replica.name)
         found = self._elsewhere(call)
+        if found is None and not stays:
+            return False
+        left.meter.repeated(left.replica.key, how.value)
         at_once = how is Missed.CONNECT and found is not None and found.replica.name not in self._tried
         if not at_once:
             await asyncio.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311 - no secret
@@ -179,6 +187,7 @@ class Asking:
             self.end()
             self.backing = found
             self._begin()
+        return True
 
     def _elsewhere(self, call: Call) -> Backing | None:
         """Where the call may go instead; None where it stays."""

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.doubles.gateway import CALL, agent, fronted, running
+from tests.doubles.gateway import CALL, JSON, agent, fronted, running
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, refused_port, whole
 
@@ -61,6 +61,38 @@ async def test_what_may_be_repeated_is_sent_once_more() -> None:
             answer = await sent(gateway, asks(method, id="t"))
             assert [each["reason"] for each in answer["error"]["data"]] == ["UPSTREAM_RESET"]
             assert sum(map(count, backends)) == before + 2
+
+
+async def test_a_replica_without_a_connection_left_leaves_its_calls_to_another() -> None:
+    async def hangs(wire: Wire) -> None:
+        await wire.request()
+        await wire.hang()
+
+    more = "    connections: { max: 1, queue: 1, queue_timeout: 10ms }\n    affinity: none\n"
+    weights = (", weight: 1000", ", weight: 1")
+    async with replicated(agent(hangs), named("b"), more=more, lines=weights) as (gateway, (full, there)):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL, (JSON,))
+        await full.until(lambda: count(full) == 1)
+        for number in range(10):
+            assert "result" in await sent(gateway)
+            assert count(there) == number + 1
+        assert count(full) == 1
+        # It has much to do, which is no failure.
+        assert gateway.metric("backend_up", backend="echo@a") == 1
+
+
+async def test_where_there_is_no_other_the_caller_is_told_at_once() -> None:
+    async def hangs(wire: Wire) -> None:
+        await wire.request()
+        await wire.hang()
+
+    async with fronted(agent(hangs), "connections: { max: 1, queue: 1, queue_timeout: 10ms }") as (gateway, backend):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL, (JSON,))
+        await backend.until(lambda: count(backend) == 1)
+        assert (await sent(gateway))["error"]["data"][0]["reason"] == "OVERLOADED"
+        assert gateway.metric("backend_retries_total") == 0
 
 
 BUSY = whole(b"{}", b"retry-after: 1", status=b"503 Service Unavailable")

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import Fault, Overloaded, UpstreamConnect, UpstreamReset
 from gateway.a2a.operation import Operation
 
 MOST_PATIENCE = 2.0
@@ -62,7 +62,7 @@ _READS = frozenset(
 
 def missed(fault: Fault) -> Missed | None:
     """How a call went wrong, where that may be mended; None for whatever else it was."""
-    if isinstance(fault, UpstreamConnect):
+    if isinstance(fault, UpstreamConnect | Overloaded):
         return Missed.CONNECT
     if isinstance(fault, UpstreamReset):
         return Missed.RESET

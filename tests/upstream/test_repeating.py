@@ -59,8 +59,9 @@ def test_a_message_without_an_id_has_none_and_grpc_tells_none() -> None:
     assert message_id(grpc) is None
 
 
-def test_who_is_slow_or_has_too_much_to_do_is_not_asked_again() -> None:
+def test_who_is_slow_is_not_asked_again() -> None:
     assert missed(UpstreamConnect("no")) is Missed.CONNECT
     assert missed(UpstreamReset("no")) is Missed.RESET
-    for kind in (UpstreamTimeout, UpstreamProtocol, Overloaded):
+    assert missed(Overloaded("no")) is Missed.CONNECT
+    for kind in (UpstreamTimeout, UpstreamProtocol):
         assert missed(kind("no")) is None
