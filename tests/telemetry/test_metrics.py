@@ -27,6 +27,8 @@ CATALOGUE = {
     "state_operations": {"operation", "result"},
     "push_deliveries": {"agent", "result"},
     "backend_requests": {"agent", "backend", "status"},
+    "backend_retries": {"agent", "backend", "reason"},
+    "backend_ejections": {"agent", "backend"},
     "auth": {"method", "issuer", "result"},
     "card_fetches": {"agent", "result"},
     "event_loop_lag_seconds": set(),
