@@ -57,6 +57,8 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.event("task")
     meter.task("completed")
     meter.answered("echo", 200)
+    meter.repeated("echo", "connect")
+    metrics.backend_ejections.add(("echo", "echo@a"))
     metrics.auth.add(("jwt", "corp", "ok"))
     metrics.card_fetches.add(("echo", "ok"))
     return metrics, meter
