@@ -1,10 +1,11 @@
 """What it costs to know whose tasks are whose: CPU per call and per event of a stream, by where that is remembered.
 
-    python -m benchmarks.ledger [--quick] [--write]
+    python -m benchmarks.ledger [--quick] [--only PLACE]... [--before DIR] [--write]
 
 The same gateway runs once for each place: without a ledger, with one in memory, in a file (SQLite), and in a Redis of
-our own. CPU is what the kernel books for the gateway; that of Redis is told beside it. Rounds are interleaved, and
-every difference is one within a round, so that a machine that is busy for a while is so for all.
+our own. CPU is what the kernel books for the gateway; that of Redis is told beside it. Rounds are many, short and
+interleaved, and every difference is one within a round, so that a machine that is busy for a while is so for all.
+`--before` lets the gateway of another checkout take part in the same rounds, which is how one sees what a change did.
 
 Loopback only; bounded in time and count; every process that is started is stopped, all files are temporary.
 """
@@ -12,9 +13,9 @@ Loopback only; bounded in time and count; every process that is started is stopp
 import argparse
 import asyncio
 import json
-import math
 import os
 import platform
+import random
 import re
 import shutil
 import signal
@@ -43,6 +44,8 @@ from benchmarks.fairness.plan import Plan, Source
 from gateway.command.key import new_key
 
 PLACES = ("none", "memory", "sqlite", "redis")
+BEFORE = ", before"
+"""Stands behind a place where the gateway is that of another checkout."""
 SEND, GET, EVENT = "a send, for a new task", "GetTask", "an event of a stream"
 AIMS = (
     (SEND, "sqlite", 25.0),
@@ -59,7 +62,7 @@ _TENANTS = ("acme", "globex")
 _CALL_SIZE = 2048
 _AT_A_TIME = 16
 _KNOWN = 200
-_NOTICE = 0.3
+_NOTICE = 0.1
 _PATIENCE = 10.0
 _TIMEOUT = 60.0
 _HEADING = "## What the figures say"
@@ -83,8 +86,8 @@ class Size:
     every: float
 
 
-FULL = Size(7, 2.0, 3, 20, 2_000, 0.005)
-QUICK = Size(2, 1.0, 1, 20, 400, 0.005)
+FULL = Size(40, 0.5, 15, 20, 400, 0.005)
+QUICK = Size(6, 0.3, 5, 20, 120, 0.005)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +121,20 @@ class Results:
 
     def more(self, done: str, place: str) -> float:
         """Microseconds that it costs more than without a ledger: the median of the rounds' differences."""
-        used = self.used[done]
-        return median(one - other for one, other in zip(used[place], used["none"], strict=True))
+        return median(one - other for one, other in self._beside_none(done, place))
 
     def ratio(self, done: str, place: str) -> float:
-        """What it costs, as a multiple of what it does without a ledger, which in a short round may be no tick."""
+        """What it costs, as a multiple of what it does without a ledger."""
+        return median(one / other for one, other in self._beside_none(done, place))
+
+    def _beside_none(self, done: str, place: str) -> Iterable[tuple[float, float]]:
         used = self.used[done]
-        return median(one / other if other else math.inf for one, other in zip(used[place], used["none"], strict=True))
+        return zip(used[place], used[base(place)], strict=True)
+
+
+def base(place: str) -> str:
+    """What a place is compared with: the same gateway without a ledger."""
+    return PLACES[0] + place[len(place.removesuffix(BEFORE)) :]
 
 
 # ---- What runs -----------------------------------------------------------------------------------------------------
@@ -136,8 +146,14 @@ def absent() -> Sequence[str]:
 
 
 @contextmanager
-def contestants(folder: Path, places: Iterable[str], size: Size) -> Iterator[list[Contestant]]:
-    """A gateway for each place, before two agents: `prompt` for calls and `paced` for streams."""
+def contestants(
+    folder: Path, places: Iterable[str], size: Size, before: Path | None = None
+) -> Iterator[list[Contestant]]:
+    """A gateway for each place, before two agents: `prompt` for calls and `paced` for streams.
+
+    Args:
+        before: Another checkout, of which the places are that are named so.
+    """
     key = new_key("acme-key", _TENANTS[0])
     headers = {"X-API-Key": key.text, "Content-Type": "application/json", "A2A-Version": "1.0"}
     with ExitStack() as running:
@@ -147,20 +163,21 @@ def contestants(folder: Path, places: Iterable[str], size: Size) -> Iterator[lis
         running.enter_context(streaming.running(folder, ROOT, paced, **pace))  # type: ignore[arg-type]  # by name
         found = []
         for place in places:
-            at = folder / place
+            at = folder / place.replace(", ", "-")
             at.mkdir()
-            store, state = None, place
-            if place == "redis":
+            store, state = None, place.removesuffix(BEFORE)
+            root = ROOT if state == place or before is None else before
+            if state == "redis":
                 port = free_port()
                 store, state = running.enter_context(_redis_server(at, port)), f"redis://127.0.0.1:{port}"
-            elif place == "sqlite":
+            elif state == "sqlite":
                 state = f"sqlite://{at}/state.db"
             public = free_port()
             file = at / "gateway.yaml"
             # JSON is YAML.
             file.write_text(json.dumps(_configuration(public, state, key.sha256, prompt=prompt, paced=paced)))
             command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-            environ = {"PYTHONPATH": str(ROOT), "STATE_DIRECTORY": str(at)}
+            environ = {"PYTHONPATH": str(root), "STATE_DIRECTORY": str(at)}
             process = running.enter_context(
                 started("gateway", command, folder=at, ports=[public], environ=environ, told="serving")
             )
@@ -199,37 +216,42 @@ def _redis_server(folder: Path, port: int) -> Iterator[Process]:
 # ---- Measuring -----------------------------------------------------------------------------------------------------
 
 
-def measure(folder: Path, size: Size) -> Results:
+def measure(folder: Path, size: Size, only: Sequence[str] = PLACES, before: Path | None = None) -> Results:
     """Everything, in all rounds.
+
+    Args:
+        only: Places that take part; that without a ledger always does.
+        before: Another checkout that takes part too.
 
     Raises:
         LoadFailed: not every call was answered as it should be, or an event is missing.
     """
-    missing = absent()
+    missing = [place for place in absent() if place in only]
     results = Results(absent=missing)
-    places = [place for place in PLACES if place not in missing]
-    with contestants(folder, places, size) as found, loading(ROOT) as load:
+    places = [place for place in PLACES if place not in missing and place in ("none", *only)]
+    if before is not None:
+        places = [each for place in places for each in (place, place + BEFORE)]
+    with contestants(folder, places, size, before) as found, loading(ROOT) as load:
         known = {each.place: asyncio.run(_known(each)) for each in found}
         for number in range(size.rounds):
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, SEND, each, *_called(load, each, [agent.send(size=_CALL_SIZE)], size.seconds))
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, GET, each, *_called(load, each, known[each.place], size.seconds))
         for number in range(size.event_rounds):
-            for each in _turned(found, number):
+            for each in _mixed(found, number):
                 _note(results, EVENT, each, *uvloop.run(_relayed(each, size)))
     return results
 
 
-def _turned(found: Sequence[Contestant], number: int) -> Sequence[Contestant]:
-    """All of them, each time from another one on: the first of a round is not always the same."""
-    start = number % len(found)
-    return [*found[start:], *found[:start]]
+def _mixed(found: Sequence[Contestant], number: int) -> Sequence[Contestant]:
+    """All of them, in an order of the round's own: what one leaves behind, such as a busy disk, meets all others."""
+    return random.Random(number).sample(found, len(found))
 
 
 def _note(results: Results, done: str, each: Contestant, used: float, beside: float) -> None:
     results.used.setdefault(done, {}).setdefault(each.place, []).append(used)
-    if each.store is not None:
+    if each.place == "redis":
         results.beside.setdefault(done, []).append(beside)
 
 
@@ -288,11 +310,11 @@ def tables(results: Results) -> str:
             (
                 place,
                 _spread(rounds),
-                "-" if place == "none" else f"{results.more(done, place):+.1f}",
-                "-" if place == "none" else f"{results.ratio(done, place):.2f}",
+                "-" if place == base(place) else f"{results.more(done, place):+.1f}",
+                "-" if place == base(place) else f"{results.ratio(done, place):.2f}",
                 f"{median(results.beside[done]):.1f}" if place == "redis" else "-",
             )
-            for place, rounds in used.items()
+            for place, rounds in sorted(used.items(), key=_rank)
         ]
         parts.append(f"### CPU: {done}\n\n{_table(head, rows)}")
     parts += [f"{place} did not take part: no redis-server here.\n" for place in results.absent]
@@ -311,7 +333,7 @@ def write(page: Path, results: Results, size: Size, today: date) -> None:
         f"Calls: {size.rounds} rounds of {size.seconds:g} s, {_AT_A_TIME} at a time. Streams: {size.event_rounds} "
         f"rounds of {size.streams} with {size.events:,} events each, one every {size.every * 1000:g} ms."
     )
-    filled = {"date": today.isoformat(), "machine": _machine(), "shape": shape, "tables": tables(results), "kept": kept}
+    filled = {"date": today.isoformat(), "machine": machine(), "shape": shape, "tables": tables(results), "kept": kept}
     page.write_text(_PAGE.format(**filled))
 
 
@@ -342,13 +364,14 @@ Redis, on the same machine, keeps nothing on disk; its own CPU is told beside th
 ## Again
 
 ```
-python -m benchmarks.ledger --quick     # under a minute, nothing written
+python -m benchmarks.ledger --quick     # a minute, nothing written
 python -m benchmarks.ledger --write     # this page
 ```
 """.replace("{known}", str(_KNOWN))
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What figures were taken with."""
     model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     cpu = model[1] if model else platform.machine()
     python = f"{platform.python_implementation()} {platform.python_version()}"
@@ -360,6 +383,11 @@ def _aims(results: Results) -> Iterable[Sequence[str]]:
         if place in results.used.get(done, ()):
             more = results.more(done, place)
             yield f"{done}, {place}", f"≤ {most:g} µs", f"{more:+.1f} µs", "holds" if more <= most else "**FAILS**"
+
+
+def _rank(used: tuple[str, object]) -> tuple[int, int]:
+    place = used[0]
+    return PLACES.index(place.removesuffix(BEFORE)), len(place)
 
 
 def _spread(rounds: Sequence[float]) -> str:
@@ -376,13 +404,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ledger", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="under a minute, and rough")
+    parser.add_argument("--quick", action="store_true", help="a minute, and rough")
+    parser.add_argument("--only", action="append", choices=PLACES[1:], help="a place; may be repeated")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout whose gateway takes part too")
     parser.add_argument("--write", action="store_true", help="write docs/performance-ledger.md anew")
     chosen = parser.parse_args()
+    if chosen.write and (chosen.only or chosen.before or chosen.quick):
+        parser.error("--write needs the whole run: without --quick, --only and --before")
     size = QUICK if chosen.quick else FULL
     with tempfile.TemporaryDirectory(prefix="benchmark-ledger-") as folder:
         try:
-            results = measure(Path(folder), size)
+            before = None if chosen.before is None else chosen.before.resolve()
+            results = measure(Path(folder), size, chosen.only or PLACES, before)
         except (NotStarted, LoadFailed, EOFError, TimeoutError) as error:
             sys.stderr.write(f"{str(error) or 'not done in time'}\n")
             return 1

@@ -4,6 +4,7 @@ What is refused here is refused early: a tenant's rate before the body is read, 
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
@@ -24,17 +25,26 @@ class Admission:
 
     Args:
         clock: Monotonic seconds.
+
+    Attributes:
+        processes: How many share what one gateway may give.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
         self._named: frozenset[str] = frozenset()
+        self.processes = 1
 
-    def configure(self, config: Config) -> None:
-        """Go on with the figures of a configuration, at once, and without forgetting what was spent."""
+    def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
+        """Go on with the figures of a configuration, at once, and without forgetting what was spent.
+
+        Args:
+            quotas: What they come to; worked out here where it is left out.
+        """
+        quotas = quotas_of(config) if quotas is None else quotas
         self._named = frozenset(config.tenants)
-        self._limits.configure(_tenants(config), _agents(config), replicas=config.gateway.replicas)
+        self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
 
     async def arrive(self, exchange: Exchange, wire: Wire) -> None:
         """Charge the caller with one request; the answer tells how it stands.
@@ -82,6 +92,18 @@ class Admission:
         self._limits.spend(tenant, exchange.backend, exchange.bytes_in + exchange.bytes_out, self._clock())
         if isinstance(exchange.fault, TasksLimited):
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
+
+
+class Quotas(NamedTuple):
+    """What tenants and backends may have, by their names."""
+
+    tenants: Mapping[str, Quota]
+    agents: Mapping[str, Quota]
+
+
+def quotas_of(config: Config) -> Quotas:
+    """What a configuration says of that; 20 µs for each agent."""
+    return Quotas(_tenants(config), _agents(config))
 
 
 def _tenants(config: Config) -> Mapping[str, Quota]:

@@ -1,56 +1,60 @@
-"""The composition root: a configuration becomes listeners that serve it, until somebody says stop."""
+"""The composition root: a configuration becomes listeners that serve it, until another takes its place or the end."""
 
 import asyncio
-import gc
 import logging
-import os
-import signal
 import ssl
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
 
-import uvloop
-
+from gateway.a2a.card import CardInvalid
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
+from gateway.admission import quotas_of
 from gateway.background import Background
 from gateway.config import effective
-from gateway.config.check import Examined, examine
+from gateway.config.check import Examined, examine_again
+from gateway.config.files import files
 from gateway.config.limit import Http
-from gateway.config.model import Config, Tls
-from gateway.config.problem import as_text
+from gateway.config.model import Config
+from gateway.config.restart import Waiting, until_restart
+from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, raise_file_limit, server_tls
+from gateway.listener.server import HttpServer, ListenFailed, client_limits
+from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger, open_tls
 from gateway.origin import is_trusted
+from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
-from gateway.policy.shared import SharedRates
+from gateway.pressure import Pressure
 from gateway.proxy import Line
 from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
+from gateway.reload import Origin, Reloader, Report, Trigger, Unusable
 from gateway.snapshot import Snapshot
-from gateway.tasks import opening
-from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import Bounds, Soon, Store, StoreBroken
-from gateway.telemetry import log
+from gateway.tasks.store import Soon
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
+from gateway.telemetry.board import EVERY, Board
+from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
+from gateway.watch import Notice, Watch
 from gateway.webhooks import Webhooks
 
-_LAG_EVERY = 0.5
 _LAST_WORDS = 1.0
+_WARM = 3.0
+"""Seconds for which a new configuration waits for cards and keys of its own before it is put to use."""
+_MOST_TOLD = 100
 
 logger = logging.getLogger("gateway")
 
@@ -63,10 +67,6 @@ def package_version() -> str:
         return "0+source"
 
 
-class StartFailed(Exception):  # noqa: N818 - as ListenFailed
-    """What the configuration names cannot be used; the text says where it is written and why."""
-
-
 class Gateway:
     """One gateway: listeners, a snapshot, and what they report to.
 
@@ -75,6 +75,8 @@ class Gateway:
         access_stream: Where the access log goes, or None for nowhere but `AccessLog`'s own count.
         state: Where the ledger is kept, instead of where the configuration says.
         resolver: Looks up the hosts of webhooks, instead of the system.
+        origin: Where the configuration comes from, to be read again; None for what cannot be.
+        worker: What this process is of the gateway.
     """
 
     def __init__(
@@ -84,17 +86,21 @@ class Gateway:
         access_stream: BinaryIO,
         state: StateUrl | None = None,
         resolver: Resolver | None = None,
+        origin: Origin | None = None,
+        worker: Worker = ALONE,
     ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
         self._examined = examined
         self._config: Config = examined.config
         self._background = Background()
-        self.metrics = Metrics(package_version(), self._samples)
+        self._worker = worker
+        self.metrics = Metrics(package_version(), self._samples, worker.board)
         self.access = AccessLog(access_stream, form=self._config.observe.log.format)
         self.started = False
         self.draining = False
         self.public_url = ""
+        self._address = ""
         self.admin_url = ""
         self.grpc_address = ""
         self._snapshot: Snapshot | None = None
@@ -104,11 +110,28 @@ class Gateway:
         self._push: PushService | None = None
         self._audit = AuditLog()
         self._limits = Limits(on_hit=self._count_hit)
-        self._line = Line(lambda: self.snapshot, self.access, self._count_auth, self._audited, limits=self._limits)
+        self._pressure = Pressure(
+            lambda: self._config.gateway.memory_limit, processes=worker.processes, changed=self._press
+        )
+        self._line = Line(
+            lambda: self.snapshot,
+            self.access,
+            self._count_auth,
+            self._audited,
+            limits=self._limits,
+            pressure=self._pressure,
+        )
         self._servers: list[HttpServer] = []
         # Those for clients.
         self._public: list[HttpServer] = []
         self._tell_health: Callable[[], None] = lambda: None
+        self._tls_servers: list[tuple[HttpServer, str]] = []
+        self._outgoing = Outgoing(self._background)
+        self.reloader: Reloader | None = None
+        if origin is not None:
+            self.reloader = Reloader(
+                origin, self.use, lambda: self._examined, self.metrics, applied=self._audit_configuration
+            )
 
     @property
     def snapshot(self) -> Snapshot:
@@ -131,37 +154,44 @@ class Gateway:
             raise
 
     async def _start(self) -> None:
-        self._audit = self._open_audit()
-        self._ledger = await self._open_ledger()
+        self._audit = open_audit(self._config, self._examined.marks)
+        self._ledger = await self._open_ledger(self._config, self._examined.marks)
         written = self._config.gateway
-        tls = None if written.tls is None else self._tls(written.tls)
-        callbacks = Callbacks(lambda: self._push, lambda: "".join(f"/{part}" for part in self.snapshot.prefix).encode())
+        marks = self._examined.marks
+        tls = None if written.tls is None else open_tls(written.tls, marks)
+        callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
         listener = PublicListener(self._line, self._takes_calls, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
-        self._servers.append(HttpServer(bind(written.listen), edge, tls=tls))
+        self._servers.append(HttpServer(self._worker.listen("public", written.listen), edge, tls=tls))
+        self._tls_servers.append((self._servers[0], "http/1.1"))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         pages = AsgiListener(admin_app(self, token, self._audit_admin), LONGEST_QUESTION)
-        self._servers.append(HttpServer(bind(written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))))
+        self._servers.append(
+            HttpServer(
+                self._worker.listen("admin", written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))
+            )
+        )
         public, admin = self._servers
         self._public = [public]
         if written.listen_grpc is not None:
-            grpc = self._serve_grpc(written.listen_grpc)
+            # Only who serves gRPC pays for it.
+            from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
+
+            secured = None if written.tls is None else open_tls(written.tls, marks, "h2")
+            socket = self._worker.listen("grpc", written.listen_grpc)
+            grpc, self._tell_health = grpc_server(
+                socket, written, self._line, self._takes_calls, shares=self._is_proxy, tls=secured
+            )
             self._servers.append(grpc)
+            self._tls_servers.append((grpc, "h2"))
             self._public.append(grpc)
             self.grpc_address = grpc.address
-        scheme = "http" if tls is None else "https"
-        self.public_url = written.public_url or f"{scheme}://{public.address}"
+        self._address = f"{'http' if tls is None else 'https'}://{public.address}"
+        self.public_url = written.public_url or self._address
         self.admin_url = f"http://{admin.address}"
-        public_grpc = written.public_grpc or self.grpc_address
         self._push = self._open_push()
-        self._snapshot = Snapshot.build(
-            self._examined,
-            self.metrics,
-            self.public_url,
-            public_grpc,
-            ledger=self._ledger,
-            webhooks=Webhooks(self._push.policy, self._push.relay),
-        )
+        self._snapshot = self._build(self._examined, None)
+        self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
         if self._ledger is not None:
@@ -169,16 +199,149 @@ class Gateway:
         self._background.start("push notifications", self._push.run)
         for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
             await server.start(self._background, name)
-        self._background.start("loop lag", self._watch_lag)
-        self._audit.write(
-            Event.CONFIGURATION_CHANGED, {"hash": self._examined.text_hash, "agents": len(self._config.agents)}
-        )
+        self._background.start("loop lag", partial(watch_lag, self.metrics))
+        self._background.start("pressure", self._pressure.run)
+        if self._worker.board is not None:
+            self._background.start("metrics of this process", partial(self._post, self._worker.board))
+        if self.reloader is not None:
+            self._background.start("configuration", self._watch(self.reloader).run)
+        self._audit_configuration(self._examined)
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
         self._tell_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url, over_grpc)
+
+    def _build(self, examined: Examined, before: Snapshot | None, ledger: Ledger | None = None) -> Snapshot:
+        assert examined.config is not None
+        assert self._push is not None
+        written = examined.config.gateway
+        return Snapshot.build(
+            examined,
+            self.metrics,
+            written.public_url or self._address,
+            written.public_grpc or self.grpc_address,
+            ledger=ledger or self._ledger,
+            webhooks=Webhooks(self._push.policy_of(examined.config.push), self._push.relay),
+            before=before,
+        )
+
+    async def use(self, examined: Examined) -> tuple[Waiting, ...]:
+        """Put another configuration to use; gives what of it waits for the next start.
+
+        It is built beside the one that runs, its cards and keys are read, and then it is swapped in, in one step of
+        the loop: each call is served wholly by one of the two. Nothing of the old one is closed before the last of its
+        calls is over.
+
+        Args:
+            examined: A configuration without errors.
+
+        Raises:
+            Unusable: it cannot be put to use; everything is as it was.
+        """
+        if examined.config is None or self._snapshot is None or self._push is None or self.draining:
+            raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
+        before = self._snapshot
+        config, waiting = until_restart(
+            self._config, examined.config, examined.marks, has_store=self._ledger is not None
+        )
+        if waiting:
+            examined = await asyncio.to_thread(examine_again, examined, config)
+            if examined.config is None:
+                raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
+        ledger = self._ledger
+        try:
+            contexts = self._contexts(config, examined.marks)
+            quotas = await asyncio.to_thread(quotas_of, config)
+            if ledger is None:
+                ledger = await self._open_ledger(config, examined.marks)
+            snapshot = await self._beside(examined, before, ledger)
+        except BaseException as error:
+            if ledger is not None and self._ledger is None:
+                await ledger.aclose()
+            if isinstance(error, OSError | CardInvalid | ListenFailed | StartFailed):
+                raise Unusable(str(error)) from error
+            raise
+        # From here on nothing is waited for.
+        self._snapshot, self._examined, self._config = snapshot, examined, config
+        self.public_url = config.gateway.public_url or self._address
+        self._line.admission.configure(config, quotas)
+        self._push.change(config.push)
+        for server, tls in contexts:
+            server.renew(tls)
+        if ledger is not None and self._ledger is None:
+            self._ledger = ledger
+            self._background.start("ledger", ledger.run)
+        before.holdings.part(snapshot.holdings)
+        self._outgoing.see_out(before.holdings, self._line.outlasting())
+        # To take apart what a thousand agents are made of takes 40 ms.
+        last = [before]
+        del before
+        await asyncio.to_thread(last.clear)
+        return waiting
+
+    async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
+        """A configuration that is ready to be used beside the one that is."""
+        snapshot = await asyncio.to_thread(self._build, examined, before, ledger)
+        ready = False
+        try:
+            snapshot.open(self._background)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WARM):
+                    await snapshot.settled()
+            ready = not self.draining
+        finally:
+            if not ready:
+                snapshot.holdings.part(before.holdings)
+                snapshot.holdings.rest()
+                await snapshot.aclose()
+        if not ready:
+            raise Unusable("the gateway is shutting down")
+        return snapshot
+
+    def reload_all(self) -> None:
+        """Have the other processes of this gateway read their configuration again."""
+        self._worker.reload_all()
+
+    def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
+        """Have the configuration read again, soon; `done` is called afterwards."""
+        reloader = self.reloader
+        if reloader is None:
+            logger.warning("this configuration comes from no file: there is nothing to read again")
+            return
+
+        async def work() -> None:
+            await reloader.reload(trigger)
+            done()
+
+        self._background.start("reading the configuration again", work)
+
+    def _contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ssl.SSLContext]]:
+        """What listeners show from now on: certificates are renewed under names that stay."""
+        tls = config.gateway.tls
+        return [] if tls is None else [(server, open_tls(tls, marks, alpn)) for server, alpn in self._tls_servers]
+
+    def _watch(self, reloader: Reloader) -> Watch:
+        def watched() -> Iterable[Path]:
+            return dict.fromkeys((*files(self._examined), *reloader.read_last))
+
+        async def changed(how: Notice) -> None:
+            await reloader.reload(Trigger(how.value))
+
+        return Watch(
+            watched,
+            changed,
+            every=lambda: self._config.gateway.reload.poll,
+            listens=lambda: self._config.gateway.reload.watch,
+        )
+
+    def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
+        fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
+        if report is not None:
+            self._worker.applied()
+            fields |= {"trigger": report.trigger.value, "changes": [str(each) for each in report.changed[:_MOST_TOLD]]}
+        self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 
     async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
         """Drain and close: not ready at once, accept for `delay` more, let calls end, end streams with a last event.
@@ -213,6 +376,7 @@ class Gateway:
         for server in self._servers:
             await server.aclose()
         await self._background.aclose()
+        await self._outgoing.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
         if self._push is not None:
@@ -222,27 +386,8 @@ class Gateway:
         await asyncio.to_thread(self.access.close)
         await asyncio.to_thread(self._audit.close)
 
-    async def _open_ledger(self) -> Ledger | None:
-        """The ledger, where the configuration asks for one.
-
-        Raises:
-            StartFailed: its store can never work as it is written.
-        """
-        if not effective.keeps_state(self._config):
-            return None
-        marks = self._examined.marks
-        state = self._state or effective.state(self._config, marks, os.environ, Path.cwd())
-        kept = self._config.gateway.ledger
-        bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
-        try:
-            store = opening.make(state)
-            if state.is_shared:
-                self._limits.share(_shared_rates(store))
-            ledger = Ledger(counted(store, self._count_state), bounds)
-            await ledger.open()
-        except StoreBroken as error:
-            raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
-        return ledger
+    async def _open_ledger(self, config: Config, marks: Marks) -> Ledger | None:
+        return await open_ledger(config, marks, self._limits, self._state_counts, state=self._state)
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -251,6 +396,7 @@ class Gateway:
             None if self._ledger is None else self._ledger.store,
             meet=self._met_by_push,
             count=self._count_delivery,
+            audit=self._audit.write,
             resolver=self._resolver,
         )
 
@@ -264,57 +410,14 @@ class Gateway:
     def _count_delivery(self, agent: str, result: str) -> None:
         self.metrics.push_deliveries.add((agent, result))
 
-    def _open_audit(self) -> AuditLog:
-        """The audit log.
-
-        Raises:
-            StartFailed: its file cannot be written.
-        """
-        path = effective.audit(self._config, self._examined.marks)
-        if path == effective.STANDARD_OUTPUT:
-            return AuditLog(sys.stdout.buffer)
-        try:
-            return AuditLog.open(path)
-        except OSError as error:
-            place = self._examined.marks.place(("observe", "audit"))
-            raise StartFailed(f"{place}: the audit log cannot be written: {error.strerror}") from error
-
     def _audit_admin(self, fields: Mapping[str, object]) -> None:
         self._audit.write(Event.ADMIN_CALLED, fields)
 
     def _audited(self, event: Event, line: Mapping[str, object]) -> None:
         self._audit.call(event, line)
 
-    def _serve_grpc(self, listen: str) -> HttpServer:
-        # HTTP/2 and its headers cost 10 MiB, which nobody pays who does without.
-        from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - see above
-        from gateway.listener.grpc_request import GrpcBounds  # noqa: PLC0415 - see above
-        from gateway.listener.http2 import Http2Connection  # noqa: PLC0415 - see above
-
-        gateway = self._config.gateway
-        written = gateway.grpc
-        bounds = GrpcBounds(
-            connections=written.connections,
-            streams=written.streams,
-            metadata=written.metadata,
-            resets=written.resets,
-            keepalive=written.keepalive,
-            idle=written.idle,
-            deadline=written.deadline,
-        )
-        listener = GrpcListener(self._line, self._takes_calls, scope_field=written.scope_field)
-        self._tell_health = listener.changed
-        limits = client_limits(gateway.http.model_copy(update={"connections": written.connections}))
-        edge = Edge(listener, limits, self._line.unreadable, self._is_proxy)
-        tls = None if gateway.tls is None else self._tls(gateway.tls, "h2")
-        return HttpServer(bind(listen), edge, tls=tls, protocol=partial(Http2Connection, bounds=bounds))
-
     def _takes_calls(self) -> bool:
         return self.started and not self.draining
-
-    def _tls(self, written: Tls, protocol: str = "http/1.1") -> ssl.SSLContext:
-        folder = Path(self._examined.marks.place(("gateway", "tls")).file).parent
-        return server_tls(folder / written.cert, folder / written.key, protocol=protocol)
 
     def _is_proxy(self, address: str) -> bool:
         return is_trusted(address, self.snapshot.trusted)
@@ -326,105 +429,31 @@ class Gateway:
             (),
             (((), self.access.dropped + self._audit.dropped),),
         )
+        yield from self._pressure.samples()
         if self._snapshot is not None:
             yield from self._snapshot.samples()
+
+    def _press(self, short: bool) -> None:  # noqa: FBT001 - as `Pressure` tells it
+        logger.warning("open files are %s", "running out: no call is begun" if short else "enough again")
+        for server in self._public:
+            server.press(short)
 
     def _count_hit(self, limit: str, scope: str, name: str) -> None:
         self.metrics.limit_hits.add((limit, scope, name))
 
-    def _count_state(self, operation: str, result: str) -> None:
-        self.metrics.state_operations.add((operation, result))
+    def _state_counts(self, operation: str) -> dict[str, float]:
+        return self.metrics.state_operations.share((operation,))
 
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))
 
-    async def _watch_lag(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + _LAG_EVERY
-            await asyncio.sleep(_LAG_EVERY)
-            self.metrics.loop_lag.observe(max(loop.time() - due, 0.0))
-
-
-async def run(gateway: Gateway, *, delay: float | None = None, on_started: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGTERM or SIGINT; a second one stops at once.
-
-    Args:
-        delay: As `Gateway.stop`, for SIGTERM.
-        on_started: Called once requests are taken.
-
-    Raises:
-        ListenFailed, StartFailed: as `Gateway.start`.
-    """
-    loop = asyncio.get_running_loop()
-    stop, hurry = asyncio.Event(), asyncio.Event()
-    quick = False
-
-    def on_signal(number: signal.Signals) -> None:
-        nonlocal quick
-        if stop.is_set():
-            hurry.set()
-            return
-        quick = number is signal.SIGINT
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    await gateway.start()
-    # What is there now stays: no collection needs to look at it again.
-    gc.collect()
-    gc.freeze()
-    on_started()
-    await stop.wait()
-    # A person at a terminal has no balancer that must be given time.
-    await gateway.stop(hurry, delay=0.0 if quick else delay)
-
-
-def serve(path: Path, environ: Mapping[str, str]) -> int:
-    """Serve a configuration file until a signal; the exit code.
-
-    Problems and addresses that are taken are told on standard error.
-    """
-    examined = examine(path, environ)
-    if examined.config is None or examined.failed:
-        sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
-        if examined.config is not None:
-            # A file that breaks a promise of its own about who reaches what is not put to use.
-            sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
-        return 1
-    return serve_examined(examined)
-
-
-def serve_examined(
-    examined: Examined, *, access_stream: BinaryIO | None = None, on_started: Callable[[], None] = lambda: None
-) -> int:
-    """Serve a configuration that was examined and has no errors; the exit code.
-
-    Args:
-        access_stream: Where the access log goes; standard output where it is left out.
-        on_started: Called once requests are taken.
-    """
-    assert examined.config is not None
-    settings = examined.config.observe.log
-    log.configure(settings.format, settings.level)
-    raise_file_limit()
-    for problem in examined.problems:
-        logger.warning("%s: %s", problem.place, problem.fact)
-    stream = sys.stdout.buffer if access_stream is None else access_stream
-    gateway = Gateway(examined, access_stream=stream)
-    try:
-        uvloop.run(run(gateway, on_started=on_started))
-    except (ListenFailed, StartFailed) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
-def _shared_rates(store: Store) -> SharedRates | None:
-    """How requests are counted together with other gateways: through the Redis that keeps the ledger, too."""
-    from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - only those who have one pay for it
-
-    return SharedRates(store.link, store.link.address.named) if isinstance(store, RedisStore) else None
+    async def _post(self, board: Board) -> None:
+        try:
+            while True:
+                await asyncio.to_thread(board.post, self.metrics.registry)
+                await asyncio.sleep(EVERY)
+        finally:
+            board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

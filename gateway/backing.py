@@ -1,10 +1,8 @@
 """One backend of one agent, with all that belongs to it, and how it is made of what the file says."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
@@ -21,20 +19,21 @@ from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, Upstream
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
-from gateway.config.replica import Health, Retry
-from gateway.config.replication import is_several, replica_name
+from gateway.config.replica import Retry
+from gateway.config.replication import is_several
 from gateway.config.sharing import shared
-from gateway.group import Group, Keeping
-from gateway.headless import Headless
+from gateway.config.stdio import is_stdio
+from gateway.group import Group
+from gateway.holdings import Holdings
+from gateway.roster import Roster
+from gateway.stdio_backing import OnStdio
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
-from gateway.upstream.fuse import Fuse
-from gateway.upstream.probe import Probe, Probing
-from gateway.upstream.repeating import Missed, Repeats
+from gateway.upstream.repeating import NEVER, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
@@ -68,8 +67,6 @@ class Backing:
         group: All of them, where there may be several, or the backend may be left alone; else None.
         repeats: What is sent again.
         budget: How often.
-        jobs: What runs beside requests for as long as it serves, by name.
-        closing: What is to be closed beside its replicas.
     """
 
     agent: str
@@ -86,21 +83,11 @@ class Backing:
     group: Group | None = None
     repeats: Repeats = field(default_factory=Repeats)
     budget: Budget = field(default_factory=lambda: Budget(0.2))
-    jobs: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
-    closing: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
 
     @property
     def replicas(self) -> list[Replica]:
         """Those that there are now."""
         return [self.replica] if self.group is None else list(self.group.replicas())
-
-    async def aclose(self) -> None:
-        """Close every connection, cutting what is on its way."""
-        for close in self.closing:
-            await close()
-        for replica in self.replicas:
-            await replica.upstream.aclose()
-        await self.upstream.aclose()
 
 
 class Backings:
@@ -116,6 +103,7 @@ class Backings:
         *,
         trust: Trust,
         ledger: Ledger | None = None,
+        holdings: Holdings | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -125,6 +113,7 @@ class Backings:
         self._public = public
         self._grpc = grpc
         self._trust = trust
+        self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
         self._shared = shared(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
@@ -165,42 +154,74 @@ class Backings:
             effective.shown_certificate(self._config, name, marks),
             effective.server_name(self._config, name),
         )
-        repeats = _repeats(effective.retry(self._config, agent), idempotent=agent.message_id_idempotent)
-        approach = Approach(
-            key,
-            written,
-            timeouts=_timeouts(effective.timeouts(self._config, agent)),
-            treatment=treatment,
-            limits=pool_limits,
-            longest=max(bounds.event, bounds.kept),
-            gateway=self._config.gateway,
-            trust=self._trust,
-            trusting=trusting,
-            public_url=self._public.origin + self._public.prefix,
-        )
+        trusted = self._trust.of(trusting.authorities, trusting.shown)
         static = None if card.file is None else self._static(name, card.file)
-        source = CardSource(
-            CardPlace(
-                url,
-                card_url=card.url,
-                static=static,
-                credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
-                ttl=limits.refresh,
-                keep=limits.keep,
-                longest=limits.size,
-                others=tuple(others),
-                server_name=trusting.server_name,
-            ),
-            self._trust.of(trusting.authorities, trusting.shown).client,
-            CardWatch(on_report=self._count_card(name)),
-            discretion=Discretion(
-                overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
-            ),
-            grpc=approach.cards(),
+        timeouts = _timeouts(effective.timeouts(self._config, agent))
+        way: Approach | OnStdio
+        if is_stdio(url):
+            at = ("agents", name, "by_tenant", key.partition("/")[2]) if "/" in key else ("agents", name, "backend")
+            way = OnStdio(
+                key,
+                written[0],
+                marks.place(at).file,
+                self._holdings,
+                timeouts=timeouts,
+                treatment=treatment,
+                stub=static,
+            )
+            static = None
+        else:
+            way = Approach(
+                key,
+                written,
+                timeouts=timeouts,
+                treatment=treatment,
+                limits=pool_limits,
+                longest=max(bounds.event, bounds.kept),
+                gateway=self._config.gateway,
+                trust=self._trust,
+                trusting=trusting,
+                public_url=self._public.origin + self._public.prefix,
+                holdings=self._holdings,
+            )
+        place = CardPlace(
+            url,
+            card_url=card.url,
+            static=static,
+            credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
+            ttl=limits.refresh,
+            keep=limits.keep,
+            longest=limits.size,
+            others=tuple(others),
+            server_name=trusting.server_name,
         )
-        health = effective.health(self._config, agent)
-        make = partial(_replica, key, approach, source, health, several=is_several(written))
-        replicas = [make(one) for one in written]
+        discretion = Discretion(
+            overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
+        )
+        source = self._holdings.hold(
+            ("card", key),
+            (name, place, trusted.client, discretion, way.asks),
+            lambda: _begun(
+                CardSource(
+                    place,
+                    trusted.client,
+                    CardWatch(on_report=self._count_card(name)),
+                    discretion=discretion,
+                    asker=way.asker(),
+                    turns=trusted.turns,
+                ),
+                way,
+            ),
+            run=lambda made: (f"card of {key}", made.run),
+        )
+        retry = effective.retry(self._config, agent)
+        roster = Roster(key, written, effective.health(self._config, agent), self._holdings)
+        if isinstance(way, OnStdio):
+            replicas = [roster.alone(way.upstream(source))]
+            repeats = replace(NEVER, idempotent=agent.message_id_idempotent)
+        else:
+            replicas = roster.replicas(way, source, treatment.credentials)
+            repeats = _repeats(retry, idempotent=agent.message_id_idempotent)
         upstream = replicas[0].upstream
         methods = None if agent.methods is None else frozenset(agent.methods)
         cards = ServedCards(
@@ -213,7 +234,9 @@ class Backings:
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
-        group = self._group(name, agent, health, several=is_several(written))
+        affinity = effective.affinity(self._config, agent)
+        group = roster.group(affinity, lambda replica: self._metrics.backend_ejections.add((name, replica.key)))
+        share = (retry.budget or 0) / 100
         backing = Backing(
             name,
             url,
@@ -225,35 +248,30 @@ class Backings:
             bounds,
             replicas[0],
             product=card.file is not None or card.url is not None,
-            tenure=self._tenure(key, agent, several=group is not None and is_several(written)),
+            tenure=self._tenure(key, agent, follows=is_several(written) and affinity.by != "none"),
             group=group,
             repeats=repeats,
-            budget=Budget((effective.retry(self._config, agent).budget or 0) / 100),
+            budget=self._holdings.hold(("budget", key), share, lambda: Budget(share)),
         )
         if group is not None:
-            _fill(group, backing, written, replicas, make)
-        if health.path is not None:
-            probing = _probing(health)
-            backing.jobs[f"health of {key}"] = Probe(key, lambda: backing.replicas, probing).run
+            roster.fill(group, backing, replicas, None if isinstance(way, OnStdio) else way)
         return backing
 
-    def _group(self, name: str, agent: Agent, health: Health, *, several: bool) -> Group | None:
-        """The replicas of a backend, none of them in it yet; None where there is one, and it is asked in any case."""
-        breaker = health.breaker
-        if not several and not breaker.after:
-            return None
-        return Group(
-            Keeping.of(effective.affinity(self._config, agent)),
-            Fuse(breaker.after or 0, breaker.time or 5.0),
-            most_ejected=health.eject.most or 0,
-            on_ejection=lambda replica: self._metrics.backend_ejections.add((name, replica.key)),
-        )
+    def _tenure(self, key: str, agent: Agent, *, follows: bool) -> Tenure | None:
+        """How the tasks of a backend are kept apart.
 
-    def _tenure(self, key: str, agent: Agent, *, several: bool) -> Tenure | None:
+        Args:
+            follows: Whether it matters which of its replicas made a task.
+        """
         keeps = effective.tenure(self._config, agent)
-        several = several and effective.affinity(self._config, agent).by != "none"
-        if not keeps and not several and self._config.push.mode != "relay":
+        if not keeps and not follows and self._config.push.mode != "relay":
             return None
+        homes = None
+        if follows:
+            ledger = self._ledger
+            # Where no ledger is kept it is not asked, and may be another each time.
+            made_of = (ledger if keeps else None, keeps)
+            homes = self._holdings.hold(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
         return Tenure(
             self._ledger,
             key,
@@ -262,7 +280,7 @@ class Backings:
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
-            homes=Homes(self._ledger, key, keeps=keeps) if several else None,
+            homes=homes,
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
@@ -283,6 +301,12 @@ class Backings:
 
     def _count_card(self, agent: str) -> "_CardCounter":
         return _CardCounter(self._metrics, agent)
+
+
+def _begun(source: CardSource, way: Approach | OnStdio) -> CardSource:
+    if isinstance(way, OnStdio):
+        way.begin(source)
+    return source
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,65 +366,5 @@ def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, An
     return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
 
 
-# ---- replicas ------------------------------------------------------------------------------------------------------
-
-
-def _replica(  # noqa: PLR0917 - all but two are bound once
-    key: str,
-    approach: Approach,
-    source: CardSource,
-    health: Health,
-    written: Backend,
-    address: str | None = None,
-    since: float | None = None,
-    *,
-    several: bool,
-) -> Replica:
-    """One replica of a backend.
-
-    Args:
-        address: One of its host's, where only that is meant.
-        since: When it came; None for one that was there from the start.
-    """
-    name, url, eject = replica_name(written), written.url, health.eject
-    port = urlsplit(url).netloc.rpartition(":")[2]
-    own = name if address is None else f"{address}:{port}" if port.isdigit() else address
-    return Replica(
-        own if several else "",
-        f"{key}@{name}" if several else key,
-        approach.upstream(written, source, address),
-        url=url if address is None else f"{url} at {address}",
-        weight=written.weight,
-        label=written.label,
-        ejection=Fuse(eject.after or 0, eject.time or 10.0, eject.longest or 300.0),
-        since=since,
-    )
-
-
-def _fill(
-    group: Group, backing: Backing, written: tuple[Backend, ...], replicas: list[Replica], make: Callable[..., Replica]
-) -> None:
-    """Put the replicas into their group, and see to it that those of names come as their addresses do."""
-    waits = False
-    for one, replica in zip(written, replicas, strict=True):
-        if one.dns is None:
-            group.add(backing, replica)
-            continue
-        waits = True
-        # What was made of the name itself is asked for the card alone.
-        backing.closing.append(replica.upstream.aclose)
-        like = replace(backing, url=one.url)
-        names = Headless(group, like, partial(make, one))
-        backing.jobs[f"addresses of {replica.key}"] = names.run
-        backing.closing.append(names.aclose)
-    if not waits or group.members:
-        group.settled.set()
-
-
 def _repeats(written: Retry, *, idempotent: bool) -> Repeats:
     return Repeats(written.max or 0, frozenset(Missed(one) for one in written.when or ()), idempotent)
-
-
-def _probing(health: Health) -> Probing:
-    written = {name: getattr(health, name) for name in ("path", "every", "timeout", "fail_after", "pass_after")}
-    return Probing(**written)

@@ -11,25 +11,48 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
+from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
-from gateway.a2a.renaming import with_context, with_task, without
+from gateway.a2a.renaming import status_without, with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
 from gateway.tasks.homes import Homes
-from gateway.tasks.ledger import Ledger, carried
-from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon, Task
+from gateway.tasks.ledger import Ledger, carried, soon
+from gateway.tasks.seal import Seal
+from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
+from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
+_GONE = "failed"
+_MOST_CALLERS = 10_000
+_NEWS = frozenset({"task", "status", "artifact"})
+"""Events by which a task is known to be one that goes on, as `Progress.event` spells them."""
+
+
+class _Caller(msgspec.Struct, frozen=True):
+    """One of those who call a backend.
+
+    Attributes:
+        seal: What its mark was made with.
+        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+    """
+
+    owner: Owner
+    seal: Seal | None
+    mark: str = ""
+    mark_bytes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,8 @@ class Tenure:
     keeps: bool = True
     most_open: Mapping[str, int | None] = field(default_factory=dict)
     homes: Homes | None = None
+    # By tenant, issuer and subject: most calls are made by somebody who has called before.
+    _callers: dict[tuple[str, str, str], _Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def filters(self) -> bool:
@@ -61,13 +86,18 @@ class Tenure:
         return self.keeps and (self.shared or not self.adopts)
 
     def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
-        """Write down what a notification to an owner's webhook names; whether its task is the owner's."""
+        """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
         return carried(self._notified(owner, told)) if self.keeps else True
 
     def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
         sighting = Sighting(owner, told.task_id or "", told.context_id or "", told.state or "", now=self.ledger.now())
         met: Met = yield self.ledger.store.meet(self.scope, sighting)
-        return met.task is not None and self.owned(met.task, owner)
+        if met.task is None or not self.owned(met.task, owner):
+            return False
+        if met.context is None or self.owned(met.context, owner):
+            return True
+        seal = yield self.ledger.seal()
+        return sighting.context.startswith(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
 
     def owned(self, owner: Owner, by: Owner) -> bool:
         """Whether what is one's is another's, too."""
@@ -78,50 +108,77 @@ class Tenure:
 
         Args:
             label: What the caller speaks.
+
+        Raises:
+            NotAdmitted: callers are told apart, and its token does not say which one it is.
         """
-        return Claims(self, Owner(principal.tenant, f"{principal.issuer}/{principal.subject}"), label)
+        key = (principal.tenant, principal.issuer, principal.subject)
+        caller = self._callers.get(key)
+        if caller is None or caller.seal is not self.ledger.known_seal:
+            caller = self._caller(key, principal)
+        return Claims(self, caller.owner, label, caller.mark, caller.mark_bytes)
+
+    def _caller(self, key: tuple[str, str, str], principal: Principal) -> _Caller:
+        tenant, issuer, subject = key
+        if self.by_principal and principal.method == "jwt" and not subject:
+            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
+        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
+        mark = ""
+        if self.keeps and seal is not None:
+            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+        caller = _Caller(owner, seal, mark, mark.encode("ascii"))
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        self._callers[key] = caller
+        return caller
 
 
-class Claims:
+class Claims(msgspec.Struct, eq=False):
     """What the caller of one exchange may name, and what it is told of.
+
+    A struct, and the usual calls go through `enter`, `meet` and `knows` without any other call of Python's: what an
+    exchange costs is how many of them it makes.
 
     Attributes:
         owner: Who calls.
+        mark_bytes: What stands before the caller's words at the agent; empty where nothing does.
         foreign: Whether the call or its answer named what is another's; for the audit.
+        renamed: Whether the client has other words than the agent for what is known to be the caller's.
         replica: Which of the backend's replicas is asked; empty where there is one.
     """
 
-    __slots__ = (
-        "_asked", "_context", "_label", "_mark", "_mark_bytes", "_pending", "_state", "_store", "_task", "_tenure",
-        "foreign", "ledger", "owner", "replica",
-    )  # fmt: skip
+    _tenure: Tenure
+    owner: Owner
+    _label: str
+    _mark: str = ""
+    mark_bytes: bytes = b""
+    foreign: bool = False
+    # What is known to be the caller's already.
+    _task: str = ""
+    _state: str = ""
+    _context: str = ""
+    # Whether that was written down so long ago that it has to be again, so as not to be forgotten.
+    _stale: bool = False
+    renamed: bool = False
+    # The context that the agent is asked for.
+    _asked: str = ""
+    _pending: bool = False
+    replica: str = ""
 
-    def __init__(self, tenure: Tenure, owner: Owner, label: str) -> None:
-        self.owner = owner
-        self.foreign = False
-        self.replica = ""
-        self._tenure = tenure
-        self.ledger = tenure.ledger
-        self._store = tenure.ledger.store
-        self._label = label
-        self._mark = ""
-        self._mark_bytes = b""
-        # What is known to be the caller's already.
-        self._task = ""
-        self._state = ""
-        self._context = ""
-        # The context that the agent is asked for.
-        self._asked = ""
-        self._pending = False
+    @property
+    def ledger(self) -> Ledger:
+        """Where it is known what is whose."""
+        return self._tenure.ledger
 
     # ---- There -----------------------------------------------------------------------------------------------------
 
-    def enter(self, call: Call, named: Mentions | None = None) -> Soon[Call]:
+    def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Soon[Call]:
         """The call as the agent may get it.
 
         Args:
             call: What the agent is to be asked, in its own dialect.
             named: What it names, where that is known.
+            also: Tasks that the client named where the agent's dialect may have no place for them.
 
         Raises:
             TaskNotFound: it names a task that is not the caller's.
@@ -129,7 +186,28 @@ class Claims:
             StateUnavailable: nobody knows whose they are.
             BadParams: an id is none.
         """
-        return carried(self._enter(call, named))
+        tenure = self._tenure
+        if not tenure.keeps:
+            return call
+        if named is None:
+            named = mentions(call)
+        if also and (lost := tuple(task for task in also if task not in named.tasks)):
+            named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
+        tasks, context, store = named.tasks, named.context, tenure.ledger.store
+        found: Soon[list[Task | None]] | None = None
+        if call.dialect.version is not Version.V0_1 and (self._mark or not tenure.shared):
+            # Nearly all calls end here: they name nothing, or a task of the caller's.
+            if len(tasks) == 1 and not named.references:
+                found = store.tasks(tenure.scope, tasks)
+                if isinstance(found, list) and (task := found[0]) is not None and tenure.owned(task.owner, self.owner):
+                    self._know(tasks[0], task)
+                    if context is None or context == task.context:
+                        self._asked = context or ""
+                        return call
+            is_free = not call.operation.sends or (store.local and not tenure.most_open and not tenure.ledger.refuses)
+            if not tasks and context is None and is_free:
+                return call
+        return carried(self._enter(call, named, found))
 
     def claim(self, task: str, version: Version) -> Soon[str]:
         """What the agent calls a task that is the caller's.
@@ -146,13 +224,13 @@ class Claims:
         tenure = self._tenure
         if not tenure.keeps:
             return id
-        (task,) = yield self._store.tasks(tenure.scope, (id,))
+        (task,) = yield self._tenure.ledger.store.tasks(tenure.scope, (id,))
         if task is not None and self.owns(task.owner):
             return id
         if version is Version.V0_1:
             yield from self._get_mark()
             marked = self._mark + id
-            (known,) = yield self._store.tasks(tenure.scope, (marked,))
+            (known,) = yield self._tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
         yield from self._adopt(id, task)
@@ -177,12 +255,26 @@ class Claims:
         found: tuple[str, bool] = yield from homes.of(named.tasks, named.context, mark)
         return found
 
+    def has_begun(self, context: str) -> Soon[bool]:
+        """Whether a context that is known by the caller's word is the caller's."""
+        return carried(self._has_begun(context))
+
+    def _has_begun(self, context: str) -> Generator[Any, Any, bool]:
+        if not self._tenure.keeps:
+            return True
+        yield from self._get_mark()
+        for spelled in (self._mark + context, context):
+            owner: Owner | None = yield self._tenure.ledger.store.context(self._tenure.scope, spelled)
+            if owner is not None and self.owns(owner):
+                return True
+        return False
+
     def marked(self) -> Soon[str]:
         """What stands in the agent's ids before those of the caller; empty where nothing does."""
         return carried(self._marked())
 
     def _marked(self) -> Generator[Any, Any, str]:
-        if self._tenure.shared and self._tenure.keeps:
+        if self._tenure.keeps:
             yield from self._get_mark()
         return self._mark
 
@@ -197,29 +289,39 @@ class Claims:
             else:
                 pending.pop(tenant, None)
 
-    def _enter(self, call: Call, named: Mentions | None) -> Generator[Any, Any, Call]:
+    def _enter(
+        self, call: Call, named: Mentions, found: Soon[list[Task | None]] | None = None
+    ) -> Generator[Any, Any, Call]:
+        """As `enter`.
+
+        Args:
+            found: What the store has of the tasks that are named, where it has been asked.
+        """
         tenure = self._tenure
-        if not tenure.keeps:
-            return call
-        if tenure.shared or call.dialect.version is Version.V0_1:
-            yield from self._get_mark()
-        named = mentions(call) if named is None else named
+        yield from self._get_mark()
         if named.tasks:
-            call = yield from self._enter_tasks(call, named)
+            call = yield from self._enter_tasks(call, named, found)
         if call.operation.sends and not self._task:
             yield from self._admit_new()
         context = named.context
         if context is not None and context != self._context:
-            owner: Owner | None = yield self._store.context(tenure.scope, context)
-            if tenure.shared if owner is None else not self.owns(owner):
-                yield from self._get_mark()
+            owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, context)
+            if owner is None and not tenure.shared:
+                # It may have been named when others reached the agent, too.
+                marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, self._mark + context)
+                owner = None if marked is not None else self.owner
+            if owner is None or not self.owns(owner):
                 context = self._mark + context
                 call = with_context(call, context)
         self._asked = context or ""
         return call
 
-    def _enter_tasks(self, call: Call, named: Mentions) -> Generator[Any, Any, Call]:
-        found: list[Task | None] = yield self._store.tasks(self._tenure.scope, named.tasks)
+    def _enter_tasks(
+        self, call: Call, named: Mentions, asked: Soon[list[Task | None]] | None
+    ) -> Generator[Any, Any, Call]:
+        if asked is None:
+            asked = self._tenure.ledger.store.tasks(self._tenure.scope, named.tasks)
+        found: list[Task | None] = yield asked
         about = named.tasks[0] if len(named.tasks) > len(named.references) else None
         for id, task in zip(named.tasks, found, strict=True):  # noqa: A001 - the word
             if task is not None and self.owns(task.owner):
@@ -227,6 +329,8 @@ class Claims:
                     self._know(id, task)
             elif id == about and call.dialect.version is Version.V0_1:
                 call = yield from self._named_by_client(call, id, task)
+            elif call.dialect.version is Version.V0_1:
+                yield from self._claim(id, Version.V0_1)
             else:
                 yield from self._adopt(id, task)
         return call
@@ -234,7 +338,7 @@ class Claims:
     def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
         """A call about a task that an agent of 0.1 knows, or is to know, by its client's word."""
         marked = self._mark + id
-        (known,) = yield self._store.tasks(self._tenure.scope, (marked,))
+        (known,) = yield self._tenure.ledger.store.tasks(self._tenure.scope, (marked,))
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
         elif not call.operation.sends:
@@ -247,7 +351,7 @@ class Claims:
     def _adopt(self, id: str, task: Task | None) -> Generator[Any, Any, None]:  # noqa: A002 - the word
         """Take a task that nobody owns, where that may be."""
         if task is None and self._tenure.adopts:
-            met: Met = yield self._store.meet(
+            met: Met = yield self._tenure.ledger.store.meet(
                 self._tenure.scope, Sighting(self.owner, task=id, dialect=self._label, now=self.ledger.now())
             )
             if met.task is not None and self.owns(met.task):
@@ -256,12 +360,14 @@ class Claims:
         raise TaskNotFound("task not found", detail="it is another's" if self.foreign else "nobody has met it here")
 
     def _admit_new(self) -> Generator[Any, Any, None]:
+        if self.ledger.refuses:
+            self.ledger.try_again()
         most, tenant = self._tenure.most_open, self.owner.tenant
         bound = most.get(tenant, most.get("*")) if most else None
-        if bound is None and self._store.local:
+        if bound is None and self._tenure.ledger.store.local:
             return
         # Also where nothing is bounded: an agent that nobody's answer may leave from is not asked to begin anything.
-        opened: int = yield self._store.open_tasks(tenant)
+        opened: int = yield self._tenure.ledger.store.open_tasks(tenant)
         if bound is None:
             return
         pending = self.ledger.pending
@@ -277,7 +383,8 @@ class Claims:
             tenure = self._tenure
             seal = yield self.ledger.seal()
             self._mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
-            self._mark_bytes = self._mark.encode("ascii")
+            self.mark_bytes = self._mark.encode("ascii")
+            self.renamed = self._task.startswith(self._mark) or self._context.startswith(self._mark)
 
     def owns(self, owner: Owner) -> bool:
         """Whether what is an owner's is the caller's."""
@@ -285,8 +392,22 @@ class Claims:
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the word
         self._task, self._state, self._context = id, task.state, task.context
+        self._stale = self._tenure.ledger.now() - task.seen >= SEEN_AGAIN
+        mark = self._mark
+        self.renamed = bool(mark) and (id.startswith(mark) or task.context.startswith(mark))
 
     # ---- Back ------------------------------------------------------------------------------------------------------
+
+    def knows(self, told: Progress) -> bool:
+        """Whether all that a frame names has been met, and the client has the agent's words for it."""
+        return (
+            (told.task_id or "") == self._task
+            and (not told.context_id or told.context_id == self._context)
+            and (not told.state or told.state == self._state)
+            and not self.renamed
+            and not self._stale
+            and told.legible
+        ) or not (self._tenure.keeps or self._follows)
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
         """Write down what an agent's frame names, before it leaves; None where that is done.
@@ -295,52 +416,112 @@ class Claims:
             told: As the agent wrote it.
 
         Raises:
-            UpstreamProtocol: it names what is another's; also from what is awaited.
+            UpstreamProtocol: it names what is another's, or may do so; also from what is awaited.
             StateUnavailable: it cannot be written down.
         """
-        if not self._tenure.keeps and not self.replica:
-            return None
+        tenure = self._tenure
+        if not tenure.keeps:
+            return self._remember(told)
+        if not told.legible:
+            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
         task, context, state = told.task_id or "", told.context_id or "", told.state or ""
-        if task == self._task and context in ("", self._context) and state in ("", self._state):
+        is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
+        if (is_known and not (self._stale and task)) or not (task or context):
             return None
-        if not task and not context:
-            return None
-        return cast("Awaitable[None] | None", carried(self._meet(task, context, state)))
-
-    def _meet(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
-        if self._tenure.keeps:
-            yield from self._meet_owned(task, context, state)
-        if self._tenure.homes is not None and self.replica:
-            yield from self._tenure.homes.met(self.owner.tenant, task, context, self.replica)
+        if task and told.event not in _NEWS:
+            return cast("Awaitable[None] | None", carried(self._meet_in_passing(task, context)))
+        ledger = tenure.ledger
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, int(ledger.wall()))
+        try:
+            met = ledger.store.meet(tenure.scope, sighting)
+        except StateUnavailable:
+            if task and not self._task:
+                ledger.refused()
+            raise
+        if isinstance(met, Met):
+            self._learn(sighting, met)
+            if not self._follows:
+                return None
+            return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
+        return self._learn_later(sighting, met)
+
+    @property
+    def _follows(self) -> bool:
+        """Whether it matters which replica a frame came from."""
+        return self.replica != "" and self._tenure.homes is not None
+
+    def _remember(self, told: Progress) -> Awaitable[None] | None:
+        """Have it known which replica a frame came from, where no owners are kept; as `meet`."""
+        task, context = told.task_id or "", told.context_id or ""
+        if not self._follows or (task in ("", self._task) and context in ("", self._context)):
+            self._state = told.state or self._state
+            return None
+        self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
+        return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
+
+    def _meet_in_passing(self, task: str, context: str) -> Generator[Any, Any, None]:
+        """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
+        ledger, scope = self.ledger, self._tenure.scope
+        (known,) = yield ledger.store.tasks(scope, (task,))
+        state = "" if known is not None else "completed"
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, ledger.now())
+        self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
+        yield from self._met_at(task, context)
+
+    async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
+        try:
+            met = await asked
+        except StateUnavailable:
+            if sighting.task and not self._task:
+                self.ledger.refused()
+            raise
+        self._learn(sighting, met)
+        await soon(carried(self._met_at(sighting.task, sighting.context)))
+
+    def _met_at(self, task: str, context: str) -> Generator[Any, Any, None]:
+        """Have it known which replica named a task and a context."""
+        homes = self._tenure.homes
+        if homes is not None and self.replica:
+            yield from homes.met(self.owner.tenant, task, context, self.replica)
+
+    def _learn(self, sighting: Sighting, met: Met) -> None:
+        """Go on with what was met, unless it is another's."""
+        owner, task, context, mark = self.owner, sighting.task, sighting.context, self._mark
+        if met.task is not None and met.task is not owner and not self.owns(met.task):
+            self._refuse("task")
+        if met.context is not None and met.context is not owner:
+            ours = bool(mark) and context.startswith(mark)
+            if not ours and not self.owns(met.context):
+                self._refuse("context")
         if task:
+            if not self._task:
+                self._tenure.ledger.refuses = False
             # From here on the store counts it.
-            self._task, self._state = task, state or self._state
-            self.leave()
+            self._task, self._state, self._stale = task, sighting.state or self._state, False
+            if self._pending:
+                self.leave()
         if context:
             self._context = context
+        if mark:
+            self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
-    def _meet_owned(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
-        sighting = Sighting(
-            self.owner,
-            task=task,
-            context=context,
-            state=state,
-            replica=self.replica,
-            dialect=self._label,
-            now=self.ledger.now(),
-        )
-        met: Met = yield self._store.meet(self._tenure.scope, sighting)
-        if met.task is not None and not self.owns(met.task):
-            self._refuse("task")
-        ours = bool(self._mark) and context.startswith(self._mark)
-        if met.context is not None and not ours and not self.owns(met.context):
-            self._refuse("context")
+    async def gone(self) -> None:
+        """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
+        if self._task and self._state in OPEN and self._tenure.keeps:
+            with suppress(StateUnavailable):
+                if (unmet := self.meet(Progress(task_id=self._task, state=_GONE, event="status"))) is not None:
+                    await unmet
 
     def _refuse(self, what: str) -> None:
         self.foreign = True
         raise UpstreamProtocol("the agent's answer is not this caller's", detail=f"it names another's {what}")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the owners of tasks are kept."""
+        return self._tenure.keeps
 
     @property
     def marks(self) -> bool:
@@ -349,12 +530,12 @@ class Claims:
 
     def unmarked(self, data: bytes) -> bytes:
         """JSON of the agent's, as the client may see it."""
-        mark = self._mark_bytes
+        mark = self.mark_bytes
         return data.replace(mark, b"") if mark and mark in data else data
 
-    def unmarker(self) -> "Unmarker | None":
+    def unmarker(self) -> Unmarker | None:
         """As `unmarked`, for what comes in pieces; None where there is no mark."""
-        return Unmarker(self._mark_bytes) if self._mark else None
+        return Unmarker(self.mark_bytes) if self._mark else None
 
     def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
         """As `unmarked`, of a message of gRPC.
@@ -363,51 +544,48 @@ class Claims:
             call: What the agent was asked.
             event: Whether it is one of a stream.
         """
-        mark = self._mark_bytes
+        mark = self.mark_bytes
         if not mark or mark not in message:
             return message
         dialect = call.dialect
         return without(message, mark, dialect.binding, version=dialect.version, operation=call.operation, event=event)
 
+    def unmarked_status(self, status: Status) -> Status:
+        """As `unmarked`, of how a call over gRPC ended."""
+        return status_without(status, self._mark) if self._mark else status
+
     def unmarked_tree(self, tree: Tree) -> Tree:
         """A tree of the hub's, as the client may see it; it may be changed."""
-        return cast("Tree", self._unmarked_value(tree)) if self._mark else tree
-
-    def _unmarked_value(self, value: object) -> object:
-        if isinstance(value, str):
-            return value.replace(self._mark, "")
-        if isinstance(value, dict):
-            return {key: self._unmarked_value(inside) for key, inside in value.items()}
-        if isinstance(value, list):
-            return [self._unmarked_value(inside) for inside in value]
-        return value
+        return unmarked_tree(tree, self._mark) if self._mark else tree
 
     def shown(self, told: Progress) -> Progress:
         """What a frame tells, as the client may see it."""
-        mark = self._mark
-        if not mark:
-            return told
-        task, context = told.task_id or "", told.context_id or ""
-        if not task.startswith(mark) and not context.startswith(mark):
-            return told
-        task, context = task.removeprefix(mark), context.removeprefix(mark)
-        return replace(told, task_id=task or None, context_id=context or None)
+        return unmarked_progress(told, self._mark) if self._mark else told
 
     # ---- Lists -----------------------------------------------------------------------------------------------------
 
-    def own(self, ids: list[str]) -> Soon[list[bool]]:
-        """Which of some tasks are the caller's."""
-        return carried(self._own(ids))
+    def own(self, tasks: Sequence[tuple[str, str]]) -> Soon[list[bool]]:
+        """Which of some tasks are the caller's; those that are over by now count no longer among the open ones.
 
-    def _own(self, ids: list[str]) -> Generator[Any, Any, list[bool]]:
-        found: list[Task | None] = yield self._store.tasks(self._tenure.scope, ids)
-        return [task is not None and self.owns(task.owner) for task in found]
+        Args:
+            tasks: The id of each and its state, of `STATES`; empty where that is not known.
+        """
+        return carried(self._own(tasks))
+
+    def _own(self, tasks: Sequence[tuple[str, str]]) -> Generator[Any, Any, list[bool]]:
+        scope, store = self._tenure.scope, self._tenure.ledger.store
+        found: list[Task | None] = yield store.tasks(scope, [task for task, _ in tasks])
+        owned = [task is not None and self.owns(task.owner) for task in found]
+        for (id, state), known, own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
+            if own and known is not None and known.state in OPEN and state not in OPEN:
+                yield store.meet(scope, Sighting(self.owner, id, "", state, now=self.ledger.now()))
+        return owned
 
     def count(self) -> Soon[int]:
         """How many tasks of the caller are known; of the one context that the call names, if it does."""
         tenure, owner = self._tenure, self.owner
         whose = owner if tenure.by_principal else Owner(owner.tenant)
-        return self._store.count(tenure.scope, whose, self._asked)
+        return self._tenure.ledger.store.count(tenure.scope, whose, self._asked)
 
     @property
     def scope(self) -> str:
@@ -424,24 +602,3 @@ class Claims:
         """Whose something is that is sealed for the caller."""
         owner, tenure = self.owner, self._tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
-
-
-class Unmarker:
-    """Takes a mark out of bytes that come in pieces, wherever they are cut."""
-
-    def __init__(self, mark: bytes) -> None:
-        self._mark = mark
-        self._rest = b""
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be told now."""
-        data = (self._rest + piece).replace(self._mark, b"")
-        mark = self._mark
-        held = next((size for size in range(min(len(mark) - 1, len(data)), 0, -1) if data.endswith(mark[:size])), 0)
-        self._rest = data[len(data) - held :] if held else b""
-        return data[: len(data) - held] if held else data
-
-    def close(self) -> bytes:
-        """What was held back, as no more comes."""
-        rest, self._rest = self._rest, b""
-        return rest

@@ -1,4 +1,4 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `init`, `key`, `state`, `schema`, `health`.
+"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state`, `diff`.
 
 No logic of its own: a command reads its options, calls the module that does the work, and prints.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
@@ -21,7 +21,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from gateway import app as composition
+from gateway import process
+from gateway.a2a.framing.lsp import Framing
+from gateway.app import package_version
+from gateway.command.bridge import address, bridge
+from gateway.command.bridge import run as run_bridge
+from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
@@ -89,7 +94,7 @@ PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads th
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
     if version:
-        _print(f"a2a-gateway {composition.package_version()}")
+        _print(f"a2a-gateway {package_version()}")
         raise typer.Exit
 
 
@@ -97,16 +102,19 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that serve; several share their state by Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
-        raise typer.Exit(composition.serve(_file(config), os.environ))
+        raise typer.Exit(process.serve(_file(config), os.environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
+    if workers > 1:
+        raise CommandFailed("several processes serve a file: write one, as init does", code=2)
     one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
     # Standard output has the access log and nothing else.
     welcome = partial(_tell, one.welcome(_program()))
-    raise typer.Exit(composition.serve_examined(_examined(one.configuration()), on_started=welcome))
+    raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))
 
 
 @app.command()
@@ -166,12 +174,12 @@ def route(
 
 @app.command()
 def demo() -> None:
-    """Run the gateway with four sample agents, all in one process."""
+    """Run the gateway with five sample agents, four of them in one process with it."""
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
         examined = _examined(stage.configuration())
-        code = composition.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
+        code = process.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
     raise typer.Exit(code)
 
 
@@ -189,6 +197,27 @@ def send_command(
 ) -> None:
     """Say something to an agent and print its answer."""
     send(Errand(url, text, key, token, tenant, task, context, raw), _write)
+
+
+@app.command("stdio")
+def stdio_command(
+    agent: Annotated[str, typer.Option(help="An agent's URL, or its name in the configuration.", metavar="NAME|URL")],
+    *,
+    config: ConfigOption = None,
+    key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
+    token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
+    framing: Annotated[Framing, typer.Option(help="How frames are written; either is read.")] = Framing.LSP,
+) -> None:
+    """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
+    if "://" not in agent:
+        examined = examine(_file(config), os.environ)
+        if examined.config is None:
+            raise CommandFailed(as_text(examined.errors))
+        agent = address(examined, agent, tenant)
+    elif config is not None:
+        raise CommandFailed("give the URL of an agent, or a file and the name of one in it", code=2)
+    raise typer.Exit(run_bridge(bridge(agent, key=key, token=token, tenant=tenant), framing))
 
 
 @app.command("init")
@@ -244,6 +273,9 @@ def state_erase(
     """Forget all that belongs to a tenant: nobody finds its tasks by the gateway from then on."""
     as_json = output is PlainOutput.JSON
     with _reporting(as_json=as_json):
+        if not tenant:
+            # What belongs to none is the gateway's own: its secret, from which marks and page tokens are made.
+            raise CommandFailed("--tenant is empty: name whose state is to be forgotten", code=2)
         if as_json and not yes:
             raise CommandFailed("a program cannot be asked: add --yes", code=2)
         keeping = _keeping(config, state)
@@ -271,6 +303,21 @@ def state_migrate(
             _print_json({"ok": True, **asdict(done)})
         else:
             _print(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
+    new: Annotated[Path, typer.Argument(help="The one that is to take its place.")],
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Say what another configuration would change: keys, who reaches what, and what needs a restart."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        found = differing(examine(old, os.environ), examine(new, os.environ))
+        if output is PlainOutput.JSON:
+            _print_json(found.as_json())
+        else:
+            _print(found.as_text())
 
 
 @app.command()

@@ -23,8 +23,8 @@ REQUEST_HEADERS = (
 )  # fmt: skip
 """Request headers that a page may set, beside those of the configuration."""
 ANSWER_HEADERS = (
-    b"WWW-Authenticate, X-Request-Id, Retry-After, A2A-Version, A2A-Extensions, X-A2A-Extensions, ETag, Deprecation, "
-    b"Sunset"
+    b"WWW-Authenticate, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, A2A-Version, A2A-Extensions, "
+    b"X-A2A-Extensions, ETag, Deprecation, Sunset"
 )
 """Answer headers that a page may read."""
 

@@ -15,6 +15,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
+from gateway.a2a.progress import state_of
 from gateway.a2a.tree import Tree
 from gateway.backing import Backing
 from gateway.claims import Claims
@@ -69,6 +70,8 @@ class Enquiry:
             id=self._exchange.id,
         )
         seal = await soon(claims.ledger.seal())
+        # Now it is known which context is counted.
+        await soon(claims.enter(call))
         reply = None
         try:
             frame = await walk(
@@ -110,7 +113,7 @@ class Enquiry:
                 return frame
             self._asking.answered(200)
             try:
-                return self._message(answer, asked)
+                return self._message(answer, asked, claims)
             finally:
                 answer.close()
         finally:
@@ -120,11 +123,10 @@ class Enquiry:
         upstream, interface = self._asking.backing.upstream, self._asking.interface
         return upstream.send(asked, interface, self._exchange.head, self._caller)
 
-    def _message(self, answer: "GrpcAnswer", asked: Call) -> bytes:
+    def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:
-            error = read_status(answer.status, asked.dialect.version)
             self.status = read_status(answer.status, Version.V1_0).http_status
-            raise Complaint(error)
+            raise Complaint(read_status(claims.unmarked_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()
         if message is None:
@@ -171,7 +173,7 @@ class _Hearing(Relay):
             refuse_type(content_type)
             told = self._told(body)
         if told is None or told.error is not None:
-            error = envelope.error(self._call, response.status, body)
+            error = envelope.error(self._call, response.status, self._unmarked(body))
             if error is None:
                 refuse_page(response)
                 return
@@ -180,8 +182,15 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(claims.own([task["id"] for task in tasks]))
+    owned = await soon(claims.own([(task["id"], _state(task)) for task in tasks]))
     return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+
+
+def _state(task: Tree) -> str:
+    """Its state; empty for a task of which there is only the id."""
+    status = task.get("status")
+    word = status.get("state") if isinstance(status, dict) else None
+    return state_of(word) if isinstance(word, str) else ""
 
 
 async def _count(claims: Claims) -> int:

@@ -19,6 +19,7 @@ from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from gateway.a2a.fault import Fault, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
@@ -39,6 +40,7 @@ from gateway.tasks.ledger import soon
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
+from gateway.upstream.stdio import StdioUpstream
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
 from gateway.wire import Wire
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 _MAYBE_OF_0_1 = frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1) | SHARED_WITH_0_1
 """Methods by which a client may name a task of its own."""
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
+_MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
+"""Errors of an agent after which a task cannot be open."""
 _LONG = 128 * 1024
 """Bytes of a body from which on it is translated in a thread."""
 _SEEDS = uuid.UUID("5b7c2f1e-6d0b-5a7e-9a63-0c8a4a0f6f1d")
@@ -97,6 +101,7 @@ class Forwarder:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
                 reads them itself.
+            NotAdmitted: as `Tenure.of`.
             TaskNotFound, TasksLimited: as `Claims.enter`.
             PushDenied: a webhook may not be called.
             StateUnavailable: nobody knows whose the tasks are.
@@ -107,9 +112,9 @@ class Forwarder:
         assert principal is not None
         key = self._key(principal, backing.upstream, call)
         alias = None if key is None else await self._alias(key, backing, call)
-        binds = False
+        binds, home = False, None
         if backing.group is not None:
-            backing, binds = await self._lead(backing, backing.group, principal, call, alias)
+            backing, binds, home = await self._lead(backing, backing.group, principal, call, alias)
         upstream = backing.upstream
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
@@ -123,27 +128,31 @@ class Forwarder:
         pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
         if pushing is not None:
             await pushing.adopt(call, interface.dialect, alias)
-        translation: Translation | None = None
+        translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = exchange.call = replace(call, dialect=meant[0])
                 exchange.version = meant[0].version
             translation = await self._translate(exchange, backing, interface, call, alias)
             call = translation.call
+        elif interface.dialect != call.dialect and not call.path.legacy_card:
+            # Some methods are called the same in two generations; from here on it is the agent's that counts.
+            call = replace(call, dialect=interface.dialect)
         if claims is not None:
-            entered = claims.enter(call, named if translation is None else None)
+            # In 0.1 they are words of the client's own; all others have to be its tasks, be the agent told or not.
+            also = () if translation is None or ours is Version.V0_1 else named.references
+            entered = claims.enter(call, named if translation is None else None, also)
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         meter.forwarding(1)
         exchange.sent = self._clock()
         caller = Caller(principal, exchange.client_ip, exchange.id)
-        asking = _Asking(exchange, backing, interface, self._clock, binds=binds, translation=translation, caller=caller)
+        asking = _Asking(
+            exchange, backing, interface, self._clock, binds=binds, home=home, translation=translation, caller=caller
+        )
         try:
-            if isinstance(upstream, HttpUpstream):
-                await self._over_http(asking, call, wire)
-            else:
-                await self._over_grpc(asking, call, wire)
+            await self._ask(asking, call, wire)
         finally:
             asking.end()
             meter.forwarding(-1)
@@ -152,28 +161,38 @@ class Forwarder:
     @staticmethod
     async def _lead(
         backing: Backing, group: Group, principal: Principal, call: Call, alias: Alias | None
-    ) -> tuple[Backing, bool]:
-        """Which replica a call goes to, and whether to that or to none.
+    ) -> tuple[Backing, bool, str | None]:
+        """Which replica a call goes to, whether to that or to none, and which one made its task.
+
+        The last is empty where nobody knows, and None where any replica knows of any task.
 
         Raises:
             NoHealthyBackend: as `Group.admit` and `Group.lead`.
+            TaskNotFound: the same, of a task that is not the caller's.
             StateUnavailable: nobody knows where it belongs.
         """
-        if not group.settled.is_set():
+        if not group.is_settled:
             with suppress(TimeoutError):
                 async with asyncio.timeout(backing.upstream.timeouts.connect):
-                    await group.settled.wait()
+                    await group.settled()
         group.admit()
         if backing.tenure is None or backing.tenure.homes is None:
-            return group.another(()), False
+            return group.another(()), False, None
         named = mentions(call)
         if alias is not None and not alias.newer:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
-        home, by_task = await soon(backing.tenure.of(principal, "").home(named))
+        claims = backing.tenure.of(principal, "")
+        home, by_task = await soon(claims.home(named))
         if call.operation is Operation.LIST_TASKS and not home:
-            return group.steady(f"{principal.tenant} {principal.subject}"), False
+            return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
         binds = home != "" and group.keeping.binds(by_task=by_task)
-        return group.lead(home, binds=binds), binds
+        if binds and not group.has(home):
+            # Who may not know of something is not told that its replica is gone.
+            for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
+                await soon(claims.claim(each, call.dialect.version))
+            if not by_task and not await soon(claims.has_begun(named.context or "")):
+                return group.another(()), False, ""
+        return group.lead(home, binds=binds), binds, home if by_task else ""
 
     async def _list(
         self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
@@ -194,11 +213,19 @@ class Forwarder:
             backing.meter.forwarding(-1)
             backing.meter.answered(asking.backing.replica.key, enquiry.status)
 
+    async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+        if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
+            await self._over_http(asking, call, wire)
+        else:
+            await self._over_grpc(asking, call, wire)
+        claims = asking.exchange.claims
+        if claims is not None and asking.missed:
+            await claims.gone()
+
     async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
-        upstream = cast("HttpUpstream", asking.backing.upstream)
         try:
-            response = await upstream.send(call, asking.interface, exchange.head, asking.caller)
+            response = await asking.over_http(call)
         except Fault as fault:
             response = await asking.again(call, fault, partial(asking.over_http, call))
         try:
@@ -223,8 +250,8 @@ class Forwarder:
             relay = interpreter = Interpreter(
                 exchange, asking.backing, asking.interface, self._clock, asking.translation
             )
-            if call.operation is Operation.SUBSCRIBE_TO_TASK:
-                upstream = cast("HttpUpstream", asking.backing.upstream)
+            upstream = asking.backing.upstream
+            if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
                 response = await _by_the_other_verb(interpreter, upstream, response, call, asking)
         asking.status = response.status
         exchange.received = self._clock()
@@ -251,7 +278,14 @@ class Forwarder:
         kept = self._kept(backing)
         if kept is None or call.method not in _MAYBE_OF_0_1:
             return self._aliases.find(key)
-        return await kept.find(key)
+        alias = await kept.find(key)
+        if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
+            known = await soon(backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,)))
+            if known == [None] and not backing.tenure.adopts:
+                # Erased or forgotten meanwhile: the name is free again.
+                self._aliases.forget(key)
+                return None
+        return alias
 
     def _kept(self, backing: Backing) -> KeptAliases | None:
         """The names that outlive this process, for a backend whose tasks have owners."""
@@ -312,7 +346,7 @@ class _Asking(Asking):
         status: That of the answer, in HTTP's numbers; None until there is one.
     """
 
-    __slots__ = ("caller", "status", "translation")
+    __slots__ = ("_home", "caller", "status", "translation")
 
     def __init__(
         self,
@@ -322,17 +356,19 @@ class _Asking(Asking):
         clock: Callable[[], float],
         *,
         binds: bool,
+        home: str | None,
         translation: Translation | None,
         caller: Caller,
     ) -> None:
         super().__init__(exchange, backing, interface, clock, binds=binds)
+        self._home = home
         self.translation = translation
         self.caller = caller
         self.status: int | None = None
 
     def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
-        """Send the call to the replica of the moment, which is behind HTTP."""
-        upstream = cast("HttpUpstream", self.backing.upstream)
+        """Send the call to the replica of the moment, which answers as one over HTTP does."""
+        upstream = cast("HttpUpstream | StdioUpstream", self.backing.upstream)
         return upstream.send(call, self.interface, self.exchange.head, self.caller)
 
     def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
@@ -351,6 +387,18 @@ class _Asking(Asking):
             return await self.over_http(call)
         except Fault as fault:
             return await self.again(call, fault, partial(self.over_http, call))
+
+    @property
+    def missed(self) -> bool:
+        """Whether the agent has said that it knows no such task, or that it is over.
+
+        Of several replicas that is for the one to say that made it: another knows nothing of it.
+        """
+        if self._home is not None and self._home != self.backing.replica.name:
+            return False
+        if self.exchange.progress.error is not None:
+            return self.exchange.progress.error in _MISSES
+        return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
 async def _by_the_other_verb(

@@ -3,7 +3,6 @@
 A backend with one replica, and no breaker, has no group: its calls go where there is only one way.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from gateway.a2a.fault import NoHealthyBackend
 from gateway.config.replica import Affinity
+from gateway.headless import Headless
 from gateway.upstream.fuse import Fuse
-from gateway.upstream.replica import Replica, choose
+from gateway.upstream.replica import Replica, Station, choose
 
 if TYPE_CHECKING:
     from gateway.backing import Backing
@@ -64,9 +64,23 @@ class Turn:
 
     def end(self) -> None:
         """It is over, however it went."""
-        self.replica.end(trial=self.tries)
+        self.replica.condition.end(trial=self.tries)
         if self.tries_all:
             self.group.breaker.abandoned()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name whose addresses are replicas.
+
+    Attributes:
+        like: What a member is like, but for its replica.
+        make: The replica at an address.
+    """
+
+    headless: Headless
+    like: "Backing"
+    make: Callable[[Station], Replica]
 
 
 @dataclass(slots=True)
@@ -74,11 +88,10 @@ class Group:
     """The replicas of one backend.
 
     Attributes:
-        members: A backing for each of them, by the name of the replica.
+        members: A backing for each of them, by the name of the replica; see `gather`.
         breaker: What the calls to all of them together tell.
         most_ejected: How many of them may be left alone at a time, in percent, but one in any case.
-        settled: Set once its replicas are known.
-        trouble: What operators should know of its names, by name.
+        names: Those whose addresses are replicas.
         on_ejection: Told of each replica that is left alone from now on.
     """
 
@@ -86,15 +99,54 @@ class Group:
     breaker: Fuse
     most_ejected: int = 50
     members: "dict[str, Backing]" = field(default_factory=dict)
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    trouble: dict[str, str] = field(default_factory=dict)
+    names: list[Named] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
     on_ejection: Callable[[Replica], None] = lambda _replica: None
+    # What of the members is at addresses of names, and as of which look-ups.
+    _found: frozenset[str] = frozenset()
+    _as_of: int = -1
+
+    def gather(self) -> "dict[str, Backing]":
+        """The members, once those are among them that names have by now."""
+        if self.names and self._as_of != (as_of := sum(each.headless.version for each in self.names)):
+            self._as_of = as_of
+            found: dict[str, Backing] = {}
+            for named in self.names:
+                for station in named.headless.stations.values():
+                    replica = named.make(station)
+                    known = self.members.get(replica.name)
+                    if known is None or known.replica.condition is not station.condition:
+                        known = member(named.like, replica)
+                    found[replica.name] = known
+            for name in self._found - found.keys():
+                del self.members[name]
+            self.members |= found
+            self._found = frozenset(found)
+        return self.members
 
     def replicas(self) -> Iterable[Replica]:
         """Those that there are."""
-        return (member.replica for member in self.members.values())
+        return (each.replica for each in self.gather().values())
+
+    def has(self, name: str) -> bool:
+        """Whether there is a replica of this name."""
+        return name in self.gather()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known which replicas there are, or of some of them."""
+        return len(self.members) > len(self._found) or all(each.headless.settled.is_set() for each in self.names)
+
+    async def settled(self) -> None:
+        """Wait until each name was looked up, or could not be."""
+        for each in self.names:
+            await each.headless.settled.wait()
+
+    @property
+    def trouble(self) -> list[str]:
+        """What operators should know of its names."""
+        return [each.headless.error for each in self.names if each.headless.error]
 
     def admit(self) -> None:
         """Refuse a call where the backend as a whole is left alone.
@@ -118,8 +170,8 @@ class Group:
         Raises:
             NoHealthyBackend: there is nobody to ask.
         """
-        found = self.members.get(home) if home else None
-        if found is not None and (binds or found.replica.may_be_asked(self.clock())):
+        found = self.gather().get(home) if home else None
+        if found is not None and (binds or found.replica.condition.may_be_asked(self.clock())):
             return found
         if home and binds:
             detail = f"it belongs to {home!r}, which is no replica any more"
@@ -135,7 +187,7 @@ class Group:
         now, avoided = self.clock(), frozenset(tried)
         replicas = list(self.replicas())
         fresh = [each for each in replicas if each.name not in avoided]
-        found = choose([each for each in fresh if each.may_be_asked(now)] or replicas, now, self.chance)
+        found = choose([each for each in fresh if each.condition.may_be_asked(now)] or replicas, now, self.chance)
         if found is None:
             raise NoHealthyBackend(
                 "the agent has no replica for now", detail="its name has no address", retry_after=1.0
@@ -145,7 +197,7 @@ class Group:
     def steady(self, owner: str) -> "Backing":
         """Where the calls of one caller go that are about no task, so that one page of a list follows on the other."""
         now = self.clock()
-        there = [each for each in self.replicas() if each.may_be_asked(now) and each.weight]
+        there = [each for each in self.replicas() if each.condition.may_be_asked(now) and each.weight]
         if not there:
             return self.another(())
         # The same in every process, and for each that leaves only its own callers move.
@@ -154,14 +206,14 @@ class Group:
     def begin(self, replica: Replica) -> "Turn":
         """A call is sent to a replica."""
         now = self.clock()
-        return Turn(self, replica, replica.begin(now), self.breaker.begin(now))
+        return Turn(self, replica, replica.condition.begin(now), self.breaker.begin(now))
 
     # ---- What calls tell -----------------------------------------------------------------------------------------
 
     def succeeded(self, replica: Replica) -> None:
         """A call went well, as far as the replica is concerned."""
-        if replica.ejection.failures:
-            replica.succeeded(self.clock())
+        if replica.condition.ejection.failures:
+            replica.condition.succeeded(self.clock())
         if self.breaker.failures:
             self.breaker.succeeded()
 
@@ -169,25 +221,18 @@ class Group:
         """A call failed for which the replica is to blame, or the way to it."""
         now = self.clock()
         self.breaker.failed(now, why)
-        others = sum(each.ejection.opened for each in self.replicas() if each is not replica)
+        others = sum(each.condition.ejection.opened for each in self.replicas() if each is not replica)
         most = max(1, len(self.members) * self.most_ejected // 100)
         if len(self.members) < 2:
             most = 0
-        if replica.failed(now, why, may_open=others < most):
+        if replica.condition.failed(now, why, may_open=others < most):
             self.on_ejection(replica)
 
-    # ---- Members -------------------------------------------------------------------------------------------------
 
-    def add(self, like: "Backing", replica: Replica) -> None:
-        """Have one more.
+def member(like: "Backing", replica: Replica) -> "Backing":
+    """The backing of one replica.
 
-        Args:
-            like: Any member.
-        """
-        self.members[replica.name] = replace(like, upstream=replica.upstream, url=replica.url, replica=replica)
-
-    def remove(self, name: str) -> Replica:
-        """Have one fewer; calls that it has go on, and whoever removes it closes it."""
-        replica = self.members.pop(name).replica
-        replica.gone = True
-        return replica
+    Args:
+        like: That of any other.
+    """
+    return replace(like, upstream=replica.upstream, url=replica.url, replica=replica)

@@ -14,8 +14,8 @@ import msgspec
 
 from gateway.a2a.bindings import grpc, grpc_progress
 from gateway.a2a.bindings.body import write
+from gateway.a2a.bindings.grpc_status import Status, trailers
 from gateway.a2a.bindings.grpc_status import read as read_status
-from gateway.a2a.bindings.grpc_status import trailers
 from gateway.a2a.call import Call
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.grpc import FrameDecoder, frame
@@ -90,8 +90,8 @@ class GrpcRelay:
         return [*passed, own, (b"x-request-id", self._exchange.id.encode("ascii"))]
 
     async def _complain(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
-        status = answer.status
-        assert status is not None
+        assert answer.status is not None
+        status = _shown(self._exchange, answer.status)
         error = read_status(status, self._asked.dialect.version)
         self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
         if self._translation is not None:
@@ -184,9 +184,9 @@ class GrpcStream(Stream):
         return event.raw if message is event.line else frame(message)
 
     def _trailers(self) -> Pairs | None:
-        status = self._answer.status
-        if status is None:
+        if self._answer.status is None:
             return None
+        status = _shown(self._exchange, self._answer.status)
         error = read_status(status, self._call.dialect.version)
         self._exchange.saw(Progress(event="error", error=error.code))
         self._exchange.grpc_status = status.code
@@ -214,15 +214,20 @@ class InterpretedGrpcStream(InterpretedStream):
         return _told(self._call, data)
 
     def _held(self) -> bytes:
-        status = self._answer.status
-        if status is None:
+        if self._answer.status is None:
             return super()._held()
+        status = _shown(self._exchange, self._answer.status)
         error = read_status(status, self._call.dialect.version)
         self._exchange.saw(Progress(event="error", error=error.code))
         return self._translation.fail(error)
 
     def _unmarked(self, claims: Claims, data: bytes) -> bytes:
         return claims.unmarked_message(self._call, data, event=True)
+
+
+def _shown(exchange: Exchange, status: Status) -> Status:
+    """How an agent has ended a call, as the client may see it."""
+    return status if exchange.claims is None else exchange.claims.unmarked_status(status)
 
 
 def _told(call: Call, message: bytes) -> Progress:

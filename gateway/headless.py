@@ -7,12 +7,11 @@ more, those that it has go on, and its connections are closed behind the last of
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gateway.group import Group
-from gateway.upstream.replica import Replica
+from gateway.upstream.replica import Station
 
 EVERY = 5.0
 """Seconds between two look-ups; safety R10 asks for 30 at most."""
@@ -20,9 +19,6 @@ PATIENCE = 10.0
 """Seconds that one may take."""
 MOST = 256
 """Addresses of one name that become replicas; more are told, and left out."""
-
-if TYPE_CHECKING:
-    from gateway.backing import Backing
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -41,38 +37,42 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 class Headless:
-    """The replicas of one name.
+    """The replicas of one name; they outlive configurations, for no group is told of them: groups ask.
 
     Args:
-        like: A backing of the group, whose name is looked up.
-        make: The replica at an address, by the time that it came, or None for the first ones.
+        url: That of the backend.
+        make: What there is of a replica at an address, by the time that it came, or None for the first ones.
         resolve: Looks up a host.
 
     Attributes:
+        stations: Those that there are, by address.
+        version: Grows with every change of them.
+        settled: Set once the name was looked up, or could not be.
         error: Why the last look-up failed, for operators; empty where it did not.
     """
 
     def __init__(
         self,
-        group: Group,
-        like: "Backing",
-        make: Callable[[str, float | None], Replica],
+        url: str,
+        make: Callable[[str, float | None], Station],
         resolve: Resolve = resolve,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._group = group
-        self._like = like
+        self.stations: dict[str, Station] = {}
+        self.version = 0
+        self.settled = asyncio.Event()
+        self.error = ""
         self._make = make
         self._resolve = resolve
-        self._known: dict[str, str] = {}
-        self._leaving: list[Replica] = []
+        self._clock = clock
+        self._leaving: list[Station] = []
         self._looked = False
-        self.error = ""
-        parts = urlsplit(like.url)
+        parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme in ("https", "grpcs") else 80)
 
     async def run(self) -> None:
-        """Keep the group as the name is, for ever."""
+        """Keep them as the name is, for ever."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY)
@@ -87,35 +87,36 @@ class Headless:
             if not self.error:
                 logger.warning("the addresses of %s cannot be looked up: %s", self._host, error)
             self.error = f"{self._host} cannot be looked up: {error}"
-            self._group.trouble[self._host] = self.error
         else:
             self.error = ""
-            self._group.trouble.pop(self._host, None)
             if len(found) > MOST:
                 logger.warning("%s has %d addresses; the first %d are used", self._host, len(found), MOST)
             self._take(found[:MOST])
-        self._group.settled.set()
+        self.settled.set()
         await self._let_go()
 
     def _take(self, found: list[str]) -> None:
-        group = self._group
-        since = group.clock() if self._looked else None
+        since = self._clock() if self._looked else None
         self._looked = True
-        for address in found:
-            if address not in self._known:
-                replica = self._make(address, since)
-                self._known[address] = replica.name
-                group.add(self._like, replica)
-        for address in [each for each in self._known if each not in found]:
-            self._leaving.append(group.remove(self._known.pop(address)))
+        stations = self.stations
+        new = [each for each in found if each not in stations]
+        lost = [each for each in stations if each not in found]
+        for address in new:
+            stations[address] = self._make(address, since)
+        for address in lost:
+            station = stations.pop(address)
+            station.condition.gone = True
+            self._leaving.append(station)
+        self.version += bool(new or lost)
 
     async def _let_go(self) -> None:
-        for replica in [each for each in self._leaving if not each.active]:
-            self._leaving.remove(replica)
-            await replica.upstream.aclose()
+        for station in [each for each in self._leaving if not each.condition.active]:
+            self._leaving.remove(station)
+            await station.connections.aclose()
 
     async def aclose(self) -> None:
-        """Close what is still leaving."""
-        leaving, self._leaving = self._leaving, []
-        for replica in leaving:
-            await replica.upstream.aclose()
+        """Close the connections to all of them, cutting what is on its way."""
+        stations = [*self._leaving, *self.stations.values()]
+        self._leaving = []
+        for station in stations:
+            await station.connections.aclose()

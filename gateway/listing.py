@@ -2,9 +2,10 @@
 
 The agent's pages are gone through until the client's page is full. Every page behind the first is asked for with as
 many tasks as are still missing, so that nothing of a page is thrown away and the client's page ends where one of the
-agent's does: no state is kept between two calls. An agent may give more than it was asked for; then the client's page
-is longer too, for what is left out here would never come again. How many pages one call may take is bounded, and
-beyond that a page goes out that is not full, with the token of the next.
+agent's does: no state is kept between two calls. Once all are found that the ledger knows of, no page is asked for. An
+agent may give more than it was asked for; then the client's page is longer too, for what is left out here would never
+come again. How many pages one call may take is bounded, and beyond that a page goes out that is not full, with the
+token of the next.
 
 The agent's token may hold what is another tenant's. The client's holds it sealed, for this owner and this list.
 
@@ -84,15 +85,20 @@ async def walk(
     begun = _opened(seal, listing.page_token, bound)
     steps = _Steps(listing, ask, mine, begun.token, pages)
     tasks: list[Tree] = []
+    # Asked for first: who may not be told of tasks is not asked for them, and what is behind the last one is others'.
+    total = begun.total if listing.is_filtered else await known()
+    most = total if total is not None and not begun.token else None
     while (missing := listing.page_size - len(tasks)) > 0 and steps.goes_on:
         tasks += await steps.take(missing)
-    rest, counted = steps.token, begun.total
-    if listing.is_filtered and counted is None:
-        counted = len(tasks) + await steps.count()
-    total = counted
+        if most is not None and len(tasks) >= most:
+            # Only for a list that one call holds: pages that have moved meanwhile make tasks come twice.
+            steps.token = ""
+    rest = steps.token
     if total is None:
-        is_all = not begun.token and not rest
-        total = len(tasks) if is_all else await known()
+        total = len(tasks) + await steps.count()
+    counted = total if listing.is_filtered else None
+    if not begun.token and not rest:
+        total = len(tasks)
     token = _closed(seal, _Place(rest, counted), bound) if rest else ""
     return await steps.answer(tasks, token, total)
 

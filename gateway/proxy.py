@@ -35,6 +35,7 @@ from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
 from gateway.policy.limits import Limits
+from gateway.pressure import Pressure
 from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
 from gateway.request_id import RequestIds
@@ -56,6 +57,7 @@ class Line:
         count_auth: Told the method, issuer and result of every identification.
         audit: Told what somebody was kept from, and the line that tells who.
         limits: None for no limits.
+        pressure: What the process is short of; None for nothing.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire.
     """
@@ -68,6 +70,7 @@ class Line:
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
         limits: Limits | None = None,
+        pressure: Pressure | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
     ) -> None:
@@ -77,6 +80,7 @@ class Line:
         self._audit = audit
         self._clock = clock
         self._wall = wall
+        self._pressure = Pressure() if pressure is None else pressure
         self._ids = RequestIds()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
@@ -89,6 +93,16 @@ class Line:
     def open(self) -> int:
         """Requests that are being served."""
         return len(self._open)
+
+    def outlasting(self) -> Callable[[], bool]:
+        """Gives, as often as it is asked, whether anything is being served still that is being served now."""
+        left = set(self._open)
+
+        def lasts() -> bool:
+            left.intersection_update(self._open)
+            return bool(left)
+
+        return lasts
 
     def interrupt(self, why: Callable[[], Fault]) -> int:
         """End every open exchange with a fault as its last word; gives how many there were."""
@@ -138,8 +152,8 @@ class Line:
         finally:
             del self._open[exchange]
             self._finish(exchange)
-            if exchange.pushing is not None and _was_refused(exchange):
-                await _let_go(exchange.pushing)
+            if exchange.pushing is not None:
+                await _settle(exchange, exchange.pushing)
 
     def _finish(self, exchange: Exchange) -> None:
         """Let go of what it holds, and tell of it."""
@@ -165,6 +179,7 @@ class Line:
     async def _walk(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
         entry = locate(snapshot, exchange)
         path = entry.path
+        self._pressure.refuse()
         await identify(snapshot, exchange, self._count_auth, self._wall)
         if path is not None and path.card is not None:
             verdict = self._select(snapshot, exchange, entry, path.tenant)
@@ -201,6 +216,7 @@ class Line:
         if showcase.answers(backing, call):
             await showcase.tell(exchange, backing, call, wire, self._clock)
             return
+        self._pressure.refuse_stream(call.operation)
         await self.admission.admit(exchange, backing, call)
         await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
 
@@ -290,20 +306,30 @@ def _audited(exchange: Exchange, fault: Fault) -> Event | None:
     return BY_REASON.get(fault.reason)
 
 
+_NEVER_STORED = frozenset({-32001, -32003, -32601})
+"""Errors by which a send has kept no webhook: no such task, no webhooks at all, no such method."""
+
+
 def _was_refused(exchange: Exchange) -> bool:
     """Whether it is known that the agent will call no webhook of the call's.
 
-    Who leaves before the answer comes may be told all the same: the agent may have begun.
+    Who leaves before the answer comes may be told all the same: the agent may have begun. And an error is no proof in a
+    send, as a2a-sdk keeps the webhook before the agent runs.
     """
     if exchange.sent is None or isinstance(exchange.fault, faults.UpstreamConnect):
         return True
-    return exchange.progress.error is not None or exchange.progress.event == "message"
+    error, operation = exchange.progress.error, exchange.operation
+    sends = operation is not None and operation.sends
+    return error is not None and (error in _NEVER_STORED or not sends)
 
 
-async def _let_go(pushing: Pushing) -> None:
-    """Let go of a webhook that its agent has not agreed to; if that cannot be, it is forgotten later."""
+async def _settle(exchange: Exchange, pushing: Pushing) -> None:
+    """See to a webhook of which no answer has told the task; if that cannot be, it is forgotten later."""
     with suppress(faults.StateUnavailable):
-        await pushing.end()
+        if _was_refused(exchange):
+            await pushing.end()
+        elif exchange.progress.event == "message":
+            await pushing.answered()
 
 
 def _refuse_method(path: PathCall) -> None:

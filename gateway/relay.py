@@ -25,14 +25,15 @@ from gateway.a2a.fault import (
     UpstreamProtocol,
     UpstreamTimeout,
 )
-from gateway.a2a.headers import TO_CLIENT, Pairs, is_event_stream, is_json, media_type, pass_on
+from gateway.a2a.headers import Pairs, is_json
 from gateway.a2a.operation import Operation
 from gateway.a2a.outline import Outline
+from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
-from gateway.upstream.page import only_type, refuse_challenge, refuse_page
+from gateway.upstream.page import refuse_challenge, refuse_page
 from gateway.upstream.response import Response
 from gateway.wire import Wire
 
@@ -69,7 +70,7 @@ class Relay:
             UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
         """
         try:
-            said = _said(response)
+            said = answer_head(response)
             if 300 <= response.status < 400 or response.status == 206:
                 # Never followed, and never shown: `Location` is an address of the agent's. Nobody asked for a part.
                 raise UpstreamProtocol(  # noqa: TRY301 - as whatever else is none of A2A's
@@ -132,13 +133,14 @@ class Relay:
         if claims is not None:
             if (unmet := meet(exchange, told)) is not None:
                 await unmet
-            told = claims.shown(told)
+            if claims.renamed:
+                told = claims.shown(told)
         exchange.saw(told)
         return told
 
     def _unmarked(self, body: bytes) -> bytes:
         claims = self._exchange.claims
-        return body if claims is None else claims.unmarked(body)
+        return body if claims is None or claims.mark_bytes not in body else claims.unmarked(body)
 
     async def _gather(self, response: Response, wire: Wire, content_type: bytes | None, begun: bytes) -> bytes | None:
         """The whole body, or None where it was too long to be kept and has been passed on.
@@ -194,33 +196,44 @@ class Relay:
             raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
 
     def _is_ours(self, outline: Outline, part: bytes, size: int) -> bool:
-        """Read on in an answer; whether it is known now to be the one to this call.
+        """Read on in an answer; whether it is known now to be the one to this call, and whose it is.
 
         Raises:
             UpstreamProtocol: it is another one, or is not known by as many bytes as an event may have.
         """
         outline.feed(part)
-        if not self._wrapped:
-            return True
-        if outline.id is not None:
-            self._refuse_stranger(outline.id)
-            return True
-        if size > max(self._bounds.kept, self._bounds.event):
-            raise UpstreamProtocol("the agent's answer is too long", detail="its id does not stand in front")
-        return False
+        missing = ""
+        if self._wrapped:
+            if outline.id is None:
+                missing = "its id does not stand in front"
+            else:
+                self._refuse_stranger(outline.id)
+        if not missing and self._is_owned and not (outline.task_id and outline.context_id):
+            # What goes out before these two are known may be another's.
+            missing = "its task and its context do not stand in front"
+        if missing and size > max(self._bounds.kept, self._bounds.event):
+            raise UpstreamProtocol("the agent's answer is too long", detail=missing)
+        return not missing
+
+    @property
+    def _is_owned(self) -> bool:
+        """Whether the answer tells of one task, which has an owner."""
+        claims = self._exchange.claims
+        return claims is not None and claims.keeps and self._call.operation in _TELL_OF_ONE_TASK
 
     async def _pass_through(self, response: Response, wire: Wire, outline: Outline, body: bytes) -> None:
         exchange = self._exchange
+        passing = _Passing(exchange, outline)
+        part, said = body, await passing.take(body)
         exchange.status = response.status
         await wire.open(response.status, self._headers(response, b"application/json"))
-        passing = _Passing(exchange, outline)
-        part = body
         while part:
-            if said := await passing.take(part):
+            if said:
                 await self._write(said, wire)
             part = await self._next(response)
             # Before it goes out: what is no part of this one answer is cut.
             outline.feed(part)
+            said = await passing.take(part) if part else b""
         if said := passing.end():
             await self._write(said, wire)
         outline.close()
@@ -328,14 +341,14 @@ class Relay:
         Args:
             content_type: What the body is; None where there is none.
         """
-        said = _said(response)
+        said = answer_head(response)
         if content_type == b"application/json":
             headers = said.json_headers.copy()
         else:
             headers = said.passed.copy()
             if content_type is not None:
                 headers.append((b"content-type", said.json or content_type))
-            headers.append(_OWN)
+            headers.append(OWN)
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
 
@@ -379,53 +392,7 @@ class _Passing:
         return b"" if self._unmarker is None else self._unmarker.close()
 
 
-_TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}
-_OWN = (b"cache-control", b"no-store")
-"""An answer belongs to its caller: what the agent says of caching it knows nothing of who else asks here."""
-
-
-class _Said(msgspec.Struct, frozen=True, eq=False):
-    """What an agent says in the head of its answer.
-
-    Attributes:
-        streams: Whether the body is a stream of events.
-        json: The media type of the body where it is some JSON: what it was read as, so that no charset and no second
-            type make the client read something else.
-        passed: The headers that go to the client as they are.
-        json_headers: The headers of an answer whose body is JSON, but for the request's id.
-    """
-
-    content_type: bytes | None
-    streams: bool
-    json: bytes | None
-    passed: Pairs
-    json_headers: Pairs
-
-
-def _said(response: Response) -> _Said:
-    """What its head says; worked out once as long as the agent says the same.
-
-    Raises:
-        UpstreamProtocol: it is of two types.
-    """
-    known = response.known
-    said = None if known is None else known.get(_Said)
-    if isinstance(said, _Said):
-        return said
-    content_type = only_type(response)
-    media = media_type(content_type)
-    json = media if is_json(media) else None
-    passed = pass_on(response.headers, _TO_CLIENT)
-    said = _Said(
-        content_type,
-        is_event_stream(content_type),
-        json,
-        passed,
-        [*passed, (b"content-type", json or b"application/json"), _OWN],
-    )
-    if known is not None:
-        known[_Said] = said
-    return said
+_TELL_OF_ONE_TASK = frozenset({Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.CANCEL_TASK})
 
 
 def refuse_type(content_type: bytes | None) -> None:

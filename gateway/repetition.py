@@ -86,13 +86,13 @@ class Asking:
             self._failed(f"status {status}")
         elif backing.group is not None:
             backing.group.succeeded(backing.replica)
-        elif backing.replica.ejection.failures:
-            backing.replica.succeeded(self._clock())
+        elif backing.replica.condition.ejection.failures:
+            backing.replica.condition.succeeded(self._clock())
 
     def _failed(self, why: str) -> None:
         backing = self.backing
         if backing.group is None:
-            backing.replica.failed(self._clock(), why, may_open=True)
+            backing.replica.condition.failed(self._clock(), why, may_open=True)
         else:
             backing.group.failed(backing.replica, why)
 
@@ -156,7 +156,11 @@ class Asking:
             return False
         if (how is not Missed.CONNECT and done) or not may_repeat(call, how, idempotent=repeats.idempotent):
             return False
-        if how is Missed.CONNECT and backing.replica.ejection.opened and (backing.group is None or self._binds):
+        if (
+            how is Missed.CONNECT
+            and backing.replica.condition.ejection.opened
+            and (backing.group is None or self._binds)
+        ):
             # It has been away for some time, and there is nowhere else to go.
             return False
         now = self._clock()

@@ -1,7 +1,8 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import httpx
@@ -13,10 +14,11 @@ from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
 from gateway.config.check import Examined
 from gateway.config.limit import Verification
-from gateway.config.model import Config
+from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
 from gateway.cors import Policy
 from gateway.entry import Place
+from gateway.holdings import Holdings
 from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
@@ -24,6 +26,8 @@ from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
+from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -40,6 +44,7 @@ class Snapshot:
         body: How much structure a request body may have.
         cors: What browsers' pages may do.
         webhooks: How webhooks are treated.
+        holdings: What of it runs and is closed.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -56,7 +61,7 @@ class Snapshot:
     body: BodyBounds
     cors: Policy
     webhooks: Webhooks
-    _clients: tuple[httpx.AsyncClient, ...]
+    holdings: Holdings
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -69,6 +74,7 @@ class Snapshot:
         *,
         ledger: Ledger | None = None,
         webhooks: Webhooks | None = None,
+        before: "Snapshot | None" = None,
     ) -> "Snapshot":
         """Compile a configuration that was checked; nothing is started or dialled yet.
 
@@ -77,31 +83,38 @@ class Snapshot:
             public_grpc: Likewise for gRPC, `host:port`; empty for none.
             ledger: Who owns which task; one of its own in memory where it is left out.
             webhooks: How they are treated; none are allowed where it is left out.
+            before: What runs; connections, cards and keys that the change is not about are taken over from it.
+
+        Raises:
+            OSError, CardInvalid: a file that the configuration names is not what it was when that was checked.
         """
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
         # One context for whatever is verified: making one costs 20 ms, and httpx's own reads SSLKEYLOGFILE (safety K9).
-        trust = Trust()
-        key_client = open_http(trust.of().tls)
+        holdings = Holdings(None if before is None else before.holdings)
+        trust = Trust(holdings)
+        tls = trust.of().tls
+        key_client = holdings.hold(("keys",), tls, lambda: open_http(tls), close=lambda client: client.aclose)
         verification = Verification() if config.auth is None else config.auth.verification
         key_sets = {
-            name: KeySet(
-                name,
-                issuer_url=issuer.issuer,
-                jwks_url=issuer.jwks,
-                algorithms=issuer.algorithms,
-                http=key_client,
-                bounds=verification,
-            )
+            name: _key_set(name, issuer, key_client, verification, holdings)
             for name, issuer in ({} if config.auth is None else config.auth.issuers).items()
         }
-        identity = Identity(config.auth, anonymous=config.gateway.anonymous or config.auth is None, key_sets=key_sets)
+        anonymous = config.gateway.anonymous or config.auth is None
+        # With what it knows of credentials: nobody is verified anew because of what is said of agents.
+        identity = holdings.hold(
+            ("identity",),
+            (config.auth, anonymous, tuple(key_sets.values())),
+            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets),
+        )
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
-        builder = Backings(examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger)
+        builder = Backings(
+            examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
+        )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
@@ -121,25 +134,27 @@ class Snapshot:
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
             cors=Policy.compile(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
-            _clients=(*trust.clients, key_client),
+            holdings=holdings,
         )
 
     def open(self, background: Background) -> None:
         """Start what runs beside requests: reading cards and keys, watching the clock."""
+        self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
+        self.holdings.open(background)
+
+    async def settled(self) -> None:
+        """Wait until every card and key set was read and every name looked up, or could not be."""
         for backing in self.backings.values():
-            background.start(f"card of {backing.upstream.backend}", backing.source.run)
-            for name, job in backing.jobs.items():
-                background.start(name, job)
-        for name, keys in self.key_sets.items():
-            background.start(f"keys of {name}", keys.run)
-        background.start("wall clock", ClockWatch().run)
+            if not backing.source.settled.is_set():
+                await backing.source.settled.wait()
+            if backing.group is not None and not backing.group.is_settled:
+                await backing.group.settled()
+        for keys in self.key_sets.values():
+            await keys.settled()
 
     async def aclose(self) -> None:
-        """Close every connection; requests have ended before."""
-        for backing in self.backings.values():
-            await backing.aclose()
-        for client in self._clients:
-            await client.aclose()
+        """Close every connection that no other snapshot holds; requests have ended before."""
+        await self.holdings.aclose()
 
     def samples(self) -> Iterable[Sample]:
         """Figures that are read when the metrics are."""
@@ -163,7 +178,7 @@ class Snapshot:
             "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
             "its addresses. Series: backends.",
             ("agent", "backend"),
-            tuple((names, float(sum(each.is_up for each in several))) for names, several in replicas.items()),
+            tuple((names, float(sum(each.condition.is_up for each in several))) for names, several in replicas.items()),
         )
         yield Sample(
             "card_age_seconds",
@@ -175,12 +190,65 @@ class Snapshot:
                 if backing.source.card is not None
             ),
         )
+        yield from _processes([(backing.agent, backing.upstream) for _, backing in backings])
         yield Sample(
             "jwks_last_success_timestamp_seconds",
             "When the issuer's keys were last read, in Unix seconds; 0 for never. Series: issuers of the file.",
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
+
+
+def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
+    """Figures of agents on stdio."""
+    found = [(name, upstream.agent) for name, upstream in upstreams if isinstance(upstream, StdioUpstream)]
+    if not found:
+        return
+    running: Counter[str] = Counter()
+    restarts: Counter[str] = Counter()
+    dropped: Counter[tuple[str, str]] = Counter()
+    for name, agent in found:
+        told = agent.figures()
+        running[name] += told.running
+        restarts[name] += told.restarts
+        dropped[name, "late"] += told.late
+        dropped[name, "stray"] += told.strays
+    yield Sample(
+        "stdio_processes",
+        "Processes of agents on stdio that calls go to. Series: agents.",
+        ("agent",),
+        tuple(((name,), float(count)) for name, count in running.items()),
+    )
+    yield Sample(
+        "stdio_restarts_total",
+        "Starts of processes of agents on stdio after the first. Series: agents.",
+        ("agent",),
+        tuple(((name,), float(count)) for name, count in restarts.items()),
+    )
+    yield Sample(
+        "stdio_frames_dropped_total",
+        "Frames from agents on stdio that went to no call. Series: agents x 2 reasons (late, stray).",
+        ("agent", "reason"),
+        tuple((labels, float(count)) for labels, count in dropped.items()),
+    )
+
+
+def _key_set(
+    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, holdings: Holdings
+) -> KeySet:
+    return holdings.hold(
+        ("keys", name),
+        (issuer.issuer, issuer.jwks, issuer.algorithms, client, verification),
+        lambda: KeySet(
+            name,
+            issuer_url=issuer.issuer,
+            jwks_url=issuer.jwks,
+            algorithms=issuer.algorithms,
+            http=client,
+            bounds=verification,
+        ),
+        run=lambda keys: (f"keys of {name}", keys.run),
+    )
 
 
 def _labelled(config: Config) -> frozenset[str]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from gateway.a2a import push_config
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Dialect
+from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.envelope import read_params
-from gateway.a2a.fault import BadParams, PushDenied
+from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
 from gateway.a2a.mention import Webhook
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
@@ -90,14 +90,17 @@ class Pushing:
         config = push_config.asked(call.operation, params)
         claims = self._claims
         self._config_id = str(params.get("id") or "")
-        told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
-        if alias is not None and not alias.newer:
-            told = alias.task_id
-        task = await soon(claims.claim(told, theirs.version)) if told else None
+        if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
+            task = await self._going_on(call.task_id or "", theirs)
+        else:
+            told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
+            if alias is not None and not alias.newer:
+                told = alias.task_id
+            task = await soon(claims.claim(told, theirs.version)) if told else None
         self._task = task or ""
         if config is None:
             return
-        renamed = alias is not None and not alias.newer
+        name, session = _names(call, theirs, alias, params)
         adopted = await self._relay.adopt(
             config,
             claims.owner,
@@ -106,10 +109,23 @@ class Pushing:
             call.dialect,
             asked=theirs.version,
             mark=await soon(claims.marked()),
-            name=(call.task_id or "") if renamed else "",
-            session=(alias.session_id or "") if alias is not None and renamed else "",
+            name=name,
+            session=session,
         )
         self._hook, self.config = adopted.hook_id, adopted.config
+
+    async def _going_on(self, name: str, theirs: Dialect) -> str | None:
+        """What the agent calls the task that a client of 0.1 goes on with by a send; None where it begins one.
+
+        Raises:
+            StateUnavailable: nobody knows.
+        """
+        if theirs.version is not Version.V0_1:
+            # Agents of later generations name what they begin, and what they have begun has an alias.
+            return None
+        names = [name, await soon(self._claims.marked()) + name]
+        owned = await soon(self._claims.own([(each, "") for each in names]))
+        return next((each for each, own in zip(names, owned, strict=True) if own), None)
 
     async def met(self, task: str) -> None:
         """The agent has begun the task that the configuration is for.
@@ -129,7 +145,11 @@ class Pushing:
     async def restore(self, result: Tree) -> None:
         """Put the client's own configurations in the place of those in an agent's answer; others' are left out.
 
+        Args:
+            result: As the client may see it, without marks.
+
         Raises:
+            TaskNotFound: it asked for one, and that is none of its own.
             StateUnavailable: nobody knows whose they are.
         """
         operation, claims = self._operation, self._claims
@@ -138,11 +158,26 @@ class Pushing:
             return
         restored = []
         for config in push_config.answered(operation, result):
-            own = await self._relay.restore(config, claims.owner, claims.scope, by_principal=claims.by_principal)
+            own = await self._relay.restore(
+                config, claims.owner, claims.scope, task=self._task, by_principal=claims.by_principal
+            )
             if own is not None:
-                restored.append(own)
+                restored.append(claims.unmarked_tree(own))
+        if operation is Operation.GET_PUSH_CONFIG and not restored:
+            raise TaskNotFound("the task has no push configuration")
         push_config.replace_answered(operation, result, restored)
         self._bound = True
+
+    async def answered(self) -> None:
+        """The agent has taken the send, and told of no task: the webhook is that task's with which the send goes on.
+
+        Raises:
+            StateUnavailable: it could not be kept, or will be forgotten later.
+        """
+        if self._task:
+            await self.met(self._task)
+        else:
+            await self.end()
 
     async def end(self) -> None:
         """The agent has not agreed: what was kept is let go.
@@ -152,3 +187,16 @@ class Pushing:
         """
         if self._hook is not None and not self._bound:
             await self._relay.release(self._hook)
+
+
+def _names(call: Call, theirs: Dialect, alias: Alias | None, params: Tree) -> tuple[str, str]:
+    """What a client of 0.1 calls its task and its context, where the agent calls them otherwise; else empty.
+
+    Args:
+        params: Those of the call, in the hub's words.
+    """
+    if alias is not None:
+        return ("", "") if alias.newer else (call.task_id or "", alias.session_id or "")
+    if call.dialect.version is not Version.V0_1 or theirs.version is Version.V0_1 or not call.operation.sends:
+        return "", ""
+    return call.task_id or "", params["message"].get("contextId") or ""

@@ -1,4 +1,4 @@
-"""Ownership of answers that are too long to be kept: they pass as they come, but for what names another's task."""
+"""Ownership of answers that are too long to be kept: they pass as they come once it is known whose they are."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import JSON, Answer, bearer, keys, running
+from tests.doubles.gateway import Answer, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head
 from tests.doubles.trusting import CARD, Trusting
 from tests.test_claims import MESSAGE, Site
@@ -19,11 +19,16 @@ FILLER = 3 * 1024 * 1024
 
 
 class Lengthy(Trusting):
-    """Answers sends with a long artifact, and what names the task behind it, in pieces of some size."""
+    """Answers sends with a long artifact, and what names the task behind it, in pieces of some size.
 
-    def __init__(self, piece: int) -> None:
+    Args:
+        ids_first: Whether it stands before it.
+    """
+
+    def __init__(self, piece: int, *, ids_first: bool = False) -> None:
         super().__init__()
         self.piece = piece
+        self.ids_first = ids_first
 
     @property
     def script(self) -> Any:
@@ -40,7 +45,8 @@ class Lengthy(Trusting):
                 if "SendMessage" in call["method"]:
                     task = answer["result"]["task"]
                     artifacts = [{"artifactId": "a", "parts": [{"text": "x" * FILLER}]}]
-                    answer = {"jsonrpc": "2.0", "id": call["id"], "result": {"task": {"artifacts": artifacts, **task}}}
+                    long = {**task, "artifacts": artifacts} if self.ids_first else {"artifacts": artifacts, **task}
+                    answer = {"jsonrpc": "2.0", "id": call["id"], "result": {"task": long}}
                 body = json.dumps(answer).encode()
                 await wire.send(head(b"transfer-encoding: chunked"))
                 # The end in small pieces: ids are cut in two.
@@ -57,13 +63,14 @@ class Lengthy(Trusting):
 
 
 @asynccontextmanager
-async def site(piece: int) -> AsyncIterator[Site]:
-    agent = Lengthy(piece)
+async def site(piece: int, more: str = "", *, ids_first: bool = False) -> AsyncIterator[Site]:
+    agent = Lengthy(piece, ids_first=ids_first)
     async with ScriptedBackend(agent.script) as backend:
         text = f"""\
 {keys(acme="acme", globex="globex")}
 tenants: {{ acme: [crm], globex: [crm] }}
 agents: {{ crm: "{backend.url}" }}
+{more}
 """
         async with running(text) as gateway:
             yield Site(gateway, agent)
@@ -88,17 +95,30 @@ async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 7, 400])
-async def test_a_long_answer_that_names_what_is_anothers_is_cut_before_the_name(piece: int) -> None:
+async def test_of_a_long_answer_that_names_what_is_anothers_nothing_goes_out(piece: int) -> None:
+    """What it is about stands behind three megabytes that are another's, too."""
     async with site(piece) as there:
-        task = (await sent(there, "acme")).json["result"]["task"]
+        await sent(there, "acme")
         there.agent._made = 0
-        client = await there.gateway.client()
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}})
-        await client.ask("POST", "/crm", body.encode(), [JSON, bearer("globex"), (b"A2A-Version", b"1.0")])
-        await client.head()
-        received = await client.ended()
-        assert not received.endswith(b"0\r\n\r\n")
-        assert f'"{task["id"]}"'.encode() not in received
-        assert b'"task-' not in received
+        answer = await sent(there, "globex")
+        assert answer.json["error"]["code"] == -32006
+        assert b"xxx" not in answer.body
+        assert b"task-" not in answer.body
         line = await there.gateway.line(of=2)
         assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+
+
+async def test_a_long_answer_that_does_not_say_soon_enough_whose_it_is_is_refused() -> None:
+    async with site(400, "defaults: { connections: { event: 2MiB } }") as there:
+        answer = await sent(there, "acme")
+        assert answer.json["error"]["code"] == -32006
+        assert b"xxx" not in answer.body
+
+
+async def test_a_long_answer_that_says_first_whose_it_is_goes_out_as_it_comes() -> None:
+    async with site(400, "defaults: { connections: { event: 2MiB } }", ids_first=True) as there:
+        answer = await sent(there, "acme", contextId="chat-1")
+        task = answer.json["result"]["task"]
+        assert len(answer.body) > FILLER
+        assert task["contextId"] == "chat-1"
+        assert (await there.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001

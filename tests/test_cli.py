@@ -202,13 +202,14 @@ def test_the_demo_needs_nothing_and_its_commands_work_when_pasted(tmp_path: Path
             commands = _commands(welcome)
             with ThreadPoolExecutor(len(commands)) as together:
                 outcomes = list(together.map(lambda command: _pasted(command, tmp_path), commands))
-            assert [code for code, _ in outcomes] == [0, 0, 0, 0, 1]
+            assert [code for code, _ in outcomes] == [0, 0, 0, 0, 0, 1]
             said = [output for _, output in outcomes]
             assert said[0] == "Hello\n"
             assert said[1].endswith("[completed] That was 10 times.\n")
             assert "(answer with --task " in said[2]
             assert "This time it worked (call 1)." in said[3]
-            assert "NO_ROUTE" in said[4]
+            assert said[4].endswith("1\n2\n3\n4\n5\n[completed] That was 5.\n")
+            assert "NO_ROUTE" in said[5]
             until(demo.stdout, "acme -> echo SendStreamingMessage")
         demo.send_signal(ending)
         _, errors = demo.communicate(timeout=60)
@@ -346,6 +347,8 @@ def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
     remember(tmp_path)
     erase = ("state", "erase", "--tenant", "acme")
     assert "--yes" in report(run(*erase, "--output", "json", cwd=tmp_path, code=2))["error"]
+    # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
+    assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
     refused = asked("n\n", *erase, cwd=tmp_path)
     assert refused.returncode == 1
     assert "forget 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
@@ -400,3 +403,17 @@ def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
         [*COMMAND, "check", "--debug"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert "Traceback" in done.stderr
+
+
+def test_two_files_are_compared(tmp_path: Path) -> None:
+    text = "version: 1\nagents:\n  one: http://127.0.0.1:1\n"
+    (tmp_path / "old.yaml").write_text(text)
+    (tmp_path / "new.yaml").write_text(text + "  two: http://127.0.0.1:2\n")
+    (tmp_path / "bad.yaml").write_text(text + "colour: red\n")
+    assert run("diff", "old.yaml", "new.yaml", cwd=tmp_path).stdout == "+ agents.two\n\ntenant anonymous gains two\n"
+    told = msgspec.json.decode(run("diff", "old.yaml", "new.yaml", "--output", "json", cwd=tmp_path).stdout)
+    assert told["changes"] == [{"change": "added", "path": "agents.two", "old": "", "new": ""}]
+    bad = run("diff", "old.yaml", "bad.yaml", cwd=tmp_path, code=1)
+    assert "bad.yaml:4:1" in bad.stderr
+    bad = run("diff", "old.yaml", "bad.yaml", "--output", "json", cwd=tmp_path, code=1)
+    assert (msgspec.json.decode(bad.stdout)["ok"], bad.stderr) == (False, "")

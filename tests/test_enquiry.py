@@ -93,6 +93,22 @@ async def test_an_agents_own_error_is_told_in_the_clients_words() -> None:
         assert rest.status == 400
 
 
+async def test_an_agents_own_error_names_a_context_in_its_clients_word() -> None:
+    class Confused(Replies):
+        async def script(self, wire: Wire) -> None:
+            while True:
+                call = json.loads((await wire.request()).body)
+                self.asked.append(call)
+                error = {"code": -32004, "message": f"no lists of {call['params']['contextId']}"}
+                await wire.send(whole(json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error}).encode()))
+
+    replies = Confused()
+    async with listing(replies) as gateway:
+        answer = await ask(gateway, contextId="chat-1")
+        assert replies.asked[0]["params"]["contextId"].startswith("gw-")
+        assert answer.json["error"]["message"] == "no lists of chat-1"
+
+
 @pytest.mark.parametrize("body", [b"<html>no</html>", b"{}", b'{"jsonrpc":"2.0","id":"x","result":{}}'])
 async def test_what_is_no_answer_is_none(body: bytes) -> None:
     async with listing(Replies(body)) as gateway:

@@ -10,7 +10,7 @@ from gateway.a2a.fault import NoHealthyBackend
 from gateway.backing import Backing
 from gateway.group import Group, Keeping
 from gateway.upstream.fuse import Fuse
-from gateway.upstream.replica import Replica
+from gateway.upstream.replica import Condition, Replica
 from gateway.upstream.upstream import Upstream
 from tests.doubles.gateway import CALL, JSON, agent, bearer, keys
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
@@ -140,8 +140,8 @@ async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> N
             for _ in range(3):
                 assert (await sent(gateway, asks("GetTask", id=name), headers=headers))["result"]["id"] == name
         # Each stream is one more that its replica has to do.
-        assert [each.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
-    assert [each.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
+        assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
+    assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
 
 
 # ---- Who is left alone -----------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> N
 def group(*names: str, most: int = 50, after: int = 1) -> Group:
     found = Group(Keeping(), Fuse(0, 1), most_ejected=most, clock=lambda: 100.0)
     for name in names:
-        replica = Replica(name, f"echo@{name}", cast("Upstream", None), url="", ejection=Fuse(after, 10))
+        replica = Replica(name, f"echo@{name}", cast("Upstream", None), url="", condition=Condition(Fuse(after, 10)))
         found.members[name] = cast("Backing", SimpleNamespace(replica=replica))
     return found
 
@@ -158,7 +158,7 @@ def group(*names: str, most: int = 50, after: int = 1) -> Group:
 def failed(found: Group, *names: str) -> list[str]:
     for name in names:
         found.failed(found.members[name].replica, "no connection")
-    return [each.name for each in found.replicas() if each.ejection.opened]
+    return [each.name for each in found.replicas() if each.condition.ejection.opened]
 
 
 def test_never_more_than_a_share_of_the_replicas_is_left_alone_but_one_in_any_case() -> None:

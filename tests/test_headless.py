@@ -29,9 +29,10 @@ class Names:
 
 def headless(gateway: Running) -> Headless:
     """The one of the only agent; nobody else looks its name up."""
-    job = next(run for name, run in gateway.gateway.snapshot.backings["echo"].jobs.items() if "addresses" in name)
-    found: Headless = job.__self__  # type: ignore[attr-defined]  # it is a method
-    return found
+    group = gateway.gateway.snapshot.backings["echo"].group
+    assert group is not None
+    [named] = group.names
+    return named.headless
 
 
 async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_none() -> None:
@@ -85,11 +86,8 @@ async def test_a_name_without_addresses_is_told_clearly() -> None:
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
         names._resolve = Names()
-        group = gateway.gateway.snapshot.backings["echo"].group
-        assert group is not None
-        await group.settled.wait()
-        for name in list(group.members):
-            group.remove(name)
+        await names.settled.wait()
+        names._take([])
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
 

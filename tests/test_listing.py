@@ -285,7 +285,7 @@ def test_a_token_of_the_agents_that_is_too_long_to_be_sealed_is_its_fault() -> N
         return page_of(JSONRPC, [task_of("acme", "acme-1")], "t" * 5000)
 
     with pytest.raises(UpstreamProtocol, match="too long"):
-        answered(listed(pageSize=1), ask, counting(1))
+        answered(listed(pageSize=1), ask, counting(2))
 
 
 # ---- Totals ----------------------------------------------------------------------------------------------------------
@@ -324,12 +324,42 @@ def test_what_cannot_be_counted_is_refused() -> None:
     assert len(agent.asked) == 5
 
 
+def test_nothing_is_asked_for_behind_the_last_task_that_the_ledger_knows() -> None:
+    agent = SharedAgent(crowd("acme", "globex", "acme", *["globex"] * 40), at_most=4)
+    found = page(listed(pageSize=10), agent.ask, counting(2))
+    assert [task["id"] for task in found["tasks"]] == ["acme-task-000", "acme-task-002"]
+    assert (found["totalSize"], found.get("nextPageToken", "")) == (2, "")
+    assert len(agent.asked) == 1
+
+
+def test_a_full_page_that_holds_all_tasks_is_the_last_one() -> None:
+    agent = SharedAgent(crowd("acme", "acme", "globex", "globex"))
+    found = page(listed(pageSize=2), agent.ask, counting(2))
+    assert len(found["tasks"]) == 2
+    assert found.get("nextPageToken", "") == ""
+
+
+def test_who_has_no_task_hears_the_agent_all_the_same() -> None:
+    agent = SharedAgent(crowd(*["globex"] * 40), at_most=4)
+    assert page(listed(pageSize=10), agent.ask, counting(0))["tasks"] == []
+    assert len(agent.asked) == 1
+
+
+def test_the_pages_that_follow_are_gone_through_whatever_the_ledger_knows() -> None:
+    """Pages that have moved meanwhile show a task twice, so it is not known how many of them are left."""
+    agent = SharedAgent(crowd(*["acme"] * 3))
+    first = page(listed(pageSize=2), agent.ask, counting(3))
+    second = page(listed(pageSize=1, pageToken=first["nextPageToken"]), agent.ask, counting(1))
+    assert [task["id"] for task in second["tasks"]] == ["acme-task-002"]
+    assert second["totalSize"] == 1
+
+
 def test_a_ledger_that_does_not_answer_is_told() -> None:
     async def known() -> int:
         raise StateUnavailable("the store does not answer")
 
     with pytest.raises(StateUnavailable):
-        answered(listed(pageSize=1), SharedAgent(crowd("acme", "acme")).ask, known)
+        answered(listed(pageSize=1), unexpected, known)
 
 
 # ---- Where it is done ------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ SENT = (
     "Last-Event-ID", "traceparent", "tracestate", "X-Request-Id",
 )  # fmt: skip
 READ = (
-    "WWW-Authenticate", "X-Request-Id", "Retry-After", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions", "ETag",
-    "Deprecation", "Sunset",
+    "WWW-Authenticate", "X-Request-Id", "Retry-After", "RateLimit", "RateLimit-Policy", "A2A-Version", "A2A-Extensions",
+    "X-A2A-Extensions", "ETag", "Deprecation", "Sunset",
 )  # fmt: skip
 EXPOSED = (("access-control-expose-headers", ", ".join(READ)), ("vary", "Origin"))
 THEIRS = (b"Access-Control-Allow-Origin: *", b"Access-Control-Allow-Credentials: true", b"Vary: Accept")

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from gateway.a2a.dialect import Binding
@@ -433,9 +434,12 @@ async def test_a_closed_snapshot_has_no_connection_left() -> None:
         await gateway.rested()
         assert backend.open == 1
         snapshot = gateway.gateway.snapshot
+        held: list[Any] = [each.value for each in snapshot.holdings._held.values()]
         await snapshot.aclose()
         await backend.all_gone()
-        assert all(client.is_closed for client in snapshot._clients)
+        clients = [getattr(each, "client", each) for each in held]
+        closed = [client.is_closed for client in clients if isinstance(client, httpx.AsyncClient)]
+        assert closed == [True, True]
         # What comes now is told, and dials nobody.
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["code"]) == (503, -31503)

@@ -10,6 +10,12 @@ ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
+    "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
+    "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",
+    "outgoing.py": "tests/test_reload.py shows what is seen out, and when",
+    "opening.py": "what starting is made of; tests/test_app.py starts with all of it, and with what cannot be used",
+    "telemetry/lag.py": "one loop; tests/telemetry/test_promtool.py reads its figure",
+    "listener/grpc_server.py": "put together; tests/listener/test_grpc.py calls what it serves",
     "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
     "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
     "principal.py": "a value without behaviour",

@@ -8,6 +8,11 @@ from typing import Any
 import jwt
 import pytest
 
+from gateway.a2a.progress import Progress
+from gateway.claims import Tenure
+from gateway.tasks.ledger import Ledger, soon
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.store import Owner, Sighting
 from tests.doubles.gateway import LISTENS, Answer, Running, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
@@ -47,9 +52,24 @@ class Site:
         return (await self.gateway.ask("POST", path, json.dumps(payload).encode(), headers)).status
 
 
+class Evasive(Trusting):
+    """Goes on with its tasks, but answers what is about webhooks with what it was given to say."""
+
+    def __init__(self, **said: Any) -> None:
+        super().__init__("TASK_STATE_WORKING")
+        self.said = said
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        said = {"jsonrpc": "2.0", "id": call["id"], **self.said}
+        if "PushNotification" in call["method"]:
+            return said
+        answer = super()._answer(call)
+        return said if "configuration" in call["params"] else answer
+
+
 @asynccontextmanager
-async def site(push: str) -> AsyncIterator[Site]:
-    trusting = Trusting("TASK_STATE_WORKING")
+async def site(push: str, agent: Trusting | None = None) -> AsyncIterator[Site]:
+    trusting = agent or Trusting("TASK_STATE_WORKING")
     async with (
         ScriptedBackend(trusting.script) as backend,
         ScriptedBackend(answers(whole(b""), whole(b""), whole(b""))) as receiver,
@@ -183,6 +203,91 @@ async def test_a_context_that_clients_name_is_theirs_in_notifications_too() -> N
         assert await there.notify(there.agent.configs[task]["mine"], {"task": raw}) == 200
         await there.receiver.until(lambda: len(there.receiver.requests) == 1)
         assert json.loads(there.receiver.requests[0].body)["task"]["contextId"] == "chat-1"
+
+
+async def test_a_message_without_a_task_is_of_the_task_of_its_webhook() -> None:
+    async with site(RELAY) as there:
+        task = await there.send("acme", taskPushNotificationConfig={"id": "mine", "url": there.hook})
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        message = {"messageId": "x", "role": "ROLE_AGENT", "parts": [{"text": "hey"}]}
+        for ids in ({}, {"contextId": task["contextId"]}, {"taskId": task["id"]}):
+            assert await there.notify(given, {"message": {**message, **ids}}) == 200
+
+
+async def test_what_tells_of_anothers_context_is_not_delivered() -> None:
+    async with site(RELAY) as there:
+        chats = {"acme": "chat-1", "globex": ""}
+        contexts = {}
+        for who, chat in chats.items():
+            configuration = {"taskPushNotificationConfig": {"url": there.hook}}
+            message = {**MESSAGE, "contextId": chat}
+            answer = await there.call(who, "SendMessage", message=message, configuration=configuration)
+            contexts[who] = there.agent.tasks[answer.json["result"]["task"]["id"]]["contextId"]
+        for number, who in enumerate(chats):
+            given = there.agent.asked[number]["params"]["configuration"]["taskPushNotificationConfig"]
+            update = {"taskId": f"task-{number + 1}", "status": {"state": "TASK_STATE_WORKING"}}
+            for whose, context in contexts.items():
+                status = await there.notify(given, {"statusUpdate": {**update, "contextId": context}})
+                assert status == (200 if whose == who else 403)
+
+
+async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with_it() -> None:
+    ledger = Ledger(MemoryStore())
+    ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
+    tenure = Tenure(ledger, "crm")
+    mark = ledger.mark(await soon(ledger.seal()), "crm", ann, by_principal=False)
+    for context, mine in ((f"{mark}chat", True), ("chat", False)):
+        await soon(ledger.store.meet("crm", Sighting(eve, context=context)))
+        assert await soon(tenure.notified(ann, Progress(task_id="t", context_id=context, event="task"))) is mine
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "a message": {"result": {"message": {"messageId": "r", "role": "ROLE_AGENT", "parts": [{"text": "noted"}]}}},
+    "a message of it": {
+        "result": {"message": {"messageId": "r", "role": "ROLE_AGENT", "parts": [], "taskId": "task-1"}}
+    },
+    "an error": {"error": {"code": -32603, "message": "the model is busy"}},
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers(said: str) -> None:
+    async with site(RELAY, Evasive(**SAID[said])) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]
+        message = {**MESSAGE, "taskId": task["id"]}
+        brought = {"taskPushNotificationConfig": {"url": there.hook}}
+        await there.call("acme", "SendMessage", message=message, configuration=brought)
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        update = {"taskId": task["id"], "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(given, {"statusUpdate": update}) == 200
+
+
+@pytest.mark.parametrize("said", ["a message", "-32001", "-32003", "-32601"])
+async def test_a_webhook_that_no_agent_can_have_kept_is_let_go(said: str) -> None:
+    answer = SAID.get(said) or {"error": {"code": int(said), "message": "no"}}
+    async with site(RELAY, Evasive(**answer)) as there:
+        brought = {"taskPushNotificationConfig": {"url": there.hook}}
+        await there.call("acme", "SendMessage", message=MESSAGE, configuration=brought)
+        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
+        update = {"taskId": "task-1", "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(given, {"statusUpdate": update}) == 404
+
+
+async def test_a_webhook_that_the_agent_refuses_to_set_is_let_go() -> None:
+    async with site(RELAY, Evasive(**SAID["an error"])) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]["id"]
+        await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url=there.hook)
+        update = {"taskId": task, "status": {"state": "TASK_STATE_COMPLETED"}}
+        assert await there.notify(there.agent.asked[-1]["params"], {"statusUpdate": update}) == 404
+
+
+@pytest.mark.parametrize("answered", [{"url": "https://other.example/hook", "id": "c"}, {}])
+async def test_a_webhook_that_is_not_the_callers_is_none(answered: dict[str, str]) -> None:
+    async with site(RELAY, Evasive(result=answered)) as there:
+        task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]["id"]
+        answer = await there.call("acme", "GetTaskPushNotificationConfig", taskId=task, id="c")
+        assert answer.json["error"]["code"] == -32001
+        assert b"other.example" not in answer.body
 
 
 async def test_a_deleted_webhook_hears_nothing_more() -> None:

@@ -2,8 +2,8 @@
 
 It is at any time a short document, of which `progress` tells the meaning: so a long answer means what a short one does.
 Its ids are told before the bytes with them go out, though servers that sort members say last what they belong to. So an
-`id` is taken for a task's until it turns out that it is none, and a `taskId` is not told before it is sure that it is
-not a message's, which may name any task.
+`id` is taken for a task's until it turns out that it is none. Lists are not read: whose their push configurations are
+nobody knows.
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,12 @@ class Shape(NamedTuple):
 
 
 _STATUS = Shape(frozenset({b"state"}))
-_NAMING = frozenset({b"id", b"taskId", b"contextId", b"sessionId", b"kind"})
+# In both spellings of ProtoJSON, as `progress` reads them.
+_NAMING = frozenset({b"id", b"taskId", b"task_id", b"contextId", b"context_id", b"sessionId", b"kind", b"name"})
 _WRAPPED = Shape(_NAMING, {b"status": _STATUS})
-_WRAPPERS = (b"task", b"message", b"statusUpdate", b"artifactUpdate")
-ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, frozenset({b"artifact"}))
+_WRAPPERS = (b"task", b"message", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update")
+_CONFIGS = frozenset({b"pushNotificationConfig", b"push_notification_config", b"configs"})
+ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, _CONFIGS | {b"artifact"})
 """A result of any generation: 1.0 wraps what others have as it is."""
 ENVELOPE = Shape(frozenset({b"jsonrpc", b"id"}), {b"result": ANSWER}, frozenset({b"error"}), 64, 1024)
 """That of JSON-RPC."""
@@ -68,23 +70,18 @@ Members: TypeAlias = dict[bytes, bytes | Opened]
 
 
 def meaning(answer: Opened) -> Progress | None:
-    """What an answer tells by now, and of a message that is wrapped its context; None for what is no JSON."""
+    """What an answer tells by now; None for what is no JSON."""
     members = answer.members
-    if not answer.ended and b"status" not in members:
-        # One may come, and make an id a task's.
+    if members.get(b"configs") == b"[]":
+        return ILLEGIBLE
+    if not answer.ended and b"id" in members and b"status" not in members:
+        # One may come, and make the id a task's.
         members = {**members, b"status": b"{}"}
-        if _DECIDING.isdisjoint(members):
-            members.pop(b"taskId", None)
-    told = progress.read_bare(_written(members))
-    message = members.get(b"message")
-    if told is None or told.event != "message" or told.context_id is not None or not isinstance(message, Opened):
-        return told
-    inside = progress.read_bare(_written(message.members))
-    return None if inside is None else Progress(context_id=inside.context_id, event=told.event)
+    return progress.read_bare(_written(members))
 
 
-_DECIDING = frozenset({b"kind", b"artifact", *_WRAPPERS})
-"""Members by which a message is known, or anything else to be none."""
+ILLEGIBLE = Progress(legible=False)
+"""What a long list tells."""
 
 
 def _written(members: Members) -> bytes:

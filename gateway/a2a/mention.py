@@ -13,6 +13,7 @@ Where in the parameters, as JSON has them:
     name, parent                            of operations on a task: tasks/T, of 0.3
     message (request) .taskId, .contextId   of sends, and their twins
     message.referenceTaskIds                of sends, and its twin; in 0.1 what stands for it in its metadata
+    referenceTaskIds                        likewise, beside the message
     pushNotificationConfig.taskId           and its twin, whatever the configuration is called and wherever it is
 
 Over HTTP+JSON path and query are more such places; body and query name no other task than the path, or the call was
@@ -158,7 +159,7 @@ def _all(call: Call, params: Parameters) -> Mentions:
         tasks += _texts(members, ("id",))
     references: list[str] = []
     if operation.sends:
-        references = _list(message, *_LISTS)
+        references = [*_list(message, *_LISTS), *_list(members, *_LISTS)]
         if call.dialect.version is Version.V0_1 and "metadata" in message:
             references += _kept_references(message["metadata"])
     else:
@@ -257,7 +258,7 @@ _CONTEXTS = ("contextId", "context_id", "sessionId", "session_id")
 _LISTS = ("referenceTaskIds", "reference_task_ids")
 _REFERENCES = frozenset(_LISTS)
 _IN_MESSAGE = _REFERENCES.union(_TASK, _CONTEXT)
-_IN_SEND = frozenset({"id", *_TASK, *_CONTEXTS})
+_IN_SEND = frozenset({"id", *_TASK, *_CONTEXTS, *_LISTS})
 _ELSEWHERE = frozenset({*_TASK, *_CONTEXTS, "name", "parent"})
 _OF_TASK = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK})
 _RESOURCE = re.compile("tasks/([^/]+)")

@@ -34,17 +34,18 @@ TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
 
 class _Shape(msgspec.Struct, rename="camel", gc=False):
     kind: str | None = None
-    task_id: str | None = None
-    context_id: str | None = None
     session_id: msgspec.Raw = msgspec.Raw()
     task: Optional["_Shape"] = None
     message: Optional["_Shape"] = None
     status_update: Optional["_Shape"] = None
     artifact_update: Optional["_Shape"] = None
+    other_status_update: Optional["_Shape"] = msgspec.field(default=None, name="status_update")
+    other_artifact_update: Optional["_Shape"] = msgspec.field(default=None, name="artifact_update")
 
     @property
     def wrapped(self) -> Optional["_Shape"]:
-        return self.task or self.status_update or self.artifact_update or self.message
+        update = self.status_update or self.artifact_update or self.other_status_update or self.other_artifact_update
+        return self.task or update or self.message
 
 
 _shape = msgspec.json.Decoder(_Shape)
@@ -53,17 +54,9 @@ _TOLD = frozenset({"task", "status", "artifact", "message"})
 
 
 def read(body: bytes) -> Progress | None:
-    """What a notification tells: the task, its context and state; None for what is no notification."""
+    """What a notification tells: the task, its context and state; None for what is no notification, or not legible."""
     told = read_bare(body)
-    if told is None or told.event not in _TOLD:
-        return None
-    if told.event != "message":
-        return told
-    shape = _opened(body)
-    if shape is None:
-        return None
-    message = shape.wrapped or shape
-    return Progress(task_id=message.task_id, context_id=message.context_id, event="message")
+    return told if told is not None and told.legible and told.event in _TOLD else None
 
 
 def generation(body: bytes, asked: Version | None = None) -> Version:

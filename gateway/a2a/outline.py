@@ -29,11 +29,13 @@ from itertools import accumulate
 
 import msgspec
 
-from gateway.a2a.digest import ANSWER, ENVELOPE, Opened, meaning
+from gateway.a2a.digest import ANSWER, ENVELOPE, ILLEGIBLE, Opened, meaning
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.progress import NOTHING
+from gateway.a2a.progress import NOTHING, Progress
 
 _SLICE = 64 * 1024
+_OF_TASKS = frozenset({b"id", b"taskId", b"task_id"})
+_SIGHTED = ("task_id", "context_id", "state", "legible")
 # Longer than any name that is read were all of it escaped.
 _LONGEST_NAME = 96
 
@@ -71,7 +73,7 @@ class Outline:
         id: The raw value of the envelope's `id` once it is read whole; None before.
         failed: Whether it has an `error` that is not null.
         told: What the answer tells, as far as it was read; but the envelope's id.
-        sighted: How often the task, the context or the state that it tells have changed.
+        sighted: How often what it tells of the task and its context has changed.
     """
 
     __slots__ = (
@@ -166,6 +168,7 @@ class Outline:
                 self._state = _State.NAMES
             case _State.START, b"[" if not self._envelope:
                 self._count_through()
+                self._learn(ILLEGIBLE)
             case ((_State.NAMES | _State.NEXT), b'"'):
                 self._state = _State.NAME
             case _State.COLON, b":":
@@ -195,6 +198,8 @@ class Outline:
         if shape is None:
             self._count_through()
             self._note(b"{}" if byte == b"{" else b"[]")
+            if self._here.shape is ENVELOPE and self._name == b"result":
+                self._learn(ILLEGIBLE)
             return
         opened = Opened(shape)
         if self._answer is None:
@@ -229,8 +234,11 @@ class Outline:
         told = None if self._answer is None else meaning(self._answer)
         if told is None:
             raise _no_answer("it is no JSON")
+        self._learn(told)
+
+    def _learn(self, told: Progress) -> None:
         before, self.told = self.told, told
-        if (told.task_id, told.context_id, told.state) != (before.task_id, before.context_id, before.state):
+        if any(getattr(told, name) != getattr(before, name) for name in _SIGHTED):
             self.sighted += 1
 
     # ---- Names and values that are read --------------------------------------------------------------------------
@@ -321,8 +329,11 @@ class Outline:
                 self.id = bytes(self._kept)
             elif self._name == b"jsonrpc" and self._kept != b'"2.0"':
                 raise _no_answer("it is of another JSON-RPC")
-        # One that is longer than any id that is known is nobody's.
-        self._note(bytes(self._kept) if 0 < len(self._kept) <= self._here.shape.longest else b'""')
+        kept = bytes(self._kept)
+        if not 0 < len(kept) <= self._here.shape.longest:
+            # One that is longer than any id that is known is nobody's, and no other stands in for it.
+            kept = b"0" if self._name in _OF_TASKS else b'""'
+        self._note(kept)
         self._kept.clear()
         self._state = _State.BEHIND
 

@@ -1,34 +1,63 @@
 """What a frame from an agent tells of a task: read along the way, never changed.
 
 Any generation and both bindings: 1.0 wraps (`task`, `message`, `statusUpdate`, `artifactUpdate`), 0.3 and 0.1 send bare
-objects, JSON-RPC puts either under `result`. A frame of an unknown shape tells nothing and is still relayed; one that
-is no JSON, or no JSON-RPC answer where it should be one, is none.
+objects, JSON-RPC puts either under `result`; and a push configuration tells whose it is. A frame of an unknown shape
+tells nothing and is still relayed; one that is no JSON, or no JSON-RPC answer where it should be one, is none.
+
+Names and states are read in every way in which ProtoJSON may write them. A member of another type than it should be is
+passed over; where it would have been an id, the frame is not *legible*: who must know what it names cannot pass it.
 """
 
 import math
-from typing import Optional
+import re
+from typing import TypeVar
 
 import msgspec
 
 from gateway.a2a import document
+from gateway.a2a.document import Members
+
+_ABSENT = msgspec.Raw()
 
 
 class _Status(msgspec.Struct, gc=False):
-    state: str | None = None
+    # By its number as well, as ProtoJSON may write it (1.0 §5.5).
+    state: str | int | float | None = None
 
 
-class _Object(msgspec.Struct, rename="camel", gc=False):
+class _Named(msgspec.Struct, rename="camel", gc=False):
+    """What says in an object which task it is or is about; ProtoJSON may write a name as it was in the schema."""
+
     id: str | None = None
     task_id: str | None = None
     context_id: str | None = None
     session_id: str | None = None
     status: _Status | None = None
-    task: Optional["_Object"] = None
-    message: msgspec.Raw = msgspec.Raw()
-    status_update: Optional["_Object"] = None
-    artifact_update: Optional["_Object"] = None
-    artifact: msgspec.Raw = msgspec.Raw()
+    other_task_id: str | None = msgspec.field(default=None, name="task_id")
+    other_context_id: str | None = msgspec.field(default=None, name="context_id")
+
+
+class _Object(_Named, gc=False):
+    task: _Named | None = None
+    message: _Named | None = None
+    status_update: _Named | None = None
+    artifact_update: _Named | None = None
+    artifact: msgspec.Raw = _ABSENT
     kind: str | None = None
+    other_status_update: _Named | None = msgspec.field(default=None, name="status_update")
+    other_artifact_update: _Named | None = msgspec.field(default=None, name="artifact_update")
+
+
+class _Config(msgspec.Struct, rename="camel", gc=False):
+    """One of a list: a push configuration of any generation, or a task."""
+
+    id: str | None = None
+    task_id: str | None = None
+    other_task_id: str | None = msgspec.field(default=None, name="task_id")
+    name: str | None = None
+    push_notification_config: msgspec.Raw = _ABSENT
+    other_push_notification_config: msgspec.Raw = msgspec.field(default=_ABSENT, name="push_notification_config")
+    status: msgspec.Raw = _ABSENT
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -36,18 +65,20 @@ class _Error(msgspec.Struct, gc=False):
 
 
 class _Envelope(msgspec.Struct, gc=False):
-    jsonrpc: msgspec.Raw = msgspec.Raw()
-    id: msgspec.Raw = msgspec.Raw()
-    result: msgspec.Raw = msgspec.Raw()
-    error: msgspec.Raw = msgspec.Raw()
+    jsonrpc: msgspec.Raw = _ABSENT
+    id: msgspec.Raw = _ABSENT
+    result: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _bare = msgspec.json.Decoder(_Object)
 _error = msgspec.json.Decoder(_Error)
-_members = msgspec.json.Decoder(document.Members)
+_members = msgspec.json.Decoder(Members)
+_list = msgspec.json.Decoder(list[_Config])
+_text = msgspec.json.Decoder(str | None)
+_status = msgspec.json.Decoder(_Status | None)
 
-_ABSENT = msgspec.Raw()
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
 # Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
@@ -66,6 +97,16 @@ _STATES = {f"TASK_STATE_{state.upper().replace('-', '_')}": state for state in S
 }
 _STATES["TASK_STATE_CANCELLED"] = "canceled"
 _STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
+# The numbers that the schemas of 0.3 and 1.0 give them.
+_BY_NUMBER = (
+    "unknown", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected", "auth-required",
+)  # fmt: skip
+_SPOKEN: dict[str | float, str] = {**dict(enumerate(_BY_NUMBER)), **dict(_STATES.items())}
+
+
+def state_of(word: str) -> str:
+    """The state of `STATES` that a word of any generation means."""
+    return _STATES.get(word, "unknown")
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +117,8 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
         state: The task's state, from `STATES`, or None.
         event: task, message, status, artifact or error: the closed set of the `event` label.
         error: The JSON-RPC error code, or None.
+        legible: Whether it names no task and no context but these; not where an id cannot be read, or several tasks are
+            named.
     """
 
     id: bytes = b""
@@ -84,6 +127,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     state: str | None = None
     event: str = "other"
     error: int | None = None
+    legible: bool = True
 
 
 NOTHING = Progress()
@@ -123,10 +167,9 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if not envelope.result:
         return Progress(id=identity) if void and envelope.jsonrpc else None
     try:
-        return _read(_bare.decode(envelope.result), identity)
+        return _tell(_bare.decode(envelope.result), envelope.result, identity)
     except (msgspec.DecodeError, RecursionError):
-        # A list, a null, a member of another type: an answer all the same.
-        return Progress(id=identity)
+        return _read_odd(envelope.result, identity)
 
 
 def read_bare(frame: bytes) -> Progress | None:
@@ -134,14 +177,13 @@ def read_bare(frame: bytes) -> Progress | None:
     if not (frame.isascii() or _is_text(frame)):
         return None
     try:
-        return _read(_bare.decode(frame), b"")
+        return _tell(_bare.decode(frame), frame, b"")
     except msgspec.ValidationError:
-        # A member of another type; the decoder stopped there, and what follows may be anything.
+        # The decoder stopped at a member of another type, and what follows may be anything.
         try:
-            _members.decode(frame)
+            return _read_piecemeal(_members.decode(frame), frame, b"")
         except (msgspec.DecodeError, RecursionError):
             return None
-        return NOTHING
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -193,37 +235,167 @@ def _double(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _context(message: msgspec.Raw) -> str | None:
-    """That of a message, where it is wrapped."""
-    if message == _ABSENT:
+def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+    """What an object tells that has been read; its bytes are read once more where it is none of the usual ones."""
+    # In one go and not in two functions: this is done for every event of every stream.
+    named: _Named = found
+    if found.task is not None:
+        event, named = "task", found.task
+    elif found.status_update is not None:
+        event, named = "status", found.status_update
+    elif found.artifact_update is not None:
+        event, named = "artifact", found.artifact_update
+    elif found.kind == "artifact-update" or found.artifact is not _ABSENT:
+        event = "artifact"
+    elif found.kind == "message" or (found.message is not None and found.status is None):
+        named = found.message or found
+        task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
+        return Progress(identity, task, context, None, "message")
+    elif found.status is not None:
+        # As in 0.3: what has a task beside its id is news of it.
+        news = found.kind or found.task_id or found.other_task_id
+        event = "task" if found.id and (not news or found.kind == "task") else "status"
+    elif found.other_status_update is not None:
+        event, named = "status", found.other_status_update
+    elif found.other_artifact_update is not None:
+        event, named = "artifact", found.other_artifact_update
+    elif found.kind == "task":
+        event = "task"
+    else:
+        return _tell_other(found, data, identity)
+    status = named.status
+    return Progress(
+        identity,
+        (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id,
+        named.context_id or named.other_context_id or named.session_id,
+        None if status is None or status.state is None else _SPOKEN.get(status.state, "unknown"),
+        event,
+    )
+
+
+# ---- Push configurations ---------------------------------------------------------------------------------------------
+
+_RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
+
+
+def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+    """What an object tells that is neither a task nor news of one: a push configuration, a list of them, or a card."""
+    members = _members.decode(data)
+    configs = members.get("configs", _ABSENT)
+    if bytes(configs)[:1] == b"[":
+        return _tell_list(configs, identity)
+    config = _Config(
+        id=found.id,
+        task_id=found.task_id,
+        other_task_id=found.other_task_id,
+        name=_read_text(members.get("name")),
+        push_notification_config=members.get("pushNotificationConfig", _ABSENT),
+        other_push_notification_config=members.get("push_notification_config", _ABSENT),
+    )
+    context = found.context_id or found.other_context_id or found.session_id
+    # Nothing else that has an id is in a context.
+    task = _task_of(config) or (found.id if context is not None else None)
+    return Progress(id=identity, task_id=task, context_id=context)
+
+
+def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+    """What a list tells: the one task that all of it is of."""
+    try:
+        tasks = {task for config in _list.decode(data) if (task := _task_of(config))}
+    except (msgspec.DecodeError, RecursionError):
+        return Progress(id=identity, legible=False)
+    if len(tasks) > 1:
+        return Progress(id=identity, legible=False)
+    return Progress(id=identity, task_id=next(iter(tasks), None))
+
+
+def _task_of(config: _Config) -> str | None:
+    task = config.task_id or config.other_task_id
+    if task:
+        return task
+    if config.name and (resource := _RESOURCE.fullmatch(config.name)) is not None:
+        return resource[1]
+    # In 0.1 a configuration has no id of its own.
+    pushes = config.push_notification_config or config.other_push_notification_config
+    return config.id if pushes or config.status else None
+
+
+# ---- What is of another type than it should be -----------------------------------------------------------------------
+
+_UNREAD = "an id that cannot be read"
+"""Stands for what should be an id, by being this very object."""
+_NOWHERE = _Named(_UNREAD, _UNREAD, _UNREAD)
+
+
+def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
+    """What a result tells that is no object, or in which a member is of another type than it should be."""
+    first = bytes(result)[:1]
+    if first == b"[":
+        return _tell_list(result, identity)
+    if first != b"{":
+        return Progress(id=identity)
+    try:
+        return _read_piecemeal(_members.decode(result), result, identity)
+    except (msgspec.DecodeError, RecursionError):
+        return Progress(id=identity, legible=False)
+
+
+def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+    """What an object tells of which each member may be of any type."""
+    found = _read_named(members, _Object())
+    found.task = _read_object(members.get("task"))
+    found.status_update = _read_object(members.get("statusUpdate"))
+    found.artifact_update = _read_object(members.get("artifactUpdate"))
+    found.other_status_update = _read_object(members.get("status_update"))
+    found.other_artifact_update = _read_object(members.get("artifact_update"))
+    found.artifact = members.get("artifact", _ABSENT)
+    kind = _read_text(members.get("kind"))
+    found.kind = None if kind is _UNREAD else kind
+    message = _read_object(members.get("message"))
+    # What is no object names nothing: a text, as pages of errors have one.
+    found.message = _Named() if message is _NOWHERE else message
+    told = _tell(found, data, identity)
+    if told.task_id is not _UNREAD and told.context_id is not _UNREAD:
+        return told
+    task = None if told.task_id is _UNREAD else told.task_id
+    context = None if told.context_id is _UNREAD else told.context_id
+    return msgspec.structs.replace(told, task_id=task, context_id=context, legible=False)
+
+
+_N = TypeVar("_N", bound=_Named)
+
+
+def _read_named(members: Members, named: _N) -> _N:
+    named.id = _read_text(members.get("id"))
+    named.task_id = _read_text(members.get("taskId"))
+    named.context_id = _read_text(members.get("contextId"))
+    named.session_id = _read_text(members.get("sessionId"))
+    named.other_task_id = _read_text(members.get("task_id"))
+    named.other_context_id = _read_text(members.get("context_id"))
+    status = members.get("status")
+    if status is not None:
+        try:
+            named.status = _status.decode(status)
+        except (msgspec.DecodeError, RecursionError):
+            # It makes a task of what has an id, and tells nothing more.
+            named.status = _Status() if named.id or named.task_id or named.other_task_id else None
+    return named
+
+
+def _read_object(raw: msgspec.Raw | None) -> _Named | None:
+    if raw is None or bytes(raw) == b"null":
         return None
     try:
-        return _bare.decode(message).context_id
+        return _read_named(_members.decode(raw), _Named())
     except (msgspec.DecodeError, RecursionError):
+        return _NOWHERE
+
+
+def _read_text(raw: msgspec.Raw | None) -> str | None:
+    if raw is None:
         return None
-
-
-def _read(found: _Object, identity: bytes) -> Progress:
-    # In one go and not in two functions: this is done for every event of every stream.
-    if found.task is not None:
-        event, found = "task", found.task
-    elif found.status_update is not None:
-        event, found = "status", found.status_update
-    elif found.artifact_update is not None:
-        event, found = "artifact", found.artifact_update
-    elif found.kind == "artifact-update" or found.artifact != _ABSENT:
-        event = "artifact"
-    elif found.kind == "message" or found.message != _ABSENT:
-        return Progress(id=identity, context_id=found.context_id or _context(found.message), event="message")
-    elif found.status is not None:
-        event = "task" if found.kind in (None, "task") and found.id else "status"
-    else:
-        return Progress(id=identity, task_id=found.task_id, context_id=found.context_id)
-    status = found.status
-    return Progress(
-        id=identity,
-        task_id=found.id if found.task_id is None else found.task_id,
-        context_id=found.session_id if found.context_id is None else found.context_id,
-        state=None if status is None or status.state is None else _STATES.get(status.state, "unknown"),
-        event=event,
-    )
+    try:
+        text: str | None = _text.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _UNREAD
+    return text

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway.a2a import parameter, query
+from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.mention import context_places, mentions, parameters, task_places
@@ -68,6 +69,20 @@ def without(
     if binding is not Binding.GRPC:
         return data.replace(mark, b"")
     found: bytes = _grpc().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
+    return found
+
+
+def status_without(status: Status, mark: str) -> Status:
+    """How a call over gRPC ended, without a mark; the same object where it has none.
+
+    A detail that has it and is of a type that nobody here knows is left out.
+
+    Args:
+        mark: As of `without`.
+    """
+    if mark not in status.message and mark.encode("ascii") not in status.details:
+        return status
+    found: Status = _grpc().status_without(status, mark)
     return found
 
 

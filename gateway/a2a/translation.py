@@ -109,9 +109,10 @@ class Translation:
         self._tenant = call.tenant
         self._memo = Memo(message_id=message_id, new_id=new_id)
         newer = theirs.version is Version.V0_1
-        # Whose client or agent is of 0.1; who speaks later generations on both sides has one name for a task.
+        # Whose client or agent is of 0.1, but not both; who speaks one of its kind has one name for a task.
         self._naming: Naming | None = None
-        if call.dialect.version is Version.V0_1 or (newer and call.dialect == JSONRPC_0_3):
+        older = call.dialect.version is Version.V0_1
+        if older != newer and (older or call.dialect == JSONRPC_0_3):
             self._naming = Naming(alias, met, newer=newer)
         self.complaint: AgentError | None = None
         self._ending = Ending(call.dialect.version)

@@ -20,19 +20,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
-from gateway.a2a.fault import Fault, UpstreamProtocol
+from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
-
-if TYPE_CHECKING:
-    # Who has no such agent does not pay for gRPC.
-    from gateway.catalog.grpc_cards import GrpcCards
+from gateway.catalog.asking import CardAsker
 
 TTL = 600.0
 """Seconds between two successful fetches, by default."""
@@ -43,10 +40,12 @@ ASIDE = 16 * 1024
 DEADLINE = 10.0
 """Seconds that one request may take by default, from the wait for a connection to the last byte."""
 
+READERS = 64
+"""Cards that one client reads at a time."""
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
-NO_CARD = "the agent gives none over gRPC; write one down with `card: { file: … }`"
-"""What operators are told of an agent behind gRPC that has none."""
+NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
+"""What operators are told of an agent behind gRPC or on stdio that has none."""
 _WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 logger = logging.getLogger("gateway.catalog.cards")
@@ -152,7 +151,7 @@ def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa:
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         timeout=httpx.Timeout(5.0, connect=3.0, pool=DEADLINE),
-        limits=httpx.Limits(max_connections=100, max_keepalive_connections=0),
+        limits=httpx.Limits(max_connections=READERS, max_keepalive_connections=0),
         headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
     )
 
@@ -167,6 +166,10 @@ async def aside(size: int, work: Callable[[], Result]) -> Result:
 
 class CardSource:
     """One backend's card as it is known now; `run` keeps it so.
+
+    Args:
+        turns: How many that share a client read at a time. Of a thousand that begin together httpx would look through
+            all whenever one is done, and nothing else would run for seconds.
 
     Attributes:
         discretion: What the operator decides of the card.
@@ -190,7 +193,8 @@ class CardSource:
         *,
         discretion: Discretion | None = None,
         timing: Timing | None = None,
-        grpc: "GrpcCards | None" = None,
+        asker: CardAsker | None = None,
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self.discretion = discretion if discretion is not None else Discretion()
         self.longest = place.longest
@@ -206,9 +210,12 @@ class CardSource:
         self._client = client
         self._watch = watch if watch is not None else CardWatch()
         self._timing = timing if timing is not None else Timing()
+        self._turns = asyncio.Semaphore(1) if turns is None else turns
         self._held: dict[bool, _Held] = {}
-        # Where the agent is behind gRPC and no URL of its card is written.
-        self._grpc = grpc if place.card_url is None else None
+        # Where the agent has no well-known path, and no URL of its card is written.
+        self._asker = asker if place.card_url is None else None
+        # Whether `card` is what the operator wrote, until the agent tells its own.
+        self._begun = False
         if place.static is not None:
             try:
                 self._hold(place.static, paint(place.static, self.discretion))
@@ -220,7 +227,7 @@ class CardSource:
     @property
     def stale(self) -> bool:
         """Whether the card is one whose agent has given none for too long to vouch for it."""
-        return self.card is not None and self.error is not None and self.age > self._place.keep
+        return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
 
     @property
     def age(self) -> float:
@@ -228,6 +235,15 @@ class CardSource:
         if self._place.static is not None:
             return 0.0
         return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
+
+    def begin_with(self, card: Tree) -> None:
+        """Serve what the operator wrote until the agent tells its own.
+
+        Raises:
+            CardInvalid: it is none that can be served.
+        """
+        self._hold(card, paint(card, self.discretion))
+        self._begun = True
 
     async def run(self) -> None:
         """Keep the card fresh until cancelled; returns at once where it is static.
@@ -269,13 +285,13 @@ class CardSource:
                 return await self._read()
             except _Failed:
                 self._place = self._place.elsewhere()
-                if self._grpc is not None:
-                    self._grpc.turn()
+                if self._asker is not None:
+                    self._asker.turn()
         return await self._read()
 
     async def _read(self) -> CardReport:
-        if self._grpc is not None:
-            return await self._read_over_grpc(self._grpc)
+        if self._asker is not None:
+            return await self._ask_for_it(self._asker)
         first = await self._ask_all(modern=True)
         if not first.varies:
             await self._take(first.card, first.size)
@@ -294,13 +310,16 @@ class CardSource:
             await self._take(merge(first.card, second.card), first.size + second.size)
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
 
-    async def _read_over_grpc(self, grpc: "GrpcCards") -> CardReport:
+    async def _ask_for_it(self, asker: CardAsker) -> CardReport:
         try:
-            told = await grpc.ask(self._place.deadline, self.longest)
+            told = await asker.ask(self._place.deadline, self.longest)
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
-            raise _Failed(CardReport.UNREACHABLE, fault.message) from fault
+            # Why a process does not run helps; what others have in detail are addresses.
+            runs = not isinstance(fault, NoHealthyBackend) or not fault.detail
+            why = fault.message if runs else f"{fault.message}: {fault.detail}"
+            raise _Failed(CardReport.UNREACHABLE, why) from fault
         before = self.card
         if told.card is not None:
             body, longest = told.card, self.longest
@@ -334,6 +353,7 @@ class CardSource:
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         self._hold(card, portrait)
+        self._begun = False
 
     def _hold(self, card: Tree, portrait: Portrait) -> None:
         self.card, self.spoken, self.portrait = card, spoken(card), portrait
@@ -345,7 +365,7 @@ class CardSource:
         missing: _Missing | None = None
         for url in self._place.candidates:
             try:
-                async with asyncio.timeout(self._place.deadline):
+                async with self._turns, asyncio.timeout(self._place.deadline):
                     headers = self._headers(url, modern=modern)
                     held = await self._ask(url, headers, self._held.get(modern))
             except TimeoutError as error:

@@ -8,7 +8,6 @@ what it gets is shown to who may call the agent; anybody else sees a bare card, 
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gateway.a2a.bindings.body import write
 from gateway.a2a.bindings.grpc import read_answer, with_tenant
@@ -19,22 +18,8 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
+from gateway.catalog.asking import Told
 from gateway.upstream.grpc_channel import GrpcChannel
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What an agent tells of itself over gRPC.
-
-    Attributes:
-        spoken: The generations that it answered to.
-        card: The bytes of its card as JSON, or None where it gives none.
-        personal: Whether it is meant for who may call the agent: the extended one, or one for a credential.
-    """
-
-    spoken: tuple[CardInterface, ...]
-    card: bytes | None
-    personal: bool = False
 
 
 class GrpcCards:

@@ -1,12 +1,15 @@
 """Who vouches for agents: the system's authorities, or those of a file, for calls and cards alike."""
 
+import asyncio
+import hashlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
-from gateway.catalog.cards import open_client
+from gateway.catalog.cards import READERS, open_client
+from gateway.holdings import Holdings
 from gateway.upstream.authorities import authorities
 from gateway.upstream.connections import client_tls, shows
 
@@ -32,17 +35,24 @@ class Trusted:
 
     Attributes:
         tls: For connections.
-        client: Reads cards; whoever made `Trust` closes it.
+        client: Reads cards.
+        turns: How many at a time.
     """
 
     tls: ssl.SSLContext
     client: httpx.AsyncClient
+    turns: asyncio.Semaphore
 
 
 class Trust:
-    """Every set of authorities that a configuration names, each made once: making one costs 20 ms."""
+    """Every set of authorities that a configuration names, each made once: making one costs 20 ms.
 
-    def __init__(self) -> None:
+    Args:
+        holdings: What else there is of them; whoever has these closes the clients.
+    """
+
+    def __init__(self, holdings: Holdings | None = None) -> None:
+        self._holdings = Holdings() if holdings is None else holdings
         self._made: dict[tuple[Path | None, tuple[Path, Path] | None], Trusted] = {}
         self._read: dict[Path | None, bytes] = {}
 
@@ -57,10 +67,15 @@ class Trust:
         """
         made = self._made.get((file, shown))
         if made is None:
-            tls = client_tls(None if file is None else str(file))
-            if shown is not None:
-                tls = shows(tls, *shown)
-            made = self._made[file, shown] = Trusted(tls, open_client(tls))
+            files = [*(() if file is None else (file,)), *(shown or ())]
+            # Those of the system are read once in the life of a process.
+            said = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
+            made = self._made[file, shown] = self._holdings.hold(
+                ("trust", str(file or ""), *(str(each) for each in shown or ())),
+                said,
+                lambda: _trusted(file, shown),
+                close=lambda trusted: trusted.client.aclose,
+            )
         return made
 
     def roots(self, file: Path | None = None) -> bytes:
@@ -73,7 +88,9 @@ class Trust:
             self._read[file] = authorities(file)
         return self._read[file]
 
-    @property
-    def clients(self) -> tuple[httpx.AsyncClient, ...]:
-        """All clients that were opened."""
-        return tuple(made.client for made in self._made.values())
+
+def _trusted(file: Path | None, shown: tuple[Path, Path] | None) -> Trusted:
+    tls = client_tls(None if file is None else str(file))
+    if shown is not None:
+        tls = shows(tls, *shown)
+    return Trusted(tls, open_client(tls), asyncio.Semaphore(READERS))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -13,6 +13,7 @@ from gateway.a2a.tree import Tree
 from gateway.command.failure import CommandFailed
 from gateway.config.address import is_grpc
 
+SHOW_ONE = "Show a credential: --key or --token"
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 # Best first: the newest version, and of that the binding that comes first on the card.
@@ -93,6 +94,45 @@ def find_card(client: httpx.Client, url: str) -> Found:
         if answer.status_code != httpx.codes.NOT_FOUND:
             return Found(_parse(answer, base + path), base + path)
     raise CardMissing(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
+
+
+def credential(key: str | None, token: str | None) -> dict[str, str]:
+    """The header that shows a credential, or none.
+
+    Raises:
+        CommandFailed: there are two, or no header can carry it.
+    """
+    if key is not None and token is not None:
+        raise CommandFailed("show one credential: --key or --token", code=2)
+    headers = {"X-API-Key": key} if key else {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if not all(value.isascii() and value.isprintable() for value in headers.values()):
+        raise CommandFailed("the credential holds characters that no header can carry", code=2)
+    return headers
+
+
+def find_agent(client: httpx.Client, url: str, *, shown: bool, tenant: str | None) -> Found:
+    """As `find_card`, with a word on what would help.
+
+    Args:
+        shown: Whether the client shows a credential.
+        tenant: What was asked for in the `tenant` field.
+
+    Raises:
+        CommandFailed: as `find_card`.
+    """
+    try:
+        return find_card(client, url)
+    except CardDenied as denied:
+        hint = "The credential is not good for it." if shown else SHOW_ONE
+        raise CommandFailed(f"{denied.message}\n{hint}") from denied
+    except CardMissing as missing:
+        if tenant is None:
+            raise
+        there = f"{url.rstrip('/')}/{quote(tenant, safe='')}"
+        hint = f"An agent that is found by its tenant mostly has its card at {there} : go there, without --tenant."
+        raise CommandFailed(f"{missing.message}\n{hint}") from missing
 
 
 def check_url(url: str) -> None:

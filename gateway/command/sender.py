@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.tree import Tree
-from gateway.command.discovery import CardDenied, CardMissing, Found, OnlyGrpc, explain, find_card, open_client
+from gateway.command.discovery import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
 from gateway.command.failure import CommandFailed
 from gateway.command.sight import Sight, safe, see
 
@@ -28,8 +28,6 @@ _METHODS = {
     (Version.V0_1, True): "tasks/sendSubscribe",
     (Version.V0_1, False): "tasks/send",
 }
-
-_CREDENTIAL = "Show a credential: --key or --token"
 
 Write = Callable[[str], None]
 
@@ -63,15 +61,9 @@ def send(errand: Errand, write: Write) -> None:
     """
     if not errand.text.strip():
         raise CommandFailed("there is nothing to say: the text is empty", code=2)
-    if errand.key is not None and errand.token is not None:
-        raise CommandFailed("show one credential: --key or --token", code=2)
-    headers = {"X-API-Key": errand.key} if errand.key else {}
-    if errand.token:
-        headers["Authorization"] = f"Bearer {errand.token}"
-    if not all(value.isascii() and value.isprintable() for value in headers.values()):
-        raise CommandFailed("the credential holds characters that no header can carry", code=2)
+    headers = credential(errand.key, errand.token)
     with open_client(headers) as client:
-        found = _find(client, errand)
+        found = find_agent(client, errand.url, shown=bool(headers), tenant=errand.tenant)
         interface = _interface(found)
         if headers and _origin(interface.url) != _origin(found.url):
             raise CommandFailed(
@@ -87,20 +79,6 @@ def send(errand: Errand, write: Write) -> None:
     _judge(last, streaming=streaming)
     if last is not None and last.state == "input-required" and not errand.raw:
         write(f"(answer with --task {last.task})\n")
-
-
-def _find(client: httpx.Client, errand: Errand) -> Found:
-    try:
-        return find_card(client, errand.url)
-    except CardDenied as denied:
-        hint = "The credential is not good for it." if errand.key or errand.token else _CREDENTIAL
-        raise CommandFailed(f"{denied.message}\n{hint}") from denied
-    except CardMissing as missing:
-        if errand.tenant is None:
-            raise
-        there = f"{errand.url.rstrip('/')}/{quote(errand.tenant, safe='')}"
-        hint = f"An agent that is found by its tenant mostly has its card at {there} : send there, without --tenant."
-        raise CommandFailed(f"{missing.message}\n{hint}") from missing
 
 
 def _interface(found: Found) -> CardInterface:
@@ -198,7 +176,7 @@ def _single(answer: httpx.Response, body: bytes, *, shown: bool) -> Tree:
         raise CommandFailed(f"the agent redirects to {answer.headers.get('location', 'nowhere')}")
     if answer.is_success:
         return _event(body, answer)
-    hint = f"\n{_CREDENTIAL}" if answer.status_code == httpx.codes.UNAUTHORIZED and not shown else ""
+    hint = f"\n{SHOW_ONE}" if answer.status_code == httpx.codes.UNAUTHORIZED and not shown else ""
     try:
         tree = msgspec.json.decode(body)
     except ValueError:

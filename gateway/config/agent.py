@@ -11,6 +11,7 @@ from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
 from gateway.config.replica import Affinity, Health, Retry
+from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
     A2aVersion,
     Callable,
@@ -77,14 +78,28 @@ class Backend(Part):
     """What a replica is called in logs, metrics and the ledger of tasks; its host and port where it is left out."""
     dns: Literal["headless"] | None = None
     """`headless`: each address that the host has is a replica, also those that it gets and loses while this runs."""
+    stdio: Stdio | None = None
+    """Instead of a URL: a command that the gateway runs."""
+    card: str | None = None
+    """Instead of a URL: a card, a file relative to this one, whose `stdio` interface is the command line to run."""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
         whole = {"url": value} if isinstance(value, str) else value
+        if isinstance(whole, dict) and "url" not in whole and (whole.get("stdio") or whole.get("card")):
+            return {"url": SCHEME + _program(whole), **whole}
         if isinstance(whole, dict) and isinstance(whole.get("url"), str) and is_grpc(whole["url"]):
             return {"protocol": "grpc", **whole}
         return whole
+
+
+def _program(written: dict[str, Any]) -> str:
+    """What stands for the command where a URL is shown: its name, for arguments may hold what is secret."""
+    stdio = written.get("stdio")
+    command = stdio.get("command") if isinstance(stdio, dict) else stdio
+    first = command[0] if isinstance(command, list) and command else command
+    return str(written.get("card") or first or "")[:256]
 
 
 class AgentTls(Part):

@@ -22,12 +22,23 @@ def check_allowances(config: Config, findings: Findings) -> None:
                 findings.error_at_key(
                     (*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it"
                 )
+        _futile(config, written, at, findings)
     if any(effective.isolation(config, agent) != "none" for agent in config.agents.values()) or not config.agents:
         return
     for name, tenant in config.tenants.items():
         if tenant.limits.open_tasks is not None:
             fact = "no agent's tasks have owners, so that nobody's are counted: all of them say `isolation: none`"
             findings.warning(("tenants", name, "limits", "open_tasks"), fact, "write `isolation: tenant`, or remove it")
+
+
+def _futile(config: Config, written: Limits, at: KeyPath, findings: Findings) -> None:
+    gateway = config.gateway
+    if written.body is not None and written.body > gateway.body_limit:
+        fact = f"it limits nothing: no body is longer than `gateway.body_limit`, {gateway.body_limit} bytes"
+        findings.warning((*at, "body"), fact, "write less, or raise `gateway.body_limit`")
+    if written.concurrency is not None and written.concurrency < gateway.replicas:
+        fact = f"each of {gateway.replicas} gateways lets one call through at least, so that it is {gateway.replicas}"
+        findings.warning((*at, "concurrency"), fact, f"write {gateway.replicas} or more")
 
 
 def _limits(config: Config) -> Iterator[tuple[Limits, list[Limits], KeyPath]]:

@@ -12,9 +12,11 @@ from gateway.a2a.dialect import Version
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
 from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts
 from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
+from gateway.config.command import check_command
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
+from gateway.config.stdio import is_stdio
 from gateway.config.value import NAME, RESERVED
 
 LARGEST_CARD = 256 * 1024
@@ -32,7 +34,7 @@ def check_backends(config: Config, findings: Findings) -> None:
         _presence(agent, at, findings)
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
         for backend, here in backends(agent, at):
-            _backend(backend, here, findings, insecure=insecure)
+            _backend(agent, backend, here, findings, insecure=insecure)
         for tenant, here in _upstream_tenants(agent, at):
             if tenant in RESERVED or NAME.fullmatch(tenant) is None:
                 remedy = "write strip, keep, or a tenant: 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -67,7 +69,10 @@ def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
 
 
-def _backend(backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+    if is_stdio(backend.url) or backend.stdio is not None or backend.card is not None:
+        check_command(agent, backend, at, findings)
+        return
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
     if _dialled(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
         _binding(backend, at, findings)

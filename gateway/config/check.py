@@ -1,7 +1,7 @@
 """Everything that can be said of a configuration before it is used: the one entry of `check`, `serve` and a reload."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -85,6 +85,23 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
         text_hash=loaded.text_hash,
         files=loaded.files,
     )
+
+
+def examine_again(examined: Examined, config: Config) -> Examined:
+    """The same with another configuration, made of what is written and of what already runs.
+
+    What is wrong with that is an error of the whole, as where a listener that is open to all keeps its address and
+    what guards it is no longer written.
+    """
+    findings = Findings(examined.marks, ())
+    names = Names(
+        agents=frozenset(config.agents),
+        tenants=frozenset(config.tenants),
+        keys=frozenset() if config.auth is None else frozenset(config.auth.api_keys),
+    )
+    _check(config, names, findings, datetime.now(UTC).date())
+    found = tuple(problem for problem in findings.problems if problem.severity == "error")
+    return replace(examined, config=None if found else config, problems=(*found, *examined.problems))
 
 
 def _check(draft: Config, names: Names, findings: Findings, today: date) -> None:

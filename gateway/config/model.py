@@ -71,6 +71,15 @@ class Drain(Part):
         return {"timeout": value} if isinstance(value, str) else value
 
 
+class Reload(Part):
+    """How the gateway notices that its files have changed, beside SIGHUP and `POST /-/reload`."""
+
+    watch: Flag = True
+    """Whether the system tells of changes in their folders."""
+    poll: Duration = 30.0
+    """How often they are looked at, for file systems that tell nothing; 0s is never."""
+
+
 def _state(value: object) -> object:
     if isinstance(value, str):
         return read_state(value)
@@ -108,6 +117,8 @@ class Gateway(Part):
     """Networks whose X-Forwarded-For is believed."""
     body_limit: Size = 10 * 1024 * 1024
     """Longest request body."""
+    memory_limit: Size | None = None
+    """Memory that the gateway may take, where that is less than its container has: near it no stream is begun."""
     http: Http = Http()
     """Bounds on the connections of clients."""
     grpc: Grpc = Grpc()
@@ -127,6 +138,8 @@ class Gateway(Part):
     """How long and how much it remembers."""
     drain: Drain = Drain()
     """How it stops."""
+    reload: Reload = Reload()
+    """How it notices that its files have changed."""
     tls: Tls | None = None
     """The certificate, where the gateway itself ends TLS; of both listeners for clients."""
 

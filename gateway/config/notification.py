@@ -11,7 +11,7 @@ from gateway.config.webhook import WebhookPattern
 
 _AT: KeyPath = ("push",)
 _ALLOW: KeyPath = (*_AT, "allow")
-_RELAYED = frozenset({"deliver", "sign"})
+_RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign"})
 
 
 def check_notifications(config: Config, findings: Findings) -> None:
@@ -26,7 +26,7 @@ def check_notifications(config: Config, findings: Findings) -> None:
         findings.warning((*_AT, "block_private_networks"), fact, "list them in `allow`, or remove it")
     if push.mode != "relay" and not findings.is_broken((*_AT, "mode")):
         for key in sorted(_RELAYED & push.model_fields_set):
-            fact = f"the gateway delivers nothing itself: `push.mode` is {push.mode}"
+            fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {push.mode}"
             findings.warning((*_AT, key), fact, "write `mode: relay`, or remove it")
     if push.mode == "none" and push.allow:
         findings.warning(_ALLOW, "no webhook may be named: `push.mode` is none", "remove one of the two")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from gateway.config.part import Part
-from gateway.config.value import Flag, OneOrMany, Positive, Wait
+from gateway.config.value import Flag, OneOrMany, Positive, Room, Wait
 from gateway.config.webhook import WebhookPattern, read_pattern
 
 
@@ -24,8 +24,8 @@ Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(s
 class Deliver(Part):
     """How the gateway calls webhooks, where `mode` is `relay`."""
 
-    attempts: Positive = 5
-    """How often one notification is tried."""
+    attempts: Positive = 1000
+    """How often one notification is tried, within `keep`; so often that `keep` decides."""
     timeout: Wait = 10.0
     """How long one attempt may take."""
     keep: Wait = 86_400.0
@@ -36,6 +36,10 @@ class Deliver(Part):
     """The longest pause between two attempts."""
     concurrency: Positive = 16
     """Most deliveries at a time."""
+    max_waiting: Positive = 10_000
+    """Most notifications of one tenant that wait; beyond it agents are told to come again."""
+    max_waiting_bytes: Room = 256 * 1024 * 1024
+    """Most bytes of them."""
 
 
 class Push(Part):
@@ -48,7 +52,9 @@ class Push(Part):
     block_private_networks: Flag = True
     """With `false`, what `allow` lists may have a private address, and plain http where `allow` says http."""
     max_per_task: Positive = 3
-    """Most webhooks of one task."""
+    """Most webhooks of one task, where `mode` is `relay`."""
+    max_per_tenant: Positive = 20_000
+    """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""
     sign: Flag = True
     """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
     deliver: Deliver = Deliver()

@@ -11,7 +11,7 @@ from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.replica import Affinity, Health
-from gateway.config.unbuilt import PLACEHOLDER
+from gateway.config.stdio import is_stdio
 
 _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
 """What is said of requests that nobody makes without a path."""
@@ -31,6 +31,7 @@ def check_replication(config: Config, findings: Findings) -> None:
         for replicas, here in groups(agent, at):
             _replicas(replicas, here, findings)
         _health(agent.health, [config.defaults.health, agent.health], (*at, "health"), findings)
+        _commands(agent, at, findings)
         _affinity(agent.affinity, (*at, "affinity"), findings)
         _remembered(config, agent, at, findings)
 
@@ -55,9 +56,15 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
     names: dict[str, int] = {}
     for number, one in enumerate(replicas):
         here: KeyPath = (*at, number) if len(replicas) > 1 else at
-        if one.url == PLACEHOLDER or findings.is_broken(here):
+        if findings.is_broken(here):
+            continue
+        if is_stdio(one.url):
+            _command(one, here, findings, several=len(replicas) > 1)
             continue
         _headless(one, here, findings)
+        if is_stdio(replicas[0].url):
+            # That is told there.
+            continue
         if is_grpc(one.url) != is_grpc(replicas[0].url):
             fact = "some replicas are behind gRPC and others are not"
             findings.error((*here, "url"), fact, "make them two agents, or reach them all alike")
@@ -72,6 +79,27 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
             findings.error(here, fact, "give each a `label` of its own")
     if replicas and not any(one.weight for one in replicas):
         findings.error((*at, 0, "weight"), "no replica gets any call: every weight is 0", "give one a weight above 0")
+
+
+def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) -> None:
+    """See that a command is not one of several: whoever runs several of its processes knows which has which task."""
+    if several:
+        remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
+        findings.error(at, "a command cannot be one of several replicas", remedy)
+    elif one.dns is not None:
+        findings.error_at_key((*at, "dns"), "a command has no name that could be looked up", "remove it")
+
+
+def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    """See that nothing is written at an agent that is of no meaning for a command, where it is nothing else."""
+    replicas = [one for several, _ in groups(agent, at) for one in several]
+    if not replicas or not all(is_stdio(one.url) for one in replicas):
+        return
+    if agent.health.path is not None:
+        remedy = "remove it, and write `ping` in `stdio`"
+        findings.error((*at, "health", "path"), "a command has no path", remedy)
+    if agent.retry.model_fields_set:
+        findings.error_at_key((*at, "retry"), "nothing is sent to a command again", "remove it")
 
 
 def _headless(one: Backend, at: KeyPath, findings: Findings) -> None:

@@ -11,6 +11,7 @@ from gateway.config.agent import Agent, Backend, ByTenant, Card
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
 from gateway.config.part import Part
 from gateway.config.replica import Affinity
+from gateway.config.stdio import Stdio
 
 Schema = dict[str, Any]
 
@@ -29,6 +30,10 @@ _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     Card: ({"type": "string", "description": "A URL, or a file."},),
     Drain: ({"type": "string", "description": "How long open calls and streams get."},),
     Expect: ({"type": "string", "description": "The agent that answers."},),
+    Stdio: (
+        {"type": "array", "items": _TEXT, "description": "The program and its arguments."},
+        {"type": "string", "description": "The program, which has no arguments."},
+    ),
     Tenant: (
         {"type": "array", "items": _TEXT, "description": "The agents it may call."},
         {"type": "string", "description": "The one agent it may call."},
@@ -43,6 +48,10 @@ def schema() -> Schema:
     """The schema of a configuration file (JSON Schema, draft 2020-12)."""
     made = Config.model_json_schema()
     definitions = {name: _clean(definition) for name, definition in made.pop("$defs").items()}
+    # The model fills in what stands for the URL of a command.
+    backend = definitions[Backend.__name__]
+    del backend["required"]
+    backend["anyOf"] = [{"required": [key]} for key in ("url", "stdio", "card")]
     for part, short in _SHORT.items():
         whole = definitions[part.__name__]
         told = whole.pop("description", "")

@@ -40,7 +40,7 @@ _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "sc
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
 _NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
-_HEADERS = frozenset({"upstream_auth", "header", "headers"})
+_HEADERS = frozenset({"upstream_auth", "header", "headers", "env"})
 
 
 class Interpolation:

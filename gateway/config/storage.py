@@ -35,6 +35,9 @@ def check_storage(config: Config, findings: Findings) -> None:
 
 def _audit(config: Config, findings: Findings) -> None:
     file = effective.audit(config, findings.marks)
+    if file is None and config.observe.log.level in ("warning", "error"):
+        fact = "audit events are told at level info, so that nobody hears of them"
+        findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
     if file is None or file == effective.STANDARD_OUTPUT:
         return
     written = "" if config.observe.audit is None else config.observe.audit.file

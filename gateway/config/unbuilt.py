@@ -20,10 +20,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
 }
 """Keys, with what they belong to; `*` stands for any one name or index."""
 
-_BACKEND: Mapping[str, str] = {
-    "stdio": "stdio agents",
-    "card": "stdio agents",
-}
 _UPSTREAM_AUTH: Mapping[str, str] = {
     "oauth2": "OAuth2 client credentials",
     "mtls": "client certificates",
@@ -31,7 +27,7 @@ _UPSTREAM_AUTH: Mapping[str, str] = {
 }
 
 
-UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_BACKEND) | frozenset(_UPSTREAM_AUTH)
+UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_UPSTREAM_AUTH)
 """The keys alone."""
 
 
@@ -63,9 +59,7 @@ class _Node:
 
 def take_out(tree: dict[str, Value]) -> list[Unbuilt]:
     """Remove from the tree what is not built, and tell what it was."""
-    found = list(_keys(tree, _root(), ()))
-    _fill(tree)
-    return found
+    return list(_keys(tree, _root(), ()))
 
 
 def _root() -> _Node:
@@ -73,7 +67,6 @@ def _root() -> _Node:
     root = _Node()
     paths = dict(UNBUILT)
     for agent in (("agents", "*"), ("agents", "*", "by_tenant", "*")):
-        paths |= {(*agent, "backend", *one, key): feature for key, feature in _BACKEND.items() for one in ((), ("*",))}
         paths |= {(*agent, "upstream_auth", key): feature for key, feature in _UPSTREAM_AUTH.items()}
     for path, feature in paths.items():
         node = root
@@ -98,28 +91,3 @@ def _keys(value: Value, node: _Node, path: KeyPath) -> Iterator[Unbuilt]:
                 del value[key]
             else:
                 yield from _keys(value[key], below, (*path, key))
-
-
-def _fill(tree: dict[str, Value]) -> None:
-    """Put something where nothing is left of a backend."""
-    agents = tree.get("agents")
-    for agent in agents.values() if isinstance(agents, dict) else ():
-        if isinstance(agent, dict):
-            _address(agent, "backend")
-            entries = agent.get("by_tenant")
-            for entry in entries.values() if isinstance(entries, dict) else ():
-                if isinstance(entry, dict):
-                    _address(entry, "backend")
-
-
-def _address(holder: dict[str, Value], key: str) -> None:
-    value = holder.get(key)
-    if isinstance(value, list):
-        holder[key] = [PLACEHOLDER if isinstance(one, dict) and not one else one for one in value]
-    elif isinstance(value, dict) and not value:
-        # Only what is not built stood here, and that has been told.
-        holder[key] = PLACEHOLDER
-
-
-PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"
-"""Stands where a backend was taken out, so that the rest of the agent can be looked at."""

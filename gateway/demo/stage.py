@@ -2,10 +2,14 @@
 
 import shlex
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway.command.key import NewKey, new_key
+from gateway.demo import stdio_agent
 
 PUBLIC_PORT = 8080
 GRPC_PORT = 8081
@@ -46,6 +50,8 @@ class Stage:
             f"    {name}: {{ sha256: {self.keys[name].sha256}, tenant: {tenant}{_narrowed(name)} }}\n"
             for name, tenant in TENANTS.items()
         )
+        # JSON is YAML, whatever stands in a path.
+        counter = msgspec.json.encode([sys.executable, stdio_agent.__file__, "--pace", "0.3"]).decode()
         return f"""\
 version: 1
 
@@ -60,7 +66,7 @@ auth:
   api_keys:
 {keys}
 tenants:
-  acme: [echo, clock, travel]
+  acme: [echo, clock, travel, counter]
   globex: [echo, travel, flaky]
 
 agents:
@@ -76,6 +82,8 @@ agents:
   flaky:                        # by the caller's key, at /a2a
     match: {{ path: /a2a, key: flaky-bot }}
     backend: {self.agents}/flaky
+  counter:                      # by path: /counter; a program that the gateway runs, and talks to by its pipes
+    backend: {{ stdio: {{ command: {counter} }} }}
 
 observe:
   log: {{ format: text, level: warning }}
@@ -99,7 +107,7 @@ Keys, made for this run:
   globex     {globex}
   flaky-bot  {flaky}   (a key of globex)
 
-Four agents in this process; try them from another terminal:
+Four agents in this process, and one in a process of its own; try them from another terminal:
 
   # echo, found by its path
   {send} {self.url}/echo Hello --key {acme}
@@ -116,6 +124,9 @@ Four agents in this process; try them from another terminal:
 
   # flaky, found by the key; fails every third time
   {send} {self.url}/a2a Dare --key {flaky}
+
+  # counter, a program on stdio (gateway/demo/stdio_agent.py, to be copied); one event a number
+  {send} {self.url}/counter "count 5" --key {acme}
 
   # globex may not call the clock
   {send} {self.url}/clock Go --key {globex}

@@ -155,6 +155,10 @@ class KeySet:
         self._wake.set()
         return self._wait_for(self._demanded)
 
+    async def settled(self) -> None:
+        """Wait until the keys were read once, or could not be."""
+        await self._begin_first().over.wait()
+
     async def run(self) -> None:
         """Read the keys, for ever; cancel it to stop."""
         failures = 0

@@ -20,8 +20,10 @@ from gateway.config.address import is_loopback
 from gateway.config.display import shown
 from gateway.config.inquiry import Inquiry, reply
 from gateway.listener.request import host_name
+from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
+from gateway.upstream.stdio import StdioUpstream
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}
@@ -54,6 +56,13 @@ class Watched(Protocol):
     def public_url(self) -> str:
         """Where clients find it."""
 
+    @property
+    def reloader(self) -> Reloader | None:
+        """Reads the configuration again; None where it comes from no file."""
+
+    def reload_all(self) -> None:
+        """Have the other processes of this gateway do the same."""
+
 
 def admin_app(
     watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
@@ -75,6 +84,7 @@ def admin_app(
             ("/-/config", pages.config, ["GET"]),
             ("/-/agents", pages.agents, ["GET"]),
             ("/-/route", pages.route, ["POST"]),
+            ("/-/reload", pages.reload, ["POST"]),
         )
     ]
     app = Starlette(routes=routes)
@@ -181,11 +191,16 @@ class _Pages:
     async def config(self, _request: Request) -> Response:
         snapshot = self._watched.snapshot
         examined = snapshot.examined
+        reloader = self._watched.reloader
+        last = None if reloader is None else reloader.last
+        refused = last is not None and last.result is Result.REFUSED
         return JSONResponse(
             {
                 "hash": examined.text_hash,
                 "files": [str(path) for path in examined.files],
-                "last_error": None,
+                "last_error": last.as_json() if last is not None and refused else None,
+                "last_reload": None if last is None else last.as_json(),
+                "needs_restart": [] if reloader is None else [each.as_json() for each in reloader.waiting],
                 "public_url": self._watched.public_url,
                 "warnings": [problem.as_json() for problem in examined.problems],
                 "running": shown(snapshot.config),
@@ -194,6 +209,14 @@ class _Pages:
 
     async def agents(self, _request: Request) -> Response:
         return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})
+
+    async def reload(self, _request: Request) -> Response:
+        reloader = self._watched.reloader
+        if reloader is None:
+            return JSONResponse({"error": "the configuration comes from no file"}, status_code=409)
+        report = await reloader.reload(Trigger.ADMIN)
+        self._watched.reload_all()
+        return JSONResponse(report.as_json(), status_code=422 if report.result is Result.REFUSED else 200)
 
     async def route(self, request: Request) -> Response:
         try:
@@ -235,6 +258,7 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
             "error": source.error,
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
+        **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),
         "connections": {
             "active": sum(each.upstream.active for each in backing.replicas),
             "idle": sum(each.upstream.idle for each in backing.replicas),
@@ -248,23 +272,23 @@ def _health_of(backing: Backing) -> dict[str, Any]:
     now = time.monotonic()
     group = backing.group
     found: dict[str, Any] = {
-        "up": any(each.is_up for each in backing.replicas),
+        "up": any(each.condition.is_up for each in backing.replicas),
         "replicas": [
             {
                 "name": each.name or each.key,
                 "url": each.url,
                 "label": each.label,
                 "weight": each.weight,
-                "up": each.is_up,
-                "state": each.state(now),
-                "ejections": each.ejections,
+                "up": each.condition.is_up,
+                "state": each.condition.state(now),
+                "ejections": each.condition.ejections,
                 "connections": {"active": each.upstream.active, "idle": each.upstream.idle},
             }
             for each in backing.replicas
         ],
     }
     if group is not None and group.trouble:
-        found["trouble"] = list(group.trouble.values())
+        found["trouble"] = group.trouble
     if group is not None and group.breaker.opened:
         left = group.breaker.left(now)
         when = f"for {left:.0f} s more" if left else "until a call goes well"

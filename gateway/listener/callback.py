@@ -1,19 +1,62 @@
-"""What agents and receivers of notifications ask of the gateway itself: callbacks of `push.mode: relay`, and keys."""
+"""What agents and receivers of notifications ask of the gateway itself: callbacks of `push.mode: relay`, and keys.
 
+Who posts to a callback is a stranger until the path and the token say otherwise. So they are looked at first, and of a
+body no more is read before than the listener reads ahead; and of those that are proven so few are served at a time
+that their bodies have room. The others wait for a while.
+"""
+
+import asyncio
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 import msgspec
 
 from gateway.a2a.call import Head
-from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import Fault
+from gateway.a2a.headers import Pairs
+from gateway.exchange import FIELDS
 from gateway.listener.wire import ClientWire
-from gateway.push.relay import PATH
+from gateway.origin import client_address, trace_id
+from gateway.push.hook import Hook
+from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
+from gateway.snapshot import Snapshot
+from gateway.telemetry.access import AccessLog
+from gateway.telemetry.metrics import NO_TENANT, OTHER
 
-KEYS = b"/.well-known/jwks.json"
+KEYS: Final = b"/.well-known/jwks.json"
+MOST: Final = 64
+"""Notifications that are read at a time, each of 1 MiB at most."""
+MOST_OF_AGENT: Final = 16
+PATIENCE: Final = 10.0
+"""Seconds for which one waits for its turn."""
+
 _PREFIX = PATH.encode("ascii")
 _JSON = b"application/json"
+_TEXT = b"text/plain; charset=utf-8"
+_COME_AGAIN = (b"retry-after", b"5")
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What is answered, and what is told of it.
+
+    Attributes:
+        hook: Whose it was, where that was proven.
+        bytes_in: Of the body, as far as it was read.
+        outcome: As that of `Exchange`; empty where the status tells it.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    hook: Hook | None = None
+    bytes_in: int = 0
+    outcome: str = ""
+    reason: str | None = None
 
 
 class Callbacks:
@@ -21,12 +64,25 @@ class Callbacks:
 
     Args:
         service: Gives what runs; None for nothing.
-        prefix: Segments of the public path that incoming requests carry, as a path.
+        current: Gives the snapshot.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, service: Callable[[], PushService | None], prefix: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        service: Callable[[], PushService | None],
+        current: Callable[[], Snapshot],
+        access: AccessLog,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._service = service
-        self._prefix = prefix
+        self._current = current
+        self._access = access
+        self._clock = clock
+        self._room = asyncio.Semaphore(MOST)
+        # By agent: each has some of it at most.
+        self._rooms: dict[str, asyncio.Semaphore] = {}
 
     def takes(self, head: Head) -> bool:
         """Whether a request is one of these."""
@@ -41,48 +97,103 @@ class Callbacks:
 
     async def serve(self, head: Head, wire: ClientWire) -> None:
         """Answer one."""
+        began, request_id = self._clock(), secrets.token_hex(8)
+        try:
+            answer = await self._answer(head, wire)
+        except Fault as fault:
+            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
+            answer = _Answer(fault.http_status, headers=again, outcome=fault.outcome, reason=fault.reason)
+        headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
+        try:
+            await wire.answer(answer.status, [*headers, *answer.headers], answer.body)
+        finally:
+            self._tell(head, request_id, answer, self._clock() - began)
+
+    async def _answer(self, head: Head, wire: ClientWire) -> _Answer:
         service = self._service()
         relay = None if service is None else service.relay
         if service is None or relay is None:
-            await _answer(wire, 404)
-            return
+            return _Answer(404)
         prefix = self._prefix()
         if head.path == prefix + KEYS:
-            await self._show_keys(service, head, wire)
-            return
+            return await _keys(service, head)
         hook_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
         if head.method == "GET":
             said = await relay.challenge(hook_id, head.query.decode("latin-1"))
-            await _answer(wire, 404 if said is None else 200, said or b"", b"text/plain; charset=utf-8")
-        elif head.method != "POST":
-            await _answer(wire, 405, allow=b"GET, POST")
-        else:
-            try:
-                body = await wire.read(relay.max_body)
-            except BodyTooLarge:
-                await _answer(wire, 413)
-                return
-            except Fault as fault:
-                await _answer(wire, fault.http_status)
-                return
-            await _answer(wire, await relay.receive(hook_id, dict(head.headers), body))
+            return _Answer(404) if said is None else _Answer(200, said, ((b"content-type", _TEXT),))
+        if head.method != "POST":
+            return _Answer(405, headers=((b"allow", b"GET, POST"),))
+        hook = await relay.proven(hook_id, dict(head.headers))
+        return _Answer(404) if hook is None else await self._receive(relay, hook, wire)
 
-    async def _show_keys(self, service: PushService, head: Head, wire: ClientWire) -> None:
-        if head.method not in ("GET", "HEAD"):
-            await _answer(wire, 405, allow=b"GET, HEAD")
-            return
+    async def _receive(self, relay: PushRelay, hook: Hook, wire: ClientWire) -> _Answer:
+        body = b""
         try:
-            keys = await service.jwks()
+            async with self._turn(hook.agent):
+                body = await wire.read(relay.max_body)
+                status = await relay.receive(hook, body)
+        except TimeoutError:
+            status = 503
         except Fault as fault:
-            await _answer(wire, fault.http_status)
-            return
-        await _answer(wire, 404 if keys is None else 200, b"" if keys is None else msgspec.json.encode(keys), _JSON)
+            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
+            return _Answer(fault.http_status, b"", again, hook, len(body), fault.outcome, fault.reason)
+        if status == 503:
+            return _Answer(status, b"", (_COME_AGAIN,), hook, len(body), "limited")
+        return _Answer(status, hook=hook, bytes_in=len(body))
+
+    @asynccontextmanager
+    async def _turn(self, agent: str) -> AsyncIterator[None]:
+        """Room for one body.
+
+        Raises:
+            TimeoutError: there was none for as long as one waits.
+        """
+        own = self._rooms.get(agent) or self._rooms.setdefault(agent, asyncio.Semaphore(MOST_OF_AGENT))
+        async with asyncio.timeout(PATIENCE) as patience, own, self._room:
+            patience.reschedule(None)
+            yield
+
+    def _prefix(self) -> bytes:
+        return "".join(f"/{part}" for part in self._current().prefix).encode()
+
+    def _tell(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
+        """Count one, and log it: never the id of a callback, by which it is called."""
+        snapshot, hook = self._current(), answer.hook
+        backing = None if hook is None else snapshot.backings.get(hook.scope)
+        outcome = answer.outcome or ("ok" if answer.status < 400 else "client_error")
+        meter = snapshot.strangers if backing is None else backing.meter
+        meter.request(OTHER, Binding.REST.label, outcome, NO_TENANT if hook is None else hook.owner.tenant)
+        if answer.reason is not None:
+            meter.rejected(answer.reason)
+        path, is_callback, _ = head.path.partition(_PREFIX)
+        shown = path.decode("ascii", "replace") + (f"{PATH}…" if is_callback else "")
+        line: dict[str, Any] = dict.fromkeys(FIELDS)
+        line |= {
+            "request_id": request_id,
+            "trace_id": trace_id(head),
+            "status": answer.status,
+            "outcome": outcome,
+            "reason": answer.reason,
+            "duration_s": duration,
+            "attempts": 0,
+            "stream": False,
+            "events": 0,
+            "bytes_in": answer.bytes_in,
+            "bytes_out": len(answer.body),
+            "client_ip": client_address(head, snapshot.trusted),
+            "method": head.method,
+            "path": shown,
+        }
+        if hook is not None:
+            line |= {"agent": hook.agent, "backend": hook.scope, "tenant": hook.owner.tenant}
+            line |= {"principal": hook.owner.principal or None, "task_id": hook.task.removeprefix(hook.mark) or None}
+        self._access.write(line)
 
 
-async def _answer(wire: ClientWire, status: int, body: bytes = b"", said: bytes = b"", *, allow: bytes = b"") -> None:
-    headers = [(b"x-request-id", secrets.token_hex(8).encode("ascii")), (b"cache-control", b"no-store")]
-    if body:
-        headers.append((b"content-type", said))
-    if allow:
-        headers.append((b"allow", allow))
-    await wire.answer(status, headers, body)
+async def _keys(service: PushService, head: Head) -> _Answer:
+    if head.method not in ("GET", "HEAD"):
+        return _Answer(405, headers=((b"allow", b"GET, HEAD"),))
+    keys = await service.jwks()
+    if keys is None:
+        return _Answer(404)
+    return _Answer(200, msgspec.json.encode(keys), ((b"content-type", _JSON),))

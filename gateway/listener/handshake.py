@@ -25,13 +25,16 @@ class Handshakes:
 
     Args:
         connection: Makes the connection of the client at this address.
+
+    Attributes:
+        tls: How the next ones are made; a new certificate is another context.
     """
 
     def __init__(
         self, listener: socket.socket, tls: ssl.SSLContext, edge: Edge, connection: Callable[[str], Accepted]
     ) -> None:
         self._listener = listener
-        self._tls = tls
+        self.tls = tls
         self._edge = edge
         self._connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,7 +76,7 @@ class Handshakes:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: cast("asyncio.Protocol", connection),  # no interface can say that it is both
                 client,
-                ssl=self._tls,
+                ssl=self.tls,
                 ssl_handshake_timeout=limits.tls_handshake,
                 ssl_shutdown_timeout=limits.write_stall,
             )

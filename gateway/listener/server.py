@@ -181,7 +181,9 @@ class HttpServer:
         self._server.tls = tls
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
+        self._winding_down = False
         self._shaking: asyncio.Task[None] | None = None
+        self._handshakes: Handshakes | None = None
 
     @property
     def address(self) -> str:
@@ -199,18 +201,28 @@ class HttpServer:
             def connection(peer: str) -> Accepted:
                 return cast("Accepted", made(peer=peer))  # it is both
 
-            handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
-            self._shaking = background.start(f"{name} handshakes", handshakes.run)
+            self._handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
+            self._shaking = background.start(f"{name} handshakes", self._handshakes.run)
         # Keeps the Date header right; it returns once `should_exit` is set.
         background.start(f"{name} clock", server.main_loop)
 
+    def renew(self, tls: ssl.SSLContext) -> None:
+        """Show another certificate from now on, in new handshakes; those that were made stand."""
+        if self._handshakes is not None:
+            self._tls = self._handshakes.tls = tls
+
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
+        self._winding_down = True
         self._edge.wind_down()
+
+    def press(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
+        """Have connections end with their next answer while open files are short."""
+        self._edge.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
-        self._edge.closing = True
+        self._winding_down = self._edge.closing = True
         if not self._accepting:
             self._listener.close()
             return

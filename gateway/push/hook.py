@@ -10,12 +10,14 @@ soon forgotten. Once its task is over, it is kept for late notifications, and no
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Owner, Store
@@ -107,21 +109,34 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-class Hooks:
-    """The hooks in a store; every method may raise `StateUnavailable`."""
+class HookUnreadable(StateUnavailable):
+    """What the store has of a hook is nothing that this gateway can read: another version's, or damaged."""
 
-    def __init__(self, store: Store) -> None:
+
+class Hooks:
+    """The hooks in a store; every method may raise `StateUnavailable`.
+
+    Args:
+        gone: Told the tenant of each that is dropped.
+    """
+
+    def __init__(self, store: Store, gone: Callable[[str], None] = lambda _tenant: None) -> None:
         self._store = store
+        self._gone = gone
 
     async def find(self, key: str) -> Hook | None:
-        """The hook of a key."""
+        """The hook of a key.
+
+        Raises:
+            HookUnreadable: it cannot be read.
+        """
         value = await soon(self._store.note(KIND, key))
-        return None if value is None else _decoder.decode(value)
+        return None if value is None else _read(value)
 
     async def of(self, scope: str, task: str, most: int) -> list[Hook]:
         """The hooks of a task, the oldest first; `most` at most are looked at."""
         notes = await soon(self._store.group(KIND, _group(scope, task), most))
-        return sorted((_decoder.decode(value) for _, value in notes), key=lambda hook: hook.made)
+        return sorted((_read(value) for _, value in notes), key=lambda hook: hook.made)
 
     async def write(self, hook: Hook) -> None:
         """Keep a hook, over what was kept of it."""
@@ -146,12 +161,13 @@ class Hooks:
         if settled.task:
             for other in await self.of(settled.scope, settled.task, MOST):
                 if other.key != settled.key and other.settled and other.is_called(config.id or config.task_id):
-                    await self.drop(other.key)
+                    await self.drop(other.key, other.owner.tenant)
         return settled
 
-    async def drop(self, key: str) -> None:
-        """Forget a hook."""
-        await soon(self._store.drop(KIND, key))
+    async def drop(self, key: str, tenant: str) -> None:
+        """Forget a hook, which is its tenant's."""
+        if await soon(self._store.drop(KIND, key)):
+            self._gone(tenant)
 
 
 MOST: Final = 100
@@ -161,6 +177,13 @@ MOST: Final = 100
 def _group(scope: str, task: str) -> str:
     # No scope has a space.
     return f"{scope} {task}"
+
+
+def _read(value: bytes) -> Hook:
+    try:
+        return _decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise HookUnreadable("the gateway cannot read what it knows of a webhook") from error
 
 
 _encode = msgspec.json.Encoder().encode

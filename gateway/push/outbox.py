@@ -15,9 +15,11 @@ due again when that is over.
 | new or due, not the oldest of its hook | due when the oldest is done |
 | due, the oldest | sent: gone if it was taken, is refused or dead; else due again after a pause |
 | sent too often, or too old | dead: gone, and counted |
+| that cannot be read, or whose hook cannot | dead |
 | whose hook is gone | gone |
 
-No tenant has more than half of the deliveries that are made at a time, and those that wait have them in turns.
+Whose turn it is, of those that were taken up, is in `turns.py`. No more are taken up of one tenant than wait there for
+a moment: what is left of it in the store is *passed over* for a second or so, so that others are found behind it.
 """
 
 import asyncio
@@ -28,8 +30,7 @@ import math
 import random
 import secrets
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Final
@@ -38,13 +39,19 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
+from gateway.push import slip as slips
+from gateway.push.account import Account
 from gateway.push.delivery import Delivery, Outcome, Result
-from gateway.push.hook import Hook, Hooks
+from gateway.push.hook import Hook, Hooks, HookUnreadable
+from gateway.push.slip import Slip
+from gateway.push.turns import Held, Turns
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store
+from gateway.telemetry.metrics import NO_AGENT
 
-SLIP: Final = "outbox"
-BODY: Final = "outbox-body"
+SLIP: Final = slips.KIND
+# The first of all kinds: who lists slips, or hooks, does not have bodies with the last of them.
+BODY: Final = "body"
 TWIN: Final = "outbox-twin"
 SAME_FOR: Final = 600
 """Seconds for which the same body for the same hook is the same notification, which an agent has sent twice."""
@@ -56,7 +63,10 @@ _GRACE: Final = 30.0
 _DOWN: Final = 0.5
 _PAGE: Final = 64
 _MOST_PAGES: Final = 16
-_MOST_HELD: Final = 128
+# How long what is passed over is left alone; longer where that is more than can be looked at every second.
+_PASSED: Final = 1.0
+# How long a worker that is stopped gives back what it has.
+_PARTING: Final = 2.0
 # How long what is too old is left in the store, for the worker to find and count.
 _MARGIN: Final = 3600
 
@@ -75,7 +85,7 @@ class Terms(msgspec.Struct, frozen=True):
         concurrency: Deliveries at a time.
     """
 
-    attempts: int = 5
+    attempts: int = 1000
     timeout: float = 10.0
     keep: float = 86_400.0
     first_pause: float = 1.0
@@ -90,34 +100,7 @@ class Queued(Enum):
     TWIN = "twin"
     """It is, or was a short while ago, on its way already."""
     FULL = "full"
-    """So many wait for this webhook that no more are taken."""
-
-
-class Slip(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One notification on its way.
-
-    Attributes:
-        hook: The key of its hook.
-        task: The task, as the client knows it.
-        made: When it came, in Unix seconds.
-        tried: Attempts that failed.
-    """
-
-    hook: str
-    agent: str
-    tenant: str
-    task: str
-    content_type: str
-    made: float
-    tried: int = 0
-
-
-class _Held(msgspec.Struct):
-    """A slip that was taken up; its lease is over at `until`."""
-
-    key: str
-    slip: Slip
-    until: float
+    """So many wait for this webhook, or for all of its tenant's, that no more are taken."""
 
 
 class Outbox:
@@ -125,7 +108,10 @@ class Outbox:
 
     Args:
         deliver: Makes one attempt.
-        count: Told the agent and what came of each attempt: `delivered`, `retried`, `dead` or `refused`.
+        account: How much tenants have.
+        audit: Told of each notification whose webhook may not be called any more, and why.
+        count: Told the agent and what came of each attempt: `delivered`, `retried`, `dead` or `refused`; the agent is
+            `-` where it cannot be read.
         wall: Unix seconds.
         chance: 0 to 1, for pauses.
 
@@ -139,24 +125,27 @@ class Outbox:
         deliver: Callable[[Delivery], Awaitable[Outcome]],
         *,
         terms: Terms | None = None,
+        account: Account | None = None,
         count: Callable[[str, str], None] = lambda _agent, _result: None,
+        audit: Callable[[Hook, str], None] = lambda _hook, _words: None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notifications outlive the process
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.terms = Terms() if terms is None else terms
         self._store = store
         self._hooks = Hooks(store)
+        self._account = Account(store) if account is None else account
         self._deliver = deliver
         self._count = count
+        self._audit = audit
         self._wall = wall
         self._chance = chance
         self._wake = asyncio.Event()
         # When slips fall due that this process has put off.
         self._dues: list[float] = []
-        # Slips that were taken up, by tenant in the order of their turns, and how many deliveries each tenant has.
-        self._waiting: dict[str, deque[_Held]] = {}
-        self._sending: Counter[str] = Counter()
-        self._held: dict[str, _Held] = {}
+        self._turns = Turns()
+        # Pages of slips that were passed over since there was an end of them.
+        self._passed = 0
         self._is_down = False
 
     # ---- In --------------------------------------------------------------------------------------------------------
@@ -175,13 +164,14 @@ class Outbox:
         if await soon(store.note(TWIN, same)) is not None:
             return Queued.TWIN
         before = await soon(store.group(SLIP, hook.key, MOST_WAITING))
-        if len(before) >= MOST_WAITING:
+        tenant = hook.owner.tenant
+        if len(before) >= MOST_WAITING or not self._account.has_room_for(tenant, len(body)):
             return Queued.FULL
         key = _key(int(now * 1e9), before[-1][0] if before else "")
-        tenant = hook.owner.tenant
-        slip = Slip(hook.key, hook.agent, tenant, task, content_type, now)
+        slip = Slip(hook.key, hook.agent, tenant, task, content_type, now, size=len(body))
         # The body first: a slip without one would be nothing.
         await soon(store.keep(Note(BODY, key, body, tenant, until=self._until(slip))))
+        self._account.queued(tenant, slip.size)
         if before:
             await self._put_behind(key, slip)
         else:
@@ -189,7 +179,7 @@ class Outbox:
         twin = Note(TWIN, same, key.encode("ascii"), tenant, until=math.ceil(now) + SAME_FOR)
         if await soon(store.settle(twin)) != twin.value:
             # Two came at a time, and the other one was quicker.
-            await self._drop(key)
+            await self._drop(key, slip)
             return Queued.TWIN
         self._wake.set()
         return Queued.TAKEN
@@ -201,19 +191,20 @@ class Outbox:
     # ---- Out -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Deliver, for ever; cancel it to stop. What is on its way then is tried again by whoever runs next."""
-        self._waiting.clear()
-        self._sending.clear()
-        self._held.clear()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                # Before looking: what comes meanwhile is looked for again.
-                self._wake.clear()
-                more = await self._take()
-                self._begin(group)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(0 if more else self._pause()):
-                        await self._wake.wait()
+        """Deliver, for ever; cancel it to stop. What it has then is due at once, for whoever runs next."""
+        self._turns = Turns()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    # Before looking: what comes meanwhile is looked for again.
+                    self._wake.clear()
+                    more = await self._take()
+                    self._begin(group)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(0 if more else self._pause()):
+                            await self._wake.wait()
+        finally:
+            await self._give_back()
 
     async def _take(self) -> bool:
         """Take up what is due, while there is anybody to send it; whether there is more."""
@@ -221,91 +212,113 @@ class Outbox:
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
         lease = self.terms.timeout + _GRACE
+        passing = 0.0
         for _ in range(_MOST_PAGES):
-            if self._sending.total() >= self.terms.concurrency:
+            if self._turns.sending >= self.terms.concurrency:
                 return False
             try:
-                notes = await soon(self._store.due(SLIP, now, _PAGE, lease))
+                notes = await soon(self._store.due(SLIP, now, _PAGE, passing or lease))
+                passing = await self._hold(notes, now + lease, passing)
             except StateUnavailable:
                 self._tell_down()
                 return False
             self._is_down = False
-            for key, value in notes:
-                self._hold(_Held(key, _decoder.decode(value), now + lease))
             if len(notes) < _PAGE:
+                self._passed = 0
                 return False
+            # Others have their turn between two pages.
+            await asyncio.sleep(0)
         return True
 
-    def _hold(self, held: _Held) -> None:
-        known = self._held.get(held.key)
-        if known is not None:
-            # The store has given it out once more, and it is here still.
-            known.until = held.until
-            return
-        waiting = self._waiting.setdefault(held.slip.tenant, deque())
-        # What a tenant has too much of comes again when its lease is over, so that others are found behind it.
-        if len(waiting) < _MOST_HELD:
-            self._held[held.key] = held
-            waiting.append(held)
+    async def _hold(self, notes: Sequence[tuple[str, bytes]], until: float, passing: float) -> float:
+        """Let slips wait for their turns; those of tenants that have too many here are passed over.
+
+        Args:
+            until: When the lease of what is held is over.
+            passing: The lease with which they were taken, where that was one to pass them over; or 0.
+
+        Gives the lease with which the next ones should be taken, or 0.
+        """
+        passed = False
+        for key, value in notes:
+            slip = slips.read(value)
+            if slip is None:
+                await self._spoil(key)
+                continue
+            is_held = self._turns.hold(Held(key, slip, until))
+            passed = passed or not is_held
+            if is_held and passing:
+                await soon(self._store.keep(self._note(key, slip, due=until)))
+            elif not is_held and not passing:
+                await soon(self._store.keep(self._note(key, slip, due=self._wall() + _PASSED)))
+        if not passed:
+            return passing
+        pause = _PASSED * (1 + self._passed // _MOST_PAGES)
+        self._passed += 1
+        heapq.heappush(self._dues, self._wall() + (passing or _PASSED))
+        return pause
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """Send what waits, the tenants in turns, while there is anybody to send it."""
-        concurrency = self.terms.concurrency
-        share = (concurrency + 1) // 2
         latest = self._wall() + self.terms.timeout
-        moved = True
-        while moved and self._waiting:
-            moved = False
-            for tenant in tuple(self._waiting):
-                if self._sending.total() >= concurrency:
-                    return
-                if self._sending[tenant] >= share:
-                    continue
-                # Whoever had a turn is the last one to have the next.
-                waiting = self._waiting.pop(tenant)
-                held = waiting.popleft()
-                if waiting:
-                    self._waiting[tenant] = waiting
-                moved = True
-                if held.until < latest:
-                    # The lease might not last; the store gives the slip out again.
-                    del self._held[held.key]
-                    continue
-                self._sending[tenant] += 1
+        while (held := self._turns.next(self.terms.concurrency)) is not None:
+            if held.until < latest:
+                # The lease might not last; the store gives the slip out again.
+                self._turns.done(held)
+            else:
                 group.create_task(self._send(held), name="webhook")
+
+    async def _give_back(self) -> None:
+        """Have all that was taken up be due at once, rather than when its lease is over."""
+        latest = asyncio.get_running_loop().time() + _PARTING
+        with suppress(StateUnavailable):
+            for held in self._turns:
+                if asyncio.get_running_loop().time() > latest:
+                    return
+                # What was dropped meanwhile stays so.
+                if not held.settled and await soon(self._store.note(SLIP, held.key)) is not None:
+                    await soon(self._store.keep(self._note(held.key, held.slip, due=self._wall())))
 
     def _pause(self) -> float:
         """Seconds until something may be due; others that share the store may have put something off."""
         if self._is_down:
             return _DOWN
-        if self._dues and self._sending.total() < self.terms.concurrency:
+        if self._dues and self._turns.sending < self.terms.concurrency:
             return min(max(self._dues[0] - self._wall(), 0.0), _POLL)
         return _POLL
 
-    async def _send(self, held: _Held) -> None:
-        tenant = held.slip.tenant
+    async def _send(self, held: Held) -> None:
         try:
-            await self._attempt(held.key, held.slip)
+            await self._attempt(held)
         except StateUnavailable:
             # The lease ends, and it is tried again: twice, if it was taken.
             self._tell_down()
-        finally:
-            del self._held[held.key]
-            self._sending[tenant] -= 1
-            if self._sending[tenant] <= 0:
-                del self._sending[tenant]
-            self._wake.set()
+        except asyncio.CancelledError:
+            # It stays held, to be given back.
+            raise
+        except BaseException:
+            self._turns.done(held)
+            raise
+        self._turns.done(held)
+        self._wake.set()
 
-    async def _attempt(self, key: str, slip: Slip) -> None:
-        store = self._store
+    async def _attempt(self, held: Held) -> None:
+        store, key, slip = self._store, held.key, held.slip
         first = await soon(store.group(SLIP, slip.hook, 1))
         if not first or first[0][0] != key:
+            held.settled = True
             await self._put_behind(key, slip)
             return
-        hook = await self._hooks.find(slip.hook)
+        try:
+            hook = await self._hooks.find(slip.hook)
+        except HookUnreadable:
+            held.settled = True
+            await self._give_up(key, slip, Outcome(Result.DEAD, "what is kept of its webhook cannot be read"))
+            return
         body = await soon(store.note(BODY, key))
         if hook is None or body is None:
             # The client has deleted it, or its tenant was erased.
+            held.settled = True
             await self._finish(key, slip)
             return
         tried = slip.tried + 1
@@ -315,16 +328,14 @@ class Outbox:
             outcome = await self._try(hook, Delivery(_id(key), hook.config, slip.task, slip.content_type, body, tried))
         if outcome.result is Result.RETRIED and tried >= self.terms.attempts:
             outcome = replace(outcome, result=Result.DEAD)
+        held.settled = True
         if outcome.result is Result.RETRIED:
             await self._put_off(key, replace(slip, tried=tried), outcome.pause)
-        else:
-            await self._finish(key, slip)
-        self._count(slip.agent, outcome.result.value)
-        if outcome.result in (Result.DEAD, Result.REFUSED):
-            logger.warning(
-                "a notification of tenant %s, task %s of agent %s, is given up after %d attempts: %s",
-                slip.tenant, slip.task[:64], slip.agent, tried, outcome.words,
-            )  # fmt: skip
+            self._count(slip.agent, outcome.result.value)
+            return
+        if outcome.result is Result.REFUSED:
+            self._audit(hook, outcome.words)
+        await self._give_up(key, replace(slip, tried=tried), outcome)
 
     async def _try(self, hook: Hook, delivery: Delivery) -> Outcome:
         try:
@@ -341,12 +352,33 @@ class Outbox:
         await soon(self._store.keep(self._note(key, slip, due=now + pause)))
         heapq.heappush(self._dues, now + pause)
 
+    async def _give_up(self, key: str, slip: Slip, outcome: Outcome) -> None:
+        """Forget a notification that its webhook has taken, or never will."""
+        await self._finish(key, slip)
+        self._count(slip.agent, outcome.result.value)
+        if outcome.result is not Result.DELIVERED:
+            logger.warning(
+                "a notification of tenant %s, task %s of agent %s, is given up after %d attempts: %s",
+                slip.tenant, slip.task[:64], slip.agent, slip.tried, outcome.words,
+            )  # fmt: skip
+
     async def _finish(self, key: str, slip: Slip) -> None:
         """Forget a notification, and make the next one of its hook due."""
-        await self._drop(key)
-        following = await soon(self._store.group(SLIP, slip.hook, 1))
-        for after, value in following:
-            await soon(self._store.keep(self._note(after, _decoder.decode(value), due=self._wall())))
+        await self._drop(key, slip)
+        while following := await soon(self._store.group(SLIP, slip.hook, 1)):
+            ((after, value),) = following
+            behind = slips.read(value)
+            if behind is not None:
+                await soon(self._store.keep(self._note(after, behind, due=self._wall())))
+                return
+            await self._spoil(after)
+
+    async def _spoil(self, key: str) -> None:
+        """Forget a slip that cannot be read; those behind it fall due by themselves."""
+        logger.error("a notification is given up: what is kept of it cannot be read")
+        await soon(self._store.drop(SLIP, key))
+        await soon(self._store.drop(BODY, key))
+        self._count(NO_AGENT, Result.DEAD.value)
 
     async def _put_behind(self, key: str, slip: Slip) -> None:
         """Let a slip stand behind an older one of its hook, unless that is done by now."""
@@ -358,13 +390,14 @@ class Outbox:
         if first and first[0][0] == key:
             await soon(store.keep(self._note(key, slip, due=self._wall())))
 
-    async def _drop(self, key: str) -> None:
+    async def _drop(self, key: str, slip: Slip) -> None:
         # The slip first: a body without one is forgotten in time.
-        await soon(self._store.drop(SLIP, key))
+        if await soon(self._store.drop(SLIP, key)):
+            self._account.queued(slip.tenant, slip.size, -1)
         await soon(self._store.drop(BODY, key))
 
     def _note(self, key: str, slip: Slip, *, due: float) -> Note:
-        return Note(SLIP, key, _encode(slip), slip.tenant, slip.hook, due, self._until(slip))
+        return Note(SLIP, key, slip.written(), slip.tenant, slip.hook, due, self._until(slip))
 
     def _until(self, slip: Slip) -> int:
         return math.ceil(slip.made + self.terms.keep + self.terms.longest_pause + _MARGIN)
@@ -397,7 +430,3 @@ def _key(moment: int, before: str) -> str:
 def _id(key: str) -> str:
     """What a receiver knows a notification by; the rest of the key tells when it came."""
     return key.partition("-")[2]
-
-
-_encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Slip)

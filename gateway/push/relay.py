@@ -29,16 +29,18 @@ from msgspec.structs import replace
 
 from gateway.a2a import notification, push_config
 from gateway.a2a.dialect import Dialect, Version
-from gateway.a2a.fault import PushDenied, StateUnavailable, UpstreamProtocol
+from gateway.a2a.fault import Fault, PushDenied, StateUnavailable, UpstreamProtocol
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.a2a.tree import Tree
+from gateway.push.account import Account
 from gateway.push.delivery import Result
 from gateway.push.hook import MOST, OVER, PENDING, SETTLED, Hook, Hooks, digest, new_secrets
 from gateway.push.outbox import Outbox, Queued
 from gateway.push.webhook import Target, WebhookPolicy
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import LONGEST_ID, Owner, Soon, Store
+from gateway.telemetry.audit import Event
 
 PATH: Final = "/-/push/"
 """Where callbacks are, below the public URL; the hook's id is behind it."""
@@ -71,9 +73,11 @@ class PushRelay:
     Args:
         public_url: Where agents reach the gateway.
         max_per_task: Most webhooks of one task.
+        account: How much tenants have.
         meet: Told the hook and what a notification tells, before anything of it leaves: writes down whose the task is,
             and gives whether that is the hook's owner.
         count: As that of `Outbox`; told `refused` of notifications that are not taken.
+        audit: Told of each notification that names another's task, or shows no token, and why it is refused.
         linger: Seconds for which a hook is kept when its task has ended: longer than a notification may be on its way.
         wall: Unix seconds.
 
@@ -90,21 +94,31 @@ class PushRelay:
         *,
         max_per_task: int = 3,
         max_body: int = MOST_BODY,
+        account: Account | None = None,
         meet: Callable[[Hook, Progress], Soon[bool]] = lambda _hook, _told: True,
         count: Callable[[str, str], None] = lambda _agent, _result: None,
+        audit: Callable[[Event, Hook, str], None] = lambda _event, _hook, _words: None,
         linger: int = OVER,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - hooks outlive the process
     ) -> None:
         self.max_body = max_body
-        self._hooks = Hooks(store)
+        self._account = account = Account(store) if account is None else account
+        self._hooks = Hooks(store, lambda tenant: account.hooked(tenant, -1))
         self._policy = policy
         self._prefix = public_url.rstrip("/") + PATH
         self._outbox = outbox
         self._max_per_task = max_per_task
         self._meet = meet
         self._count = count
+        self._audit = audit
         self._linger = linger
         self._wall = wall
+
+    def change(self, policy: WebhookPolicy, *, max_per_task: int, linger: int) -> None:
+        """Go on with other terms."""
+        self._policy = policy
+        self._max_per_task = max_per_task
+        self._linger = linger
 
     # ---- The line --------------------------------------------------------------------------------------------------
 
@@ -133,7 +147,7 @@ class PushRelay:
             session: Likewise for the context.
 
         Raises:
-            PushDenied: the webhook may not be called, or the task has as many as it may have.
+            PushDenied: the webhook may not be called, or the task or the tenant has as many as it may have.
             BadParams: it is no configuration.
             StateUnavailable: it could not be kept.
         """
@@ -161,7 +175,7 @@ class PushRelay:
             made=now,
             until=now + PENDING,
         )
-        await self._hooks.write(hook)
+        await self._add(hook)
         # By the one or the other, whichever the agent sends: 1.0 demands the second, SDKs have the habit of the first.
         given = PushConfig(
             url=self._prefix + secret.id,
@@ -193,13 +207,16 @@ class PushRelay:
         """
         hook = await self._hooks.find(hook_id)
         if hook is not None and not hook.settled:
-            await self._hooks.drop(hook_id)
+            await self._hooks.drop(hook_id, hook.owner.tenant)
 
-    async def restore(self, config: Tree, owner: Owner, scope: str, *, by_principal: bool = True) -> Tree | None:
+    async def restore(
+        self, config: Tree, owner: Owner, scope: str, *, task: str = "", by_principal: bool = True
+    ) -> Tree | None:
         """What a client sees of a configuration that an agent answers: its own; None for what is another's.
 
         Args:
-            config: In the hub's words.
+            config: In the hub's words; ids with the owner's mark, or without.
+            task: What the agent calls the task that it was asked about, where that is known.
             by_principal: Whether the callers of one tenant are told apart.
 
         Raises:
@@ -209,13 +226,18 @@ class PushRelay:
         if not url.startswith(self._prefix) or _ID.fullmatch(url[len(self._prefix) :]) is None:
             return None
         hook = await self._hooks.find(digest(url[len(self._prefix) :]))
-        if hook is None or hook.scope != scope or (task_id and hook.task not in ("", task_id)):
+        if hook is None or hook.scope != scope:
+            return None
+        if task_id and hook.task and task_id not in (hook.task, hook.task.removeprefix(hook.mark)):
             return None
         if hook.owner.tenant != owner.tenant or (by_principal and hook.owner.principal != owner.principal):
             return None
-        if not (hook.settled and hook.task and config_id in ("", hook.config.id)):
+        if config_id == hook.config.id.removeprefix(hook.mark):
+            config_id = ""
+        if config_id or not (hook.settled and hook.task):
             # In its answer to the first call the agent tells what it calls the configuration, and that it has it.
-            hook = await self._hooks.settle(hook, int(self._wall()), id=config_id, task_id=task_id)
+            found = hook.task or task or task_id
+            hook = await self._hooks.settle(hook, int(self._wall()), id=config_id, task_id=found)
         return push_config.write(hook.config)
 
     async def forget(self, scope: str, task_id: str, config_id: str) -> None:
@@ -226,7 +248,27 @@ class PushRelay:
         """
         for hook in await self._hooks.of(scope, task_id, MOST):
             if hook.is_called(config_id):
-                await self._hooks.drop(hook.key)
+                await self._hooks.drop(hook.key, hook.owner.tenant)
+
+    async def _add(self, hook: Hook) -> None:
+        """Keep a new hook.
+
+        Raises:
+            PushDenied: there are as many as there may be.
+        """
+        tenant = hook.owner.tenant
+        if not self._account.has_room(tenant):
+            raise PushDenied(f"a tenant must not have more than {self._account.allowance.hooks} push configurations")
+        await self._hooks.write(hook)
+        self._account.hooked(tenant)
+        if not hook.task:
+            return
+        try:
+            # Once more, now that it is there: of several that come at a time, each was counted by those behind it.
+            await self._refuse_many(hook.scope, hook.config)
+        except Fault:
+            await self._hooks.drop(hook.key, tenant)
+            raise
 
     async def _refuse_many(self, scope: str, wanted: PushConfig) -> None:
         # One takes the place of another of the same id.
@@ -241,20 +283,52 @@ class PushRelay:
 
     # ---- The callback ----------------------------------------------------------------------------------------------
 
-    async def receive(self, hook_id: str, headers: Mapping[bytes, bytes], body: bytes) -> int:
-        """The status for what was posted to a callback; the answer has no body.
+    async def proven(self, hook_id: str, headers: Mapping[bytes, bytes]) -> Hook | None:
+        """The hook of a callback, before anything of a body is read; None for 404.
 
         Args:
             hook_id: The last segment of the path, as it came.
             headers: By name, in lower case.
+
+        Raises:
+            StateUnavailable: nobody knows it.
         """
+        hook = await self._hook_of(hook_id)
+        if hook is None or _proves(hook, headers):
+            return hook
+        self._audit(Event.NOTIFICATION_REFUSED, hook, "it does not show the token of its callback")
+        return None
+
+    async def receive(self, hook: Hook, body: bytes) -> int:
+        """The status for a notification of a hook that was `proven`; the answer has no body.
+
+        Raises:
+            StateUnavailable: it could not be kept.
+        """
+        if len(body) > self.max_body:
+            return self._refuse(hook, 413, "it is too long")
+        told = notification.read(body)
+        task_id = "" if told is None else told.task_id or hook.task
+        if told is None or not task_id or len(task_id) > LONGEST_ID:
+            return self._refuse(hook, 400, "it is none")
+        told = replace(told, task_id=task_id)
+        if hook.task not in ("", task_id) or not await soon(self._meet(hook, told)):
+            self._audit(Event.NOTIFICATION_REFUSED, hook, "it is of another task")
+            return self._refuse(hook, 403, "it is of another task")
+        if not hook.settled:
+            # The agent was quicker than its own answer, which may have been lost, too.
+            hook = await self._hooks.settle(hook, int(self._wall()), task_id=task_id)
         try:
-            hook = await self._hook_of(hook_id)
-            if hook is None or not _proves(hook, headers):
-                return 404
-            return await self._take(hook, body)
-        except StateUnavailable:
-            return 503
+            shown = await self._shown(hook, body)
+        except UpstreamProtocol as fault:
+            return self._refuse(hook, 400, fault.detail or fault.message)
+        if shown is not None:
+            content_type = notification.CONTENT_TYPES[hook.version]
+            task = hook.name or task_id.removeprefix(hook.mark)
+            if await self._outbox.enqueue(hook, shown, task=task, content_type=content_type) is Queued.FULL:
+                return self._refuse(hook, 503, "too many wait for its webhook")
+        await self._keep_on(hook, told)
+        return 200
 
     async def challenge(self, hook_id: str, query: str) -> bytes | None:
         """What a callback answers to a GET that asks whether somebody is there; None for 404.
@@ -275,30 +349,6 @@ class PushRelay:
 
     async def _hook_of(self, hook_id: str) -> Hook | None:
         return None if _ID.fullmatch(hook_id) is None else await self._hooks.find(digest(hook_id))
-
-    async def _take(self, hook: Hook, body: bytes) -> int:
-        if len(body) > self.max_body:
-            return self._refuse(hook, 413, "it is too long")
-        told = notification.read(body)
-        task_id = "" if told is None else told.task_id or hook.task
-        if told is None or not task_id or len(task_id) > LONGEST_ID:
-            return self._refuse(hook, 400, "it is none")
-        if hook.task not in ("", task_id) or not await soon(self._meet(hook, told)):
-            return self._refuse(hook, 403, "it is of another task")
-        if not hook.settled:
-            # The agent was quicker than its own answer, which may have been lost, too.
-            hook = await self._hooks.settle(hook, int(self._wall()), task_id=task_id)
-        try:
-            shown = await self._shown(hook, body)
-        except UpstreamProtocol as fault:
-            return self._refuse(hook, 400, fault.detail or fault.message)
-        if shown is not None:
-            content_type = notification.CONTENT_TYPES[hook.version]
-            task = hook.name or task_id.removeprefix(hook.mark)
-            if await self._outbox.enqueue(hook, shown, task=task, content_type=content_type) is Queued.FULL:
-                return self._refuse(hook, 503, "too many wait for its webhook")
-        await self._keep_on(hook, told)
-        return 200
 
     async def _shown(self, hook: Hook, body: bytes) -> bytes | None:
         """The notification as the client reads it; None where its generation has none for it.

@@ -69,6 +69,10 @@ class Aliases:
         self._tenants.move_to_end(key.owner[0])
         return found
 
+    def forget(self, key: Key) -> None:
+        """The task is no more."""
+        self._tenants.get(key.owner[0], OrderedDict()).pop(key, None)
+
     def put(self, key: Key, name: str, alias: Alias) -> None:
         """Remember what the agent calls a task.
 

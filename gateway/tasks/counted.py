@@ -1,7 +1,7 @@
 """A store whose every operation is counted."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.store import Store
@@ -13,42 +13,46 @@ OPERATIONS = (
 """What a store can be asked; the closed set of the label `operation`."""
 
 
+Counts: TypeAlias = dict[str, float]
+"""How often an operation came to `ok` and to `unavailable`; added to in place, for each call does it several times."""
+
+
 class _Counted:
-    def __init__(self, store: Store, count: Callable[[str, str], None]) -> None:
+    def __init__(self, store: Store, share: Callable[[str], Counts]) -> None:
         self.local, self.shared, self.label = store.local, store.shared, store.label
         self.open, self.aclose = store.open, store.aclose
         for name in OPERATIONS:
-            setattr(self, name, _counting(getattr(store, name), name, count))
+            setattr(self, name, _counting(getattr(store, name), share(name)))
 
 
-def counted(store: Store, count: Callable[[str, str], None]) -> Store:
+def counted(store: Store, share: Callable[[str], Counts]) -> Store:
     """The same store.
 
     Args:
-        count: Told each operation, and `ok` or `unavailable`.
+        share: Gives the counts of an operation, to which is added.
     """
-    return cast("Store", _Counted(store, count))
+    return cast("Store", _Counted(store, share))
 
 
-def _counting(method: Callable[..., Any], name: str, count: Callable[[str, str], None]) -> Callable[..., Any]:
+def _counting(method: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
     def ask(*args: Any) -> Any:  # noqa: ANN401 - whatever the operation takes and gives
         try:
             given = method(*args)
         except StateUnavailable:
-            count(name, "unavailable")
+            counts["unavailable"] = counts.get("unavailable", 0) + 1
             raise
         if hasattr(given, "__await__"):
             return wait(given)
-        count(name, "ok")
+        counts["ok"] = counts.get("ok", 0) + 1
         return given
 
     async def wait(given: Awaitable[Any]) -> Any:  # noqa: ANN401 - as above
         try:
             found = await given
         except StateUnavailable:
-            count(name, "unavailable")
+            counts["unavailable"] = counts.get("unavailable", 0) + 1
             raise
-        count(name, "ok")
+        counts["ok"] = counts.get("ok", 0) + 1
         return found
 
     return ask

@@ -81,7 +81,7 @@ class Homes:
         Raises:
             StateUnavailable: it cannot be written down.
         """
-        if task and task not in self._tasks:
+        if task and task not in self._tasks and len(task) <= LONGEST_ID:
             _remember(self._tasks, task, replica)
         if not context or context in self._contexts or len(context) > LONGEST_ID:
             return

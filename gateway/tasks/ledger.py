@@ -18,6 +18,7 @@ from gateway.tasks.store import Bounds, Note, Owner, Soon, Store
 _T = TypeVar("_T")
 
 _MOST_MARKS = 10_000
+_TRY_EVERY = 0.5
 _EXPIRE_EVERY = 30.0
 _EXPIRE_AT_ONCE = 500
 
@@ -29,9 +30,13 @@ class Ledger:
 
     Args:
         wall: Unix seconds.
+        clock: Monotonic seconds.
 
     Attributes:
         pending: By tenant, calls on their way that may make a task.
+        known_seal: As `seal`; None where the store has not told it yet.
+        refuses: Whether a new task could not be written down, and none has been since.
+        wall: As the argument.
     """
 
     def __init__(
@@ -40,12 +45,17 @@ class Ledger:
         bounds: Bounds | None = None,
         *,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - entries outlive the process
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
         self.bounds = Bounds() if bounds is None else bounds
         self.pending: dict[str, int] = {}
-        self._wall = wall
-        self._seal: Seal | None = None
+        self.refuses = False
+        self._asked_again = 0.0
+        self.wall = wall
+        self._clock = clock
+        self._secret: bytes | None = None
+        self.known_seal: Seal | None = None
         self._marks: dict[tuple[str, str, str], str] = {}
 
     async def open(self) -> None:
@@ -66,11 +76,26 @@ class Ledger:
 
     def now(self) -> int:
         """Unix seconds."""
-        return int(self._wall())
+        return int(self.wall())
+
+    def refused(self) -> None:
+        """A new task could not be written down: a disk or a memory is full, or a replica takes no writes."""
+        self.refuses = True
+        self._asked_again = self._clock()
+
+    def try_again(self) -> None:
+        """Let one send in every `_TRY_EVERY` seconds find out whether tasks are taken again.
+
+        Raises:
+            StateUnavailable: another one does. No agent is to begin what nobody could be told of.
+        """
+        if (now := self._clock()) < self._asked_again + _TRY_EVERY:
+            raise StateUnavailable("the state of the gateway cannot be written", detail="a new task was refused")
+        self._asked_again = now
 
     def seal(self) -> Soon[Seal]:
         """What closes tokens and makes marks."""
-        return self._seal if self._seal is not None else self._unseal()
+        return self.known_seal if self.known_seal is not None else self._unseal()
 
     def mark(self, seal: Seal, scope: str, owner: Owner, *, by_principal: bool) -> str:
         """What stands before the names that an owner gives its contexts at a backend that others reach too."""
@@ -87,7 +112,22 @@ class Ledger:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY)
             with suppress(StateUnavailable):
+                await self.renew()
                 await self._expire()
+
+    async def renew(self) -> None:
+        """See to it that the store has the secret still, and that it is the one that all others use.
+
+        A Redis that was started empty would give another one to the next gateway that comes.
+
+        Raises:
+            StateUnavailable: the store does not answer.
+        """
+        before = self._secret
+        await self._unseal(before)
+        if before is not None and self._secret != before:
+            logger.warning("the store has another secret now: contexts that clients have named begin anew")
+            self._marks.clear()
 
     async def _expire(self) -> None:
         more = True
@@ -96,10 +136,17 @@ class Ledger:
             # Others have their turn between two batches.
             await asyncio.sleep(0)
 
-    async def _unseal(self) -> Seal:
-        note = Note("secret", "ledger", secrets.token_bytes(32))
-        self._seal = Seal(await soon(self.store.settle(note)))
-        return self._seal
+    async def _unseal(self, secret: bytes | None = None) -> Seal:
+        """Settle on a secret.
+
+        Args:
+            secret: The one to be kept where the store has none; a new one where it is left out.
+        """
+        note = Note("secret", "ledger", secrets.token_bytes(32) if secret is None else secret)
+        self._secret = await soon(self.store.settle(note))
+        if self.known_seal is None or self._secret != secret:
+            self.known_seal = Seal(self._secret)
+        return self.known_seal
 
 
 async def soon(value: Soon[_T]) -> _T:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task, later_state
 
 MOST_NOTES = 100_000
 """Notes of one tenant; no more are taken, for what one says may not be lost unnoticed."""
@@ -146,7 +146,7 @@ class MemoryStore:
         if known.owner.tenant == sighting.owner.tenant:
             seen = max(known.seen, sighting.now)
             again = msgspec.structs.replace(
-                known, context=known.context or context, state=sighting.state or known.state, seen=seen
+                known, context=known.context or context, state=later_state(known.state, sighting.state), seen=seen
             )
             self._forget_task(entry)
             self._put_task(entry, again)

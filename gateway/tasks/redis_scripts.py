@@ -22,7 +22,7 @@ Every key that a script uses is passed to it. A name that holds another tenant's
 from typing import Final
 
 from gateway.tasks.redis_greeting import Script
-from gateway.tasks.store import OPEN
+from gateway.tasks.store import OPEN, SEEN_AGAIN
 
 SHARED: Final = ("tasks", "contexts", "rows", "tenants")
 """The first keys of the scripts on tasks; `OF_TENANT` of each tenant follow."""
@@ -30,7 +30,7 @@ OF_TENANT: Final = ("open", "ended", "held", "counts")
 NOTES: Final = ("notes", "meta", "index")
 """The keys of the scripts on notes."""
 
-STALE: Final = 60
+STALE: Final = SEEN_AGAIN
 """Seconds after which it is written down that something was seen again, where that is all that is new."""
 
 _OPEN: Final = ", ".join(f"['{state}'] = true" for state in sorted(OPEN))
@@ -120,7 +120,7 @@ if id ~= '' then
         known[3] = context
         is_new = true
       end
-      if state ~= '' and state ~= known[4] then
+      if state ~= '' and state ~= known[4] and (OPEN[known[4]] or not OPEN[state]) then
         redis.call('ZREM', KEYS[OPEN[known[4]] and 5 or 6], scope .. id)
         known[4] = state
         is_new = true

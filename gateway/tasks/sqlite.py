@@ -6,26 +6,41 @@ the last of it. Several processes of one machine may use the file, each by one s
 """
 
 import asyncio
+import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_upkeep
 from gateway.tasks.sqlite_checkpoint import Checkpoints
 from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
-from gateway.tasks.sqlite_schema import TASK
+from gateway.tasks.sqlite_schema import TASK, dial
 from gateway.tasks.sqlite_upkeep import LEFT_ALONE, Expiry
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
-
-SEEN_AGAIN = 60
-"""Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
+from gateway.tasks.store import (
+    LONGEST_ID,
+    OPEN,
+    SEEN_AGAIN,
+    Bounds,
+    Figures,
+    Met,
+    Note,
+    Owner,
+    Row,
+    Sighting,
+    Soon,
+    Task,
+    later_state,
+)  # fmt: skip
 
 # Ids that are remembered to be known: those are looked for first, all others are written first.
 _MOST_MET = 20_000
 # Times that an entry is met while others forget it.
 _ATTEMPTS = 3
+# Seconds that a count waits for whoever holds the file.
+_PATIENCE = 1.0
 
 _TASK = """
     SELECT tenant, principal, context, state, replica, dialect, made, seen FROM entry
@@ -50,8 +65,10 @@ _TASK_AGAIN = """
     WHERE kind = 1 AND scope = ? AND id = ? AND tenant = ?"""
 _CONTEXT_AGAIN = "UPDATE entry SET seen = max(seen, ?) WHERE kind = 0 AND scope = ? AND id = ? AND tenant = ?"
 
-_OPEN_TASKS = "SELECT count(*) FROM entry WHERE aged = 1 AND tenant = ? AND kind = 1 AND open = 1"
-_COUNT = "SELECT count(*) FROM entry WHERE aged = 1 AND tenant = ? AND kind = 1 AND scope = ?"
+# What takes longer to count than calls may wait for each other is counted in a thread.
+_AT_ONCE = 1_000
+_OPEN_TASKS = "SELECT 1 FROM entry WHERE aged = 1 AND tenant = ? AND kind = 1 AND open = 1"
+_COUNT = "SELECT 1 FROM entry WHERE aged = 1 AND tenant = ? AND kind = 1 AND scope = ?"
 _COUNT_OF_PRINCIPAL = f"{_COUNT} AND principal = ?"
 _COUNT_IN_CONTEXT = f"{_COUNT} AND context = ?"
 _COUNT_OF_PRINCIPAL_IN_CONTEXT = f"{_COUNT} AND principal = ? AND context = ?"
@@ -98,6 +115,7 @@ class SqliteStore:
         self._checkpoints: Checkpoints | None = None
         self._expiry = Expiry()
         self._met: set[tuple[str, str]] = set()
+        self._counting: dict[tuple[str, tuple[str, ...]], asyncio.Future[int]] = {}
 
     async def open(self) -> None:
         """As `Store.open`; what cannot be used at the moment is opened by the first call that can."""
@@ -115,6 +133,8 @@ class SqliteStore:
     def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
         """As `Store.tasks`."""
         with self._file as db:
+            if len(ids) == 1:
+                return [_task(db.execute(_TASK, (scope, ids[0])).fetchone())]
             return [_task(db.execute(_TASK, (scope, task)).fetchone()) for task in ids]
 
     def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
@@ -125,38 +145,71 @@ class SqliteStore:
 
     def meet(self, scope: str, sighting: Sighting) -> Met:
         """As `Store.meet`; what is new is written by one statement, and so is each thing that has changed."""
+        with self._file as db:
+            return self._meet(db, scope, sighting)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[Callable[[str, Sighting], Met]]:
+        """What meets what it is told of, all of it in one transaction; nothing may be awaited inside.
+
+        Raises:
+            StateUnavailable: nothing was written.
+        """
+        with self._file as db, step(db):
+            yield partial(self._meet, db)
+
+    def _meet(self, db: sqlite3.Connection, scope: str, sighting: Sighting) -> Met:
         task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
         context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
         if not task and not context:
             return Met()
         met = (scope, task or context)
-        with self._file as db:
-            if met not in self._met:
-                # Most ids are new when they are met for the first time, so nobody asks before.
-                if len(self._met) >= _MOST_MET:
-                    self._met.clear()
-                added = _add(db, scope, sighting, task, context, within=context)
-                self._met.add(met)
-                if added == bool(task) + bool(context):
-                    return Met(sighting.owner if task else None, sighting.owner if context else None)
-            return _meet_again(db, scope, sighting, task, context)
+        if met not in self._met:
+            # Most ids are new when they are met for the first time, so nobody asks before.
+            if len(self._met) >= _MOST_MET:
+                self._met.clear()
+            added = _add(db, scope, sighting, task, context, within=context)
+            self._met.add(met)
+            if added == bool(task) + bool(context):
+                return Met(sighting.owner if task else None, sighting.owner if context else None)
+        return _meet_again(db, scope, sighting, task, context)
 
-    def open_tasks(self, tenant: str) -> int:
-        """As `Store.open_tasks`; reads as many entries of an index."""
-        with self._file as db:
-            return _number(db.execute(_OPEN_TASKS, (tenant,)))
+    def open_tasks(self, tenant: str) -> Soon[int]:
+        """As `Store.open_tasks`; at once, or where there are many from a thread."""
+        return self._number(_OPEN_TASKS, (tenant,))
 
-    def count(self, scope: str, owner: Owner, context: str = "") -> int:
-        """As `Store.count`; reads as many entries of an index as the tenant has tasks."""
+    def count(self, scope: str, owner: Owner, context: str = "") -> Soon[int]:
+        """As `Store.count`; at once, or where the tenant has many tasks from a thread."""
         tenant, principal = owner.tenant, owner.principal
-        with self._file as db:
-            if context and principal:
-                return _number(db.execute(_COUNT_OF_PRINCIPAL_IN_CONTEXT, (tenant, scope, principal, context)))
-            if context:
-                return _number(db.execute(_COUNT_IN_CONTEXT, (tenant, scope, context)))
-            if principal:
-                return _number(db.execute(_COUNT_OF_PRINCIPAL, (tenant, scope, principal)))
-            return _number(db.execute(_COUNT, (tenant, scope)))
+        if context and principal:
+            return self._number(_COUNT_OF_PRINCIPAL_IN_CONTEXT, (tenant, scope, principal, context))
+        if context:
+            return self._number(_COUNT_IN_CONTEXT, (tenant, scope, context))
+        if principal:
+            return self._number(_COUNT_OF_PRINCIPAL, (tenant, scope, principal))
+        return self._number(_COUNT, (tenant, scope))
+
+    def _number(self, of: str, names: tuple[str, ...]) -> Soon[int]:
+        counting = self._counting.get((of, names))
+        if counting is None:
+            with self._file as db:
+                found = _number(db.execute(f"SELECT count(*) FROM ({of} LIMIT {_AT_ONCE})", names))  # noqa: S608 - constant
+            if found < _AT_ONCE:
+                return found
+            counting = self._counting[of, names] = asyncio.ensure_future(self._count_aside(of, names))
+            counting.add_done_callback(lambda _: self._counting.pop((of, names), None))
+        # Whoever asks meanwhile is answered with it, and nobody who leaves takes it from the others.
+        return asyncio.shield(counting)
+
+    async def _count_aside(self, of: str, names: tuple[str, ...]) -> int:
+        def count() -> int:
+            with contextlib.closing(dial(self._file.path, _PATIENCE)) as db:
+                return _number(db.execute(f"SELECT count(*) FROM ({of})", names))  # noqa: S608 - constant
+
+        try:
+            return await asyncio.to_thread(count)
+        except sqlite3.Error as error:
+            raise StateUnavailable(SORRY, detail=str(error)) from error
 
     # ---- Notes ---------------------------------------------------------------------------------------------------
 
@@ -292,10 +345,10 @@ def _renew_task(db: sqlite3.Connection, scope: str, sighting: Sighting, within: 
         known: Its context, its state, and when it was seen.
     """
     context, state, seen = known
-    now, told = sighting.now, sighting.state
-    if told in ("", state) and (context or not within) and now - int(seen) < SEEN_AGAIN:
+    now, told = sighting.now, later_state(str(state), sighting.state)
+    if told == state and (context or not within) and now - int(seen) < SEEN_AGAIN:
         return
-    news = (told, told in OPEN) if told else (None, None)
+    news = (None, None) if told == state else (told, told in OPEN)
     db.execute(_TASK_AGAIN, (now, *news, within, scope, sighting.task, sighting.owner.tenant))
 
 

@@ -3,6 +3,11 @@
 Tasks and contexts are in one table, so that an agent's frame is written down by one statement. Every index that a
 write touches is one more page in the log, about a quarter of what the write costs. So there is one index, which serves
 counting, expiry and erasure alike, and contexts that come with a task are not in it as long as the task is there.
+
+Decision (2026-11-22): no table in the order of arrival beside an index of the names, with a checksum of the context in
+the other index. By itself it takes a tenth less for a send, and the same where one is written alone; in a gateway it
+took more, for a transaction touches four trees then instead of two. Nor pages of 1 or 2 KiB, which are split more
+often.
 """
 
 import os

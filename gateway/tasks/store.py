@@ -20,6 +20,19 @@ Soon: TypeAlias = T | Awaitable[T]
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
 """The states of a task that is not over, as `a2a.progress.STATES` spells them; empty for one that nobody was told."""
 
+SEEN_AGAIN = 60
+"""Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
+
+
+def later_state(known: str, told: str) -> str:
+    """The state of a task that had one and is told of with another: what is over stays over, whatever comes late.
+
+    Args:
+        told: Empty where a frame tells none.
+    """
+    return told if told and (known in OPEN or told not in OPEN) else known
+
+
 LONGEST_ID = 1024
 """Characters of an id that is kept; a longer one is nobody's."""
 
@@ -146,7 +159,8 @@ class Store(Protocol):
     Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
 
     Attributes:
-        local: Whether it answers at once, so that nothing is ever awaited.
+        local: Whether no network is between, so that what it is asked is answered at once; only what several meet in
+            one turn of the loop may be written at the end of it (`gathered.py`).
         shared: Whether several gateways on several machines may use it at a time.
         label: What it is, without credentials, for logs and metrics.
     """

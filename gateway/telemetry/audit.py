@@ -6,14 +6,18 @@ events are lines of the gateway's own log, under the logger `gateway.audit`.
 
 import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gateway.telemetry.access import AccessLog
 
 logger = logging.getLogger("gateway.audit")
+
+STRANGERS = 10
+"""Refused credentials per second that are written one by one: anybody can make them, as many as they like."""
 
 
 class Event(StrEnum):
@@ -28,7 +32,9 @@ class Event(StrEnum):
     ANSWER_WITHHELD = "answer_withheld"
     """An agent's answer named a task or a context that is another's."""
     WEBHOOK_REFUSED = "webhook_refused"
-    """A push configuration pointed where none may."""
+    """A push configuration pointed where none may, or its webhook may not be called any more."""
+    NOTIFICATION_REFUSED = "notification_refused"
+    """What an agent posted named a task that is another's, or did not show the token of its callback."""
     CONFIGURATION_CHANGED = "configuration_changed"
     """A configuration was put to use."""
     ADMIN_CALLED = "admin_called"
@@ -58,24 +64,31 @@ FIELDS = (
 class AuditLog:
     """Writes events; never blocks, and never fails a call.
 
+    Of refused credentials there are at most `STRANGERS` a second; the next one that is written tells in `omitted` how
+    many were not.
+
     Args:
         stream: Where they go; None for the gateway's own log.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, stream: BinaryIO | None = None) -> None:
+    def __init__(self, stream: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
+        self._clock = clock
+        self._second = -1
+        self._strangers = self._omitted = 0
         self._lines = None if stream is None else AccessLog(stream)
 
     @classmethod
-    def open(cls, path: Path | None) -> "AuditLog":
-        """The log at a path, which is appended to and which only its owner may read; None for the gateway's own log.
+    def open(cls, path: Path | None, clock: Callable[[], float] = time.monotonic) -> "AuditLog":
+        """The log at a path, which is appended to; None for the gateway's own log.
+
+        A new file is its owner's alone. One that was moved away or deleted is followed by another at the same path.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: it cannot be opened; nobody reads from a pipe there.
         """
-        if path is None:
-            return cls()
-        return cls(open(path, "ab", buffering=0, opener=_private))
+        return cls(None if path is None else cast("BinaryIO", _Rotated(path)), clock)
 
     @property
     def dropped(self) -> int:
@@ -96,7 +109,18 @@ class AuditLog:
         Args:
             line: The call's line in the access log.
         """
-        self.write(event, {name: line.get(name) for name in FIELDS})
+        told: dict[str, object] = {name: line.get(name) for name in FIELDS}
+        if event is Event.IDENTITY_REFUSED:
+            second = int(self._clock())
+            if second != self._second:
+                self._second, self._strangers = second, 0
+            self._strangers += 1
+            if self._strangers > STRANGERS:
+                self._omitted += 1
+                return
+            if self._omitted:
+                told["omitted"], self._omitted = self._omitted, 0
+        self.write(event, told)
 
     def close(self) -> None:
         """Write what is queued."""
@@ -106,5 +130,45 @@ class AuditLog:
             self._stream.close()
 
 
+class _Rotated:
+    """A file that is opened again when there is another one at its path, as after a rotation by renaming.
+
+    It is looked at once for each write, which has many lines and is done by a thread of its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _opened(path)
+
+    def write(self, data: bytes) -> int | None:
+        if self._is_gone():
+            try:
+                file = _opened(self._path)
+            except OSError as error:
+                # The old file takes it still.
+                logger.warning("the audit log cannot be opened again: %s", error.strerror)
+            else:
+                self._file.close()
+                self._file = file
+        return cast("int | None", self._file.write(data))
+
+    def flush(self) -> None:
+        """Nothing waits in it."""
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _is_gone(self) -> bool:
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast("BinaryIO", open(path, "ab", buffering=0, opener=_private))
+
+
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    # A pipe that nobody reads from is an error then, in place of a wait.
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)

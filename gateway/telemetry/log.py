@@ -5,10 +5,12 @@ Everything that Python itself would write there goes through it too: warnings, a
 
 import json
 import logging
+import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import BinaryIO, Literal
@@ -69,6 +71,8 @@ def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | N
     for handler in [handler for handler in root.handlers if isinstance(handler, _SinkHandler)]:
         root.removeHandler(handler)
         handler.sink.close()
+    for direct in [handler for handler in root.handlers if isinstance(handler, _DirectHandler)]:
+        root.removeHandler(direct)
     sink: Sink[bytes] = Sink(sys.stderr.buffer if stream is None else stream, bytes)
     root.addHandler(_SinkHandler(sink, render_json if form == "json" else render_text))
     root.setLevel(level.upper())
@@ -126,6 +130,29 @@ def render_text(record: logging.LogRecord) -> bytes:
     line += "".join(f" {name}={value}" for name, value in _extra(record).items())
     lines = [line, *(f"  | {line}" for line in _exception(record).splitlines())]
     return ("\n".join(printable(line) for line in lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+def configure_directly(form: Literal["json", "text"], level: str) -> None:
+    """As `configure`, for a process that forks and so has no threads: each line is written when it comes.
+
+    `configure` replaces it.
+    """
+    root = logging.getLogger()
+    root.addHandler(_DirectHandler(render_json if form == "json" else render_text))
+    root.setLevel(level.upper())
+
+
+class _DirectHandler(logging.Handler):
+    """Writes a record to standard error, come what may of it."""
+
+    def __init__(self, render: Callable[[logging.LogRecord], bytes]) -> None:
+        super().__init__()
+        self._render = render
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's line; a log call never raises."""
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), self._render(record))
 
 
 class _SinkHandler(logging.Handler):

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gateway.a2a.operation import Kind
+from gateway.telemetry.board import Board
 from gateway.telemetry.tally import Distribution, Spread, Tally
 
 NO_AGENT = "-"
@@ -68,10 +69,14 @@ class Metrics:
 
     Args:
         read: Samples that are taken when the metrics are read.
+        board: Where other processes of the same gateway put theirs up; None for one alone.
     """
 
-    def __init__(self, version: str, read: Callable[[], Iterable[Sample]] = lambda: ()) -> None:
+    def __init__(
+        self, version: str, read: Callable[[], Iterable[Sample]] = lambda: (), board: Board | None = None
+    ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library does not annotate it
+        self.board = board
         self.registry = registry = CollectorRegistry()
         self.requests = self._tally(
             "requests_total",
@@ -174,6 +179,9 @@ class Metrics:
         self.loop_lag = self._distribution(
             "event_loop_lag_seconds", "How late the event loop runs a timer.", (), _LAGS
         ).of(())
+        self.loop_stalls = self._tally(
+            "event_loop_stalls_total", "Times that the event loop ran nothing for over 100 ms."
+        )
         self.draining = self._tally("draining", "1 while the gateway is shutting down.")
         self.reload_ok = self._tally(
             "config_last_reload_successful", "1 if the last configuration that was read is the one that runs."
@@ -182,7 +190,13 @@ class Metrics:
             "config_last_reload_success_timestamp_seconds",
             "When the running configuration was taken up, in Unix seconds.",
         )
-        for gauge in (self.draining, self.reload_ok, self.reload_time):
+        self.reloads = self._tally(
+            "config_reloads_total",
+            "Readings of the configuration while another ran. Series: 3 results (applied, unchanged, refused) x 4 "
+            "triggers (signal, admin, watch, poll).",
+            ("result", "trigger"),
+        )
+        for gauge in (self.loop_stalls, self.draining, self.reload_ok, self.reload_time):
             gauge.set((), 0)
         self._tally("build_info", "Always 1.", ("version",)).set((version,), 1)
         registry.register(_Reader(read))
@@ -199,7 +213,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) if self.board is None else self.board.render(self.registry)
 
 
 class AgentMeter:

@@ -4,14 +4,19 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gateway.a2a.fault import Draining, Fault, Overloaded
-from gateway.upstream.http import HttpUpstream
-from gateway.upstream.replica import Replica
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.replica import Station
 from gateway.upstream.request import request_head
+
+if TYPE_CHECKING:
+    # Who has no such agent does not pay for gRPC.
+    from gateway.upstream.grpc_channel import GrpcChannel
 
 _LONGEST = 256 * 1024
 _CHECK = "/grpc.health.v1.Health/Check"
@@ -39,23 +44,29 @@ class Probing:
 
 
 class Probe:
-    """Asks the replicas of one backend.
+    """Asks the replicas that are at one URL: several where each address of its name is one.
 
     Args:
-        replicas: Gives those that there are.
+        key: What the log calls them.
+        stations: Gives those that there are.
+        credentials: Headers by which the gateway shows itself.
     """
 
     def __init__(
         self,
         key: str,
-        replicas: Callable[[], Iterable[Replica]],
+        url: str,
+        stations: Callable[[], Iterable[Station]],
         probing: Probing,
         *,
+        credentials: Sequence[tuple[bytes, bytes]] = (),
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._key = key
-        self._replicas = replicas
+        self._url = url
+        self._stations = stations
+        self._credentials = tuple(credentials)
         self._probing = probing
         self._clock = clock
         self._chance = chance
@@ -68,39 +79,40 @@ class Probe:
 
     async def ask_all(self) -> None:
         """Ask each once."""
-        await asyncio.gather(*(self._ask(replica) for replica in list(self._replicas())))
+        await asyncio.gather(*(self._ask(station) for station in list(self._stations())))
 
-    async def _ask(self, replica: Replica) -> None:
+    async def _ask(self, station: Station) -> None:
         probing = self._probing
         try:
-            why = await self.answer(replica)
+            why = await self.answer(station.connections)
         except (Overloaded, Draining):
             # It has so much to do that nobody can ask: which is no sign of death.
             return
         except Fault as fault:
             why = f"{fault.message} ({fault.detail})" if fault.detail else fault.message
-        changed = replica.probed(self._clock(), why, fail_after=probing.fail_after, pass_after=probing.pass_after)
+        condition = station.condition
+        changed = condition.probed(self._clock(), why, fail_after=probing.fail_after, pass_after=probing.pass_after)
         if changed:
-            logger.warning("%s is %s", f"{self._key} at {replica.url}", f"down: {why}" if why else "up again")
+            logger.warning("%s is %s", f"{self._key} at {station.at(self._url)}", f"down: {why}" if why else "up again")
 
-    async def answer(self, replica: Replica) -> str:
-        """What is wrong with the replica; empty for nothing.
+    async def answer(self, connections: "ConnectionPool | GrpcChannel") -> str:
+        """What is wrong with a replica; empty for nothing.
 
         Raises:
             Fault: there is no answer.
         """
-        upstream, probing = replica.upstream, self._probing
-        if not isinstance(upstream, HttpUpstream):
-            return await self._over_grpc(replica)
-        parts = urlsplit(upstream.url)
+        probing = self._probing
+        if not isinstance(connections, ConnectionPool):
+            return await self._over_grpc(connections)
+        parts = urlsplit(self._url)
         head = request_head(
             b"GET",
             (parts.path.rstrip("/") + probing.path).encode("ascii"),
             parts.netloc.encode("ascii"),
-            [(b"accept", b"*/*"), (b"user-agent", b"a2a-gateway"), *upstream.treatment.credentials],
+            [(b"accept", b"*/*"), (b"user-agent", b"a2a-gateway"), *self._credentials],
             None,
         )
-        response = await upstream.pool.request(
+        response = await connections.request(
             head, b"", connect=probing.timeout, first_byte=probing.timeout, repeatable=True
         )
         try:
@@ -110,14 +122,9 @@ class Probe:
             response.close()
         return "" if 200 <= status < 400 else f"{probing.path} answers {status}"
 
-    async def _over_grpc(self, replica: Replica) -> str:
-        from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - who has no such agent does not pay for gRPC
-
-        upstream = replica.upstream
-        if not isinstance(upstream, GrpcUpstream):
-            raise TypeError("nothing that can be asked")
-        metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in upstream.treatment.credentials)
-        answer = await upstream.channel.unary(_CHECK, b"", metadata, timeout=self._probing.timeout)
+    async def _over_grpc(self, channel: "GrpcChannel") -> str:
+        metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in self._credentials)
+        answer = await channel.unary(_CHECK, b"", metadata, timeout=self._probing.timeout)
         if answer.status is None:
             return "" if answer.whole() == _SERVING else "grpc.health.v1 says that it is not serving"
         # Whoever has no such service has answered all the same.

@@ -49,6 +49,9 @@ class Repeats:
     idempotent: bool = False
 
 
+NEVER = Repeats(0, frozenset())
+"""Nothing is."""
+
 _READS = frozenset(
     {
         Operation.GET_TASK,

@@ -1,6 +1,5 @@
 """What is known of an answer while it is read: never less than its ids, and never another's task."""
 
-import itertools
 import json
 from typing import Any
 
@@ -29,17 +28,19 @@ TASK = {"id": "t", "contextId": "c", "status": {"state": "working"}}
         {}, TASK, {"task": TASK}, {**TASK, "kind": "task"}, {"kind": "message", "taskId": "t", "contextId": "c"},
         {"statusUpdate": {"taskId": "t", "status": {}}}, {"id": "x", "taskId": "t"}, {"id": "x"}, {"id": 7},
         {"task": 1}, {"artifact": 1, "id": "t", "status": None}, {"kind": "artifact-update", "taskId": "t"},
-        {"message": None},
+        {"message": None}, {"status_update": {"task_id": "t", "context_id": "c", "status": {"state": 3}}},
+        {"artifact_update": {"task_id": "t"}}, {"name": "tasks/t/pushNotificationConfigs/c"},
+        {"message": {"task_id": "t"}},
     ],
 )  # fmt: skip
 def test_all_of_an_answer_means_what_the_answer_means(tree: dict[str, Any]) -> None:
     assert meaning(opened(tree)) == read_bare(json.dumps(tree).encode())
 
 
-def test_of_a_message_that_is_wrapped_the_context_is_told() -> None:
+def test_of_a_message_that_is_wrapped_its_ids_are_told() -> None:
     message = opened({"message": {"contextId": "c", "taskId": "t"}})
-    assert meaning(message) == Progress(context_id="c", event="message")
-    assert meaning(opened({"message": {"contextId": 1}})) == Progress(event="message")
+    assert meaning(message) == Progress(task_id="t", context_id="c", event="message")
+    assert meaning(opened({"message": {"contextId": 1}})) == Progress(event="message", legible=False)
 
 
 def test_an_id_is_a_tasks_as_long_as_nothing_says_otherwise() -> None:
@@ -48,28 +49,23 @@ def test_an_id_is_a_tasks_as_long_as_nothing_says_otherwise() -> None:
     assert meaning(opened({"id": "x", "kind": "message"}, ended=False)) == Progress(event="message")
 
 
-def test_a_task_id_is_told_when_it_cannot_be_a_messages() -> None:
-    decisions: list[dict[str, Any]] = [{"kind": "status-update"}, {"status": {}}, {"artifact": 1}, {"kind": "task"}]
-    for decided in decisions:
-        told = meaning(opened({"taskId": "t", **decided}, ended=False))
-        assert told is not None
-        assert told.task_id == "t"
-    doubts: list[dict[str, Any]] = [{}, {"contextId": "c"}, {"id": "x"}, {"kind": "message"}, {"message": {}}]
-    for doubt in doubts:
-        told = meaning(opened({"taskId": "t", **doubt}, ended=False))
-        assert told is not None
-        assert told.task_id != "t"
-    told = meaning(opened({"taskId": "t"}))
-    assert told == Progress(task_id="t")
-
-
-def test_no_part_of_a_message_tells_a_task() -> None:
-    members = {"kind": "message", "contextId": "c", "taskId": "t"}
-    for order in itertools.permutations(members.items()):
-        for size in range(len(order)):
-            told = meaning(opened(dict(order[:size]), ended=False))
+@pytest.mark.parametrize("name", ["taskId", "task_id"])
+def test_a_task_id_is_told_at_once(name: str) -> None:
+    beside: list[dict[str, Any]] = [
+        {}, {"contextId": "c"}, {"kind": "status-update"}, {"status": {}}, {"artifact": 1}, {"kind": "message"},
+        {"id": "x"},
+    ]  # fmt: skip
+    for members in beside:
+        for ended in (True, False):
+            told = meaning(opened({name: "t", **members}, ended=ended))
             assert told is not None
-            assert told.task_id is None
+            assert (told.task_id, told.legible) == ("t", True)
+
+
+def test_whose_the_configurations_of_a_list_are_is_not_told() -> None:
+    members = opened({})
+    members.members[b"configs"] = b"[]"
+    assert meaning(members) == Progress(legible=False)
 
 
 def test_what_is_no_json_tells_nothing() -> None:

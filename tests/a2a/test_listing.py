@@ -323,7 +323,7 @@ def test_a_page_without_a_next_token_is_the_last(more: str) -> None:
         rpc('[{"id":7,"status":{"state":"TASK_STATE_WORKING"}}]'),
         rpc("[]", ',"nextPageToken":7'),
         rpc("[]", ',"nextPageToken":"a","next_page_token":"b"'),
-        rpc('[{"id":"t","metadata":' + '{"a":' * 5000 + "1" + "}" * 5001 + "]"),
+        rpc('[{"id":"t","metadata":' + '{"a":' * 50_000 + "1" + "}" * 50_001 + "]"),
     ],
     ids=range(14),
 )
@@ -347,7 +347,7 @@ def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Diale
 
 
 @pytest.mark.parametrize(
-    ("ours", "make"), [(GRPC, lambda: Decimal("1e400")), (GRPC, lambda: deep(5000)), (JSONRPC, lambda: deep(5000))]
+    ("ours", "make"), [(GRPC, lambda: Decimal("1e400")), (GRPC, lambda: deep(50_000)), (JSONRPC, lambda: deep(50_000))]
 )
 def test_what_the_clients_dialect_has_no_place_for_is_the_agents_fault(ours: Dialect, make: Callable[[], Any]) -> None:
     with pytest.raises(UpstreamProtocol):

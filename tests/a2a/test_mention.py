@@ -109,6 +109,8 @@ SENDS: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...], str | None]]
     ({"message": {**SAID, "taskId": "", "contextId": "", "referenceTaskIds": []}}, (), (), None),
     ({"message": {**SAID, "taskId": None, "contextId": None, "referenceTaskIds": None}}, (), (), None),
     ({"request": {**SAID, "task_id": "t", "referenceTaskIds": ["r"]}}, ("t", "r"), ("r",), None),
+    ({"message": SAID, "referenceTaskIds": ["r"]}, ("r",), ("r",), None),
+    ({"message": {**SAID, "referenceTaskIds": ["r"]}, "reference_task_ids": ["s"]}, ("r", "s"), ("r", "s"), None),
     ({"message": {**SAID, "referenceTaskIds": ["r", "s", "r", ""]}}, ("r", "s"), ("r", "s"), None),
     ({"message": {**SAID, "reference_task_ids": ["r"], "taskId": "r"}}, ("r",), (), None),
     ({"message": {**SAID, "taskId": "t", "reference_task_ids": ["r", "t"]}}, ("t", "r"), ("r",), None),

@@ -17,7 +17,9 @@ CASES: dict[str, dict[Version, Tree]] = {
     case["payload"]: {version: case[f"v{version}"]["body"] for version in Version if case.get(f"v{version}")}
     for case in vector("PushNotification")["cases"]
 }
-DEEP = b'{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":' + b'{"a":' * 5000 + b"1" + b"}" * 5002
+DEEP = (
+    b'{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_002
+)
 SPOKEN = [(payload, version) for payload, bodies in CASES.items() for version in bodies]
 
 
@@ -70,7 +72,26 @@ def test_a_message_tells_the_task_that_it_is_of() -> None:
     bare = {"kind": "message", "messageId": "m", "taskId": "t", "role": "agent", "parts": []}
     assert notification.read(written(bare)) == Progress(task_id="t", event="message")
     assert notification.read(b'{"message":{"messageId":"m"}}') == Progress(event="message")
-    assert notification.read(b'{"message":{"kind":1}}') is None
+    assert notification.read(b'{"message":{"kind":1,"task_id":"t"}}') == Progress(task_id="t", event="message")
+
+
+def test_one_that_may_be_anothers_is_none() -> None:
+    assert notification.read(b'{"message":{"taskId":1}}') is None
+    assert notification.read(b'{"task":{"id":["t"],"status":{"state":"TASK_STATE_WORKING"}}}') is None
+
+
+@pytest.mark.parametrize(
+    ("body", "event"),
+    [
+        ({"task": {"id": "t", "status": {"state": 3}}}, "task"),
+        ({"status_update": {"task_id": "t", "status": {"state": 3}}}, "status"),
+    ],
+)
+def test_enumerations_and_names_may_be_those_of_the_schema(body: Tree, event: str) -> None:
+    assert notification.read(written(body)) == Progress(task_id="t", state="completed", event=event)
+    assert notification.generation(written(body)) is V1_0
+    lowered = told(notification.translate(written(body), V0_3, task_id="t"))
+    assert lowered["status"]["state"] == "completed"
 
 
 @pytest.mark.parametrize(("payload", "version"), SPOKEN)

@@ -138,25 +138,25 @@ def test_an_id_is_told_with_the_byte_that_ends_it(task: dict[str, Any], *, envel
     assert told[-1] == ("t", "c", "working")
 
 
-def test_a_task_that_a_message_names_is_never_told() -> None:
+def test_the_task_that_a_message_names_is_told_with_the_byte_that_ends_it() -> None:
     members = {"contextId": "c", "kind": "message", "messageId": "m", "parts": [], "taskId": "t"}
     for order in itertools.permutations(members):
         outline = Outline(envelope=False)
-        for byte in json.dumps({name: members[name] for name in order}).encode():
-            outline.feed(bytes([byte]))
-            assert outline.task_id is None
+        document = json.dumps({name: members[name] for name in order}).encode()
+        for at in range(len(document)):
+            outline.feed(document[at : at + 1])
+            assert outline.task_id == ("t" if b'"t"' in document[: at + 1] else None)
         assert (outline.context_id, outline.told.event) == ("c", "message")
 
 
-def test_of_a_message_that_is_wrapped_the_context_is_told() -> None:
+def test_of_a_message_that_is_wrapped_its_ids_are_told() -> None:
     outline = outlined(b'{"jsonrpc":"2.0","id":1,"result":{"message":{"taskId":"t","contextId":"c","parts":[]}}}')
-    assert (outline.task_id, outline.context_id, outline.state) == (None, "c", None)
+    assert (outline.task_id, outline.context_id, outline.state) == ("t", "c", None)
 
 
 def test_what_is_nested_deeper_is_nobodys_id() -> None:
     for document in (
         b'{"result":{"tasks":[{"id":"t","contextId":"c","status":{"state":"working"}}],"nextPageToken":""}}',
-        b'{"result":[{"taskId":"t"}],"task":{"id":"t"},"id":1}',
         b'{"result":{"metadata":{"task":{"id":"t","status":{}}},"history":[{"taskId":"t"}]}}',
         b'{"result":{"task":{"task":{"id":"t"},"metadata":{"id":"t"},"status":{"message":{"contextId":"c"}}}}}',
         b'{"error":{"code":1,"id":"t","task":{"id":"t"}}}',
@@ -165,10 +165,28 @@ def test_what_is_nested_deeper_is_nobodys_id() -> None:
         assert (outline.task_id, outline.context_id, outline.state) == (None, None, None)
 
 
-def test_what_is_no_id_in_its_place_tells_nothing() -> None:
-    for member in (b'"id":7', b'"id":{"x":"t"}', b'"contextId":["c"]', b'"status":"working"', b'"status":[{}]'):
-        outline = outlined(b'{"kind":"task","taskId":"t","x":{},' + member + b"}", envelope=False)
-        assert outline.told == progress.NOTHING
+@pytest.mark.parametrize("member", [b'"id":7', b'"id":{"x":"t"}', b'"contextId":["c"]', b'"task":[]', b'"taskId":{}'])
+def test_what_is_no_id_in_its_place_cannot_be_told(member: bytes) -> None:
+    outline = Outline(envelope=False)
+    outline.feed(b'{"kind":"task","x":{},')
+    before = outline.sighted
+    outline.feed(member + b",")
+    assert not outline.told.legible
+    assert outline.sighted > before
+
+
+@pytest.mark.parametrize("member", [b'"status":"working"', b'"status":[{}]', b'"sessionId":7', b'"kind":7'])
+def test_any_other_member_of_another_type_changes_nothing(member: bytes) -> None:
+    outline = outlined(b'{"id":"t","contextId":"c","x":{},' + member + b"}", envelope=False)
+    assert (outline.task_id, outline.context_id, outline.told.legible) == ("t", "c", True)
+
+
+@pytest.mark.parametrize("result", [b'[{"taskId":"t"}]', b'{"configs":[{"taskId":"t"}]}', b"[]"])
+@pytest.mark.parametrize("envelope", [True, False])
+def test_whose_a_list_is_cannot_be_told(result: bytes, *, envelope: bool) -> None:
+    outline = outlined(b'{"id":1,"result":%b}' % result if envelope else result, envelope=envelope)
+    assert not outline.told.legible
+    assert (outline.task_id, outline.sighted) == (None, 1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +216,10 @@ def test_the_answers_of_the_vectors_mean_the_same_when_they_are_outlined(path: A
         expected = whole(body, envelope=envelope)
         for size in (1, 7, len(body)):
             outline = outlined(*(body[at : at + size] for at in range(0, len(body), size)), envelope=envelope)
-            assert (outline.task_id, outline.context_id, outline.state) == expected
+            if outline.told.legible:
+                assert (outline.task_id, outline.context_id, outline.state) == expected
+            else:
+                assert path.stem == "ListTaskPushNotificationConfigs"
 
 
 # ---- What is refused -----------------------------------------------------------------------------------------------
@@ -250,7 +271,7 @@ def test_an_id_that_no_ledger_keeps_is_nobodys() -> None:
         outline.feed(b"x" * 10_000)
     assert len(outline._kept) < 10_000
     outline.feed(b'"}')
-    assert (outline.ended, outline.task_id, outline.context_id) == (True, "", "c")
+    assert (outline.ended, outline.task_id, outline.context_id, outline.told.legible) == (True, None, "c", False)
 
 
 def test_a_name_of_any_length_passes_and_is_not_kept() -> None:

@@ -53,6 +53,109 @@ def test_an_object_of_another_shape_over_http_json_tells_nothing() -> None:
     assert read_bare(b'{"status":1}') == read_bare(b"{}") == NOTHING
 
 
+@pytest.mark.parametrize("number", range(9))
+def test_a_state_may_be_told_by_its_number(number: int) -> None:
+    name = ("unspecified", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected",
+            "auth-required")[number]  # fmt: skip
+    for written in (number, float(number)):
+        frame = {"task": {**TASK_1_0, "status": {"state": written}}}
+        told = read_jsonrpc(rpc(frame))
+        assert told == Progress(b"1", "t", "c", "unknown" if number == 0 else name, "task")
+    assert read_bare(b'{"task":{"id":"t","status":{"state":99}}}') == Progress(
+        task_id="t", state="unknown", event="task"
+    )
+
+
+IDS = {"task_id": "t", "context_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "event"),
+    [
+        ({"task": {"id": "t", "context_id": "c", "status": {"state": 2}}}, "task"),
+        ({"id": "t", "context_id": "c", "status": {"state": 2}}, "task"),
+        ({"status_update": {**IDS, "status": {"state": 2}}}, "status"),
+        ({"statusUpdate": {**IDS, "status": {"state": 2}}}, "status"),
+        ({"artifact_update": {**IDS, "artifact": {}}}, "artifact"),
+        ({"message": {**IDS, "message_id": "m"}}, "message"),
+        ({"kind": "status-update", **IDS, "status": {"state": "working"}}, "status"),
+    ],
+)
+def test_names_may_be_those_of_the_schema(frame: dict[str, Any], event: str) -> None:
+    state = "working" if event in ("task", "status") else None
+    assert read_bare(json.dumps(frame).encode()) == Progress(task_id="t", context_id="c", event=event, state=state)
+    assert read_jsonrpc(rpc(frame)) == Progress(b"1", "t", "c", state, event)
+
+
+@pytest.mark.parametrize(
+    "frame", [{"message": {"taskId": "t", "contextId": "c"}}, {"kind": "message", "taskId": "t", "contextId": "c"}]
+)
+def test_the_task_that_a_message_names_is_told(frame: dict[str, Any]) -> None:
+    assert read_bare(json.dumps(frame).encode()) == Progress(task_id="t", context_id="c", event="message")
+
+
+@pytest.mark.parametrize("odd", [{"status": "x"}, {"kind": 1}, {"sessionId": 5}, {"artifact": 1}, {"message": "x"}])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_member_of_another_type_hides_nothing(odd: dict[str, Any], *, wrapped: bool) -> None:
+    task = {**TASK_1_0, **odd}
+    frame = {"task": task} if wrapped else task
+    for told in (read_bare(json.dumps(frame).encode()), read_jsonrpc(rpc(frame))):
+        assert told is not None
+        assert (told.task_id, told.context_id, told.legible) == ("t", "c", True)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"task": "t"}, {"task": ["t"]}, {"statusUpdate": 1}, {"status_update": []}, {"artifactUpdate": "t"},
+        {"task": {"id": 7, "status": {}}}, {"task": {**TASK_1_0, "contextId": 7}}, {"taskId": 7},
+        {"message": {"taskId": {}}}, {"kind": "task", "id": ["t"]}, {"task_id": False}, {"id": 7, "status": {}},
+    ],
+)  # fmt: skip
+def test_an_id_that_cannot_be_read_is_told_of(frame: dict[str, Any]) -> None:
+    for told in (read_bare(json.dumps(frame).encode()), read_jsonrpc(rpc(frame))):
+        assert told is not None
+        assert not told.legible
+
+
+def test_an_id_that_is_no_tasks_may_be_anything() -> None:
+    assert read_bare(b'{"name":"an agent","id":7,"skills":[]}') == NOTHING
+
+
+CONFIGS: list[tuple[Any, str]] = [
+    ({"taskId": "t", "id": "c", "url": "https://x/"}, "1.0"),
+    ({"task_id": "t", "id": "c", "url": "https://x/"}, "1.0, as its schema has it"),
+    ({"taskId": "t", "pushNotificationConfig": {"url": "https://x/", "id": "c"}}, "0.3"),
+    ({"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": {"url": "https://x/"}}, "0.3, over HTTP"),
+    ({"id": "t", "pushNotificationConfig": {"url": "https://x/"}}, "0.1"),
+    ({"id": "t", "push_notification_config": {"url": "https://x/"}}, "0.1, as nobody has it"),
+]
+
+
+@pytest.mark.parametrize("config", [config for config, _ in CONFIGS], ids=[name for _, name in CONFIGS])
+def test_a_push_configuration_tells_its_task(config: dict[str, Any]) -> None:
+    other = json.loads(json.dumps(config).replace('"t"', '"u"').replace("tasks/t/", "tasks/u/"))
+    assert read_bare(json.dumps(config).encode()) == Progress(task_id="t")
+    assert read_jsonrpc(rpc({"configs": [config, config]})) == Progress(b"1", "t")
+    assert read_jsonrpc(rpc([config])) == Progress(b"1", "t")
+    for several in ([config, other], {"configs": [config, other]}):
+        assert read_jsonrpc(rpc(several)) == Progress(b"1", legible=False)
+
+
+def test_a_list_of_nothing_tells_nothing_and_one_of_anything_cannot_be_told() -> None:
+    nothing: list[Any] = [[], {"configs": []}, {"configs": {}}, [{}], [{"id": "c"}], None, 1, "t", True]
+    for result in nothing:
+        assert read_jsonrpc(rpc(result)) == Progress(b"1")
+    anything: list[Any] = [[1], ["t"], [{"taskId": 1}], {"configs": [None]}]
+    for result in anything:
+        assert read_jsonrpc(rpc(result)) == Progress(b"1", legible=False)
+
+
+def test_a_resource_name_holds_any_id_of_a_task() -> None:
+    assert read_bare(b'{"name":"tasks/a/b/pushNotificationConfigs/c"}') == Progress(task_id="a/b")
+    assert read_bare(b'{"name":"tasks/a"}') == read_bare(b'{"name":7}') == NOTHING
+
+
 @pytest.mark.parametrize(
     "path", sorted(VECTORS.glob("*Task*.json")) + sorted(VECTORS.glob("Send*.json")), ids=lambda p: p.stem
 )

@@ -1,5 +1,7 @@
 """`check --online` meets every agent as the gateway would, and tells of each."""
 
+import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,7 @@ from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
 from tests.doubles.answering import answering
 from tests.doubles.grpc_agent import fails, grpc_agent
+from tests.doubles.stdio_agent import FILE as STDIO_AGENT
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +82,7 @@ agents:
         visits = {each.backend: each for each in await visit(examined)}
     assert visits["clock"] == Visit("clock", good=True, fact="GRPC 1.0")
     assert visits["written"].good
-    assert visits["mute"].as_text().startswith("mute: no card: the agent gives none over gRPC")
+    assert visits["mute"].as_text().startswith("mute: no card: the agent gives none when it is asked")
     assert visits["gone"].as_text().startswith("gone: no answer: the agent could not be reached: failed to connect")
     assert not visits["other"].good
     assert visits["gone"].problem(examined.marks).fact == f"no answer: {visits['gone'].fact}"
@@ -101,3 +104,21 @@ agents:
         assert {tuple(asked.told("authorization")) for asked in agent.asked} == {("Bearer good",), ()}
     assert visits["own"].as_text() == "own: no answer: the agent does not accept the gateway"
     assert visits["callers"].good
+
+
+async def test_agents_on_stdio_are_started_asked_and_ended(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    words = [sys.executable, str(STDIO_AGENT), "behaves", "--journal", str(journal)]
+    text = f"""\
+version: 1
+agents:
+  notes: {{ backend: {{ stdio: {json.dumps(words)} }} }}
+  gone: {{ backend: {{ stdio: {{ command: no-such-program, start_timeout: 1s }} }} }}
+"""
+    examined = examine(tmp_path / "gateway.yaml", {}, text=text)
+    assert examined.errors == ()
+    visits = {each.backend: each for each in await visit(examined)}
+    assert visits["notes"] == Visit("notes", good=True, fact="JSONRPC 1.0, JSONRPC 0.3")
+    assert not visits["gone"].good
+    assert "there is no such program" in visits["gone"].fact
+    assert "eof" in journal.read_text()

@@ -235,7 +235,7 @@ def test_who_shows_a_credential_is_not_asked_for_one() -> None:
 def test_where_the_card_of_a_tenant_would_be_is_told() -> None:
     with answering({}) as server, pytest.raises(CommandFailed) as failed:
         send(Errand(f"{server.url}/a2a/", "x", tenant="travel"), print)
-    assert f"at {server.url}/a2a/travel : send there" in failed.value.message
+    assert f"at {server.url}/a2a/travel : go there" in failed.value.message
 
 
 def test_a_stream_that_ends_before_its_task_is_a_failure() -> None:

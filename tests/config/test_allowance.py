@@ -55,3 +55,13 @@ def test_tasks_that_nobody_owns_are_not_counted() -> None:
     assert path == "tenants.acme.limits.open_tasks"
     assert "no agent's tasks have owners" in fact
     assert warnings(text(tenant="requests: 5/s").replace("defaults: {", "defaults: { isolation: none,")) == []
+
+
+def test_limits_that_something_else_decides_are_told() -> None:
+    longer = "it limits nothing: no body is longer than `gateway.body_limit`, 10485760 bytes"
+    assert warnings(text(tenant="body: 11MiB")) == [("tenants.acme.limits.body", longer)]
+    assert warnings(text(tenant="body: 10MiB")) == []
+    several = "gateway: { replicas: 5, state: 'redis://127.0.0.1:1' }\n"
+    fewer = "each of 5 gateways lets one call through at least, so that it is 5"
+    assert warnings(text(agent="concurrency: 4") + several) == [("agents.a.limits.concurrency", fewer)]
+    assert warnings(text(agent="concurrency: 5") + several) == []

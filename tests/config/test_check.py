@@ -172,6 +172,7 @@ KEYS = st.sampled_from(
             "echo",
         ),
         *("agents", "allow", "bearer", "header", "upstream_auth", "sha256", "name", "request", "expect", "stdio"),
+        *("command", "env", "env_from", "cwd", "uid", "processes", "framing", "memory", "per_tenant"),
         *("methods", "issuers", "corp", "api_keys", "timeouts", "send", "isolation"),
         *("state", "replicas", "ledger", "limits", "requests", "queue", "identity_headers", "unknown_tasks", "audit"),
         *("mode", "allow", "deliver", "longest_pause", "file"),

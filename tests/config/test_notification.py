@@ -56,11 +56,10 @@ def test_a_list_that_allows_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", ["passthrough", "none"])
 def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -> None:
-    found = warnings(text(f"mode: {mode}, sign: true, deliver: {{ attempts: 2 }}"))
-    assert found == [
-        ("push.sign", f"the gateway delivers nothing itself: `push.mode` is {mode}"),
-        ("push.deliver", f"the gateway delivers nothing itself: `push.mode` is {mode}"),
-    ]
+    said = "max_per_task: 2, max_per_tenant: 9, sign: true, deliver: { attempts: 2 }"
+    fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {mode}"
+    found = warnings(text(f"mode: {mode}, {said}"))
+    assert sorted(found) == [(f"push.{key}", fact) for key in ("deliver", "max_per_task", "max_per_tenant", "sign")]
     assert [path for path, _ in warnings(text("mode: none, allow: 'https://a.example'"))] == ["push.allow"]
 
 

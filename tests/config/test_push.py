@@ -16,7 +16,7 @@ def test_without_a_word_agents_call_and_the_policy_is_on() -> None:
         "passthrough", (), True, 3, True,
     )  # fmt: skip
     deliver = Deliver()
-    assert (deliver.attempts, deliver.timeout, deliver.keep) == (5, 10, 86_400)
+    assert (deliver.attempts, deliver.timeout, deliver.keep) == (1000, 10, 86_400)
     assert (deliver.first_pause, deliver.longest_pause, deliver.concurrency) == (1, 300, 16)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from tests.config.reading import errors
+from tests.config.reading import errors, warnings
 
 AGENTS = "agents: { a: http://127.0.0.1:1 }\n"
 
@@ -59,6 +59,13 @@ def test_audit_events_go_into_a_file(file: str) -> None:
 def test_audit_events_go_to_standard_output_or_beside_the_file() -> None:
     for written in ("audit: '-'", "audit: { file: '-' }", "audit: audit.jsonl", "audit: no/such/folder/audit.jsonl"):
         assert errors(text(observe=written)) == []
+
+
+def test_audit_events_that_nobody_would_hear_of_are_told() -> None:
+    quiet = "log: { level: warning }"
+    fact = "audit events are told at level info, so that nobody hears of them"
+    assert warnings(text(observe=quiet)) == [("observe.log.level", fact)]
+    assert warnings(text(observe=f"{quiet}, audit: x.jsonl")) == []
 
 
 def test_audit_events_are_not_written_over_the_state() -> None:

@@ -20,16 +20,6 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
     ("text", "path", "fact"),
     [
         (
-            "a: { backend: [{ stdio: {} }, http://127.0.0.1:1] }",
-            "agents.a.backend[0].stdio",
-            "`stdio` is not available yet: it belongs to stdio agents",
-        ),
-        (
-            "a: { by_tenant: { t: { backend: { stdio: {} } } } }",
-            "agents.a.by_tenant.t.backend.stdio",
-            "`stdio` is not available yet: it belongs to stdio agents",
-        ),
-        (
             "a: { backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }",
             "agents.a.upstream_auth.oauth2",
             "`oauth2` is not available yet: it belongs to OAuth2 client credentials",

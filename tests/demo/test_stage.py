@@ -29,7 +29,7 @@ def test_the_configuration_has_no_problems_and_no_keys_in_it() -> None:
     assert not any(key.text in text for key in stage.keys.values())
     written = yaml.safe_load(text)
     assert {name: key["tenant"] for name, key in written["auth"]["api_keys"].items()} == TENANTS
-    assert set(written["agents"]) == {"echo", "clock", "travel", "flaky"}
+    assert set(written["agents"]) == {"echo", "clock", "travel", "flaky", "counter"}
     assert written["agents"]["clock"]["backend"] == "grpc://127.0.0.1:2"
 
 
@@ -39,9 +39,10 @@ def test_the_public_url_comes_first_and_every_command_can_be_pasted() -> None:
     assert stage.url in title
     assert f"gRPC: 127.0.0.1:{stage.grpc}" in title
     found = commands(stage)
-    assert len(found) == 11
-    assert [words[3] for words in found if words[1] == "send"] == ["Hello", "Go", "To Lisbon", "Dare", "Go"]
-    called, over_grpc = found[7], found[8]
+    assert len(found) == 12
+    said = [words[3] for words in found if words[1] == "send"]
+    assert said == ["Hello", "Go", "To Lisbon", "Dare", "count 5", "Go"]
+    called, over_grpc = found[8], found[9]
     assert msgspec.json.decode(called[-1])["method"] == "SendStreamingMessage"
     assert msgspec.json.decode(over_grpc[over_grpc.index("-d") + 1])["tenant"] == "echo"
     assert over_grpc[-2:] == [f"127.0.0.1:{stage.grpc}", "lf.a2a.v1.A2AService/SendMessage"]

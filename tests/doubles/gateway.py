@@ -23,6 +23,7 @@ from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
 from gateway.push.webhook import WebhookPolicy
+from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
@@ -325,18 +326,24 @@ async def compiled(
 
 @asynccontextmanager
 async def running(
-    text: str, *, environ: dict[str, str] | None = None, path: Path = Path("gateway.yaml"), settled: bool = True
+    text: str,
+    *,
+    environ: dict[str, str] | None = None,
+    path: Path = Path("gateway.yaml"),
+    settled: bool = True,
+    written: bool = False,
 ) -> AsyncIterator[Running]:
     """Start a gateway from what a file says, its version and addresses aside, and stop it in the end.
 
     Args:
         text: YAML from `agents:` on; a `gateway:` of its own must name the addresses itself.
         settled: Wait until each agent was asked for its card once.
+        written: Whether it is written to `path` first, so that it can be read again.
     """
-    written = dedent(text)
-    if "\ngateway:" not in "\n" + written:
-        written = f"{LISTENS}\n{written}"
-    examined = examine(path, environ or {}, text=f"version: 1\n{written}")
+    whole = whole_file(text)
+    if written:
+        path.write_text(whole)  # noqa: ASYNC240 - a few bytes, before anything runs
+    examined = examine(path, environ or {}, text=whole)
     assert examined.errors == (), examined.errors
     lines: list[dict[str, Any]] = []
     found: list[Running] = []
@@ -350,6 +357,7 @@ async def running(
         access_stream=cast("BinaryIO", _Lines(arrived)),  # written to, and nothing else
         state=StateUrl("memory"),
         resolver=public_names(),
+        origin=Origin(path, environ or {}) if written else None,
     )
     running = Running(gateway, lines)
     found.append(running)
@@ -368,6 +376,12 @@ async def running(
             hurry = asyncio.Event()
             hurry.set()
             await gateway.stop(hurry, delay=0.0)
+
+
+def whole_file(text: str) -> str:
+    """A file whose version and addresses were left out."""
+    text = dedent(text)
+    return f"version: 1\n{text}" if "\ngateway:" in "\n" + text else f"version: 1\n{LISTENS}\n{text}"
 
 
 LISTENS = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }'

@@ -105,6 +105,11 @@ async def unasked() -> int:
     raise AssertionError("the ledger is not asked for this")
 
 
+async def countless() -> int:
+    """More than any list here has, so that all pages are gone through."""
+    return 1_000_000
+
+
 def counting(number: int) -> Callable[[], Awaitable[int]]:
     async def known() -> int:
         return number
@@ -113,13 +118,13 @@ def counting(number: int) -> Callable[[], Awaitable[int]]:
 
 
 def answered(
-    call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = unasked, *, theirs: Dialect = JSONRPC, **more: Any
+    call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = countless, *, theirs: Dialect = JSONRPC, **more: Any
 ) -> bytes:
     told = {"mine": acmes, "seal": SEAL, "bound": ACME, **more}
     return asyncio.run(walk(Listing(call, theirs), ask=ask, known=known, **told))
 
 
-def page(call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = unasked, **more: Any) -> Tree:
+def page(call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = countless, **more: Any) -> Tree:
     return result_of(call.dialect, answered(call, ask, known, **more))
 
 

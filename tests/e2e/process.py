@@ -82,10 +82,10 @@ class GatewayProcess:
         grpc: Host and port where it takes calls over gRPC; empty for nowhere.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *options: str) -> None:
         own = {"PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "STATE_DIRECTORY": str(file.parent)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "serve", "-c", str(file)],
+            [sys.executable, "-m", "gateway", "serve", "-c", str(file), *options],
             cwd=ROOT,
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,

@@ -14,11 +14,10 @@ from benchmarks.fairness.bench import Bench, Row, Size, bench, typical
 from benchmarks.fairness.plan import ANSWERED
 from benchmarks.fairness.site import HANGING, RATE, STUCK
 
-# On a machine that is busy otherwise what is compared is its own noise.
-pytestmark = pytest.mark.long
-
 SHORT = Size(seconds=1.5, rounds=1, pace=50.0, lead=0.5)
 ATTEMPTS = 4
+SLACK = 1.0
+"""Seconds that a busy machine may add; who waits behind calls that hang waits for longer."""
 
 
 def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
@@ -27,7 +26,7 @@ def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
         row = run(found)
         assert row.lost == 0
         assert all(window.answered == window.begun > 0 for window in row.alone)
-        if typical(row.beside) <= 5 * typical(row.alone) + 0.1:
+        if typical(row.beside) <= 5 * typical(row.alone) + SLACK:
             return row
     pytest.fail(f"{typical(row.beside):.3f} s in place of {typical(row.alone):.3f} s")
 

@@ -33,6 +33,7 @@ LABELS = {
     "method": {"jwt", "api_key", "anonymous", "none", "unknown"},
     "issuer": {"", "corp"},
     "result": {"ok", "missing", "invalid", "expired", "limited", "unavailable", "not_modified", "error"},
+    "what": {"streams", "calls"},
 }
 """Every value that a label may have at this gateway; `acme` alone is named, by `max_tenants`."""
 

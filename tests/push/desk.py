@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.progress import Progress
 from gateway.a2a.tree import Tree
 from gateway.push.delivery import Delivery, Outcome, Result
@@ -16,6 +17,7 @@ from gateway.push.webhook import WebhookPolicy
 from gateway.tasks.ledger import soon
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import Owner, Store
+from gateway.telemetry.audit import Event
 from tests.a2a.sample import vector
 from tests.push.receiving import Names
 
@@ -52,13 +54,15 @@ class Desk:
         self.wall = Wall()
         self.store: Store = MemoryStore() if store is None else store
         self.counted: list[tuple[str, str]] = []
+        self.audited: list[tuple[Event, str]] = []
         self.met: list[tuple[Hook, Progress]] = []
         self.owned = True
         self.outbox = Outbox(self.store, nowhere, wall=self.wall)
         judge = policy or WebhookPolicy(resolve=Names(("93.184.216.34",)))
         self.relay = PushRelay(
             self.store, judge, more.pop("public_url", PUBLIC_URL), self.outbox, meet=self.meet,
-            count=lambda agent, result: self.counted.append((agent, result)), wall=self.wall, **more,
+            count=lambda agent, result: self.counted.append((agent, result)),
+            audit=lambda event, _hook, words: self.audited.append((event, words)), wall=self.wall, **more,
         )  # fmt: skip
 
     def meet(self, hook: Hook, told: Progress) -> bool:
@@ -78,11 +82,19 @@ class Desk:
 
     async def post(self, adopted: Adopted, body: bytes = TASK, **headers: str) -> int:
         shown = headers or {"x-a2a-notification-token": adopted.config["token"]}
-        return await self.relay.receive(id_of(adopted), fields(shown), body)
+        return await self.call(id_of(adopted), fields(shown), body)
 
     async def show(self, adopted: Adopted, headers: Mapping[str, str]) -> int:
         """Post with these headers."""
-        return await self.relay.receive(id_of(adopted), fields(headers), TASK)
+        return await self.call(id_of(adopted), fields(headers), TASK)
+
+    async def call(self, hook_id: str, headers: Mapping[bytes, bytes], body: bytes) -> int:
+        """The status of a POST to a callback."""
+        try:
+            hook = await self.relay.proven(hook_id, headers)
+            return 404 if hook is None else await self.relay.receive(hook, body)
+        except StateUnavailable:
+            return 503
 
     async def waiting(self, adopted: Adopted) -> list[dict[str, Any]]:
         """The slips of a hook."""
@@ -111,6 +123,6 @@ def told(adopted: Adopted, **changes: Any) -> Tree:
 async def body_of(desk: Desk, adopted: Adopted) -> Any:
     """The body that waits for a hook's webhook."""
     ((key, _),) = await soon(desk.store.group(SLIP, adopted.hook_id, 2))
-    found = await soon(desk.store.note("outbox-body", key))
+    found = await soon(desk.store.note("body", key))
     assert found is not None
     return json.loads(found)

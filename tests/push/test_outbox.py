@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.config.push import Deliver
 from gateway.push.delivery import Delivery, Outcome, Result
 from gateway.push.outbox import BODY, MOST_WAITING, SAME_FOR, SLIP, Queued, Terms, pause_after
 from gateway.tasks.ledger import soon
@@ -233,3 +234,29 @@ def test_pauses_grow_between_their_bounds(tried: int, chance: float) -> None:
     assert 2.0 <= pause_after(tried, chance, terms) <= min(60.0, 2.0 * 2.0**tried)
     assert pause_after(tried, 0.0, terms) <= pause_after(tried, chance, terms) <= pause_after(tried, 1.0, terms)
     assert pause_after(tried, chance, Terms(first_pause=9.0, longest_pause=3.0)) == 3.0
+
+
+async def test_by_default_a_receiver_that_is_down_for_an_hour_misses_nothing(store: Store) -> None:
+    works = Works(store, Receiver(), Wall(), Terms())
+    await keep(store, hook())
+    came = works.wall.now
+    async with running(works.outbox):
+        await works.put(hook(), b"{}")
+        while works.wall.now < came + 3600:
+            await works.receiver.next()
+            works.receiver.outcomes.put_nowait(AGAIN)
+            assert await works.count() == "retried"
+            # However lucky: no pause is shorter.
+            works.later(Terms().first_pause + 0.5 * Terms().longest_pause)
+        await works.receiver.next()
+        works.receiver.outcomes.put_nowait(OK)
+        assert await works.count() == "delivered"
+
+
+def test_by_default_the_time_ends_attempts_and_not_their_number() -> None:
+    terms = Terms()
+    assert sum(pause_after(tried, 0.5, terms) for tried in range(1, terms.attempts)) > terms.keep
+    written = Deliver()
+    assert {name: getattr(written, name) for name in Terms.__struct_fields__} == {
+        name: getattr(terms, name) for name in Terms.__struct_fields__
+    }

@@ -2,21 +2,21 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.delivery import Deliverer
+from gateway.push.hook import KIND as HOOK
 from gateway.push.hook import Hook
 from gateway.push.outbox import SLIP, Outbox
 from gateway.tasks.ledger import soon
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Store
+from gateway.tasks.store import Note, Store
 from tests.doubles.scripted import WAIT, answers, answers_and_closes, in_turn, whole
 from tests.push.receiving import local, trusting, url, webhook
-from tests.push.working import LEASE, OK, Receiver, Wall, Works, hook, keep, running
+from tests.push.working import LEASE, OK, Receiver, Remote, Wall, Works, hook, keep, running
 
 pytestmark = pytest.mark.anyio
 
@@ -100,27 +100,89 @@ async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
         await after.aclose()
 
 
-async def test_what_was_on_its_way_at_the_end_is_sent_again_when_its_lease_is_over(tmp_path: Path) -> None:
+async def test_what_a_worker_has_when_it_is_stopped_is_due_at_once_for_the_next_one(tmp_path: Path) -> None:
     wall = Wall()
     before: Store = SqliteStore(tmp_path / "state.db")
     await before.open()
-    await keep(before, hook())
+    hooks = [hook(name) for name in "abcd"]
+    await keep(before, *hooks)
     works = Works(before, Receiver(), wall)
     async with running(works.outbox):
-        await works.put(hook(), b"{}")
-        cut = await works.receiver.next()
+        for each in hooks:
+            await works.put(each, each.key[:1].encode())
+        # Two are on their way, two wait for their turn.
+        cut = [(await works.receiver.next()).id for _ in range(2)]
+        await works.turn()
     await before.aclose()
 
     after: Store = SqliteStore(tmp_path / "state.db")
     await after.open()
-    works = Works(after, Receiver(OK), wall)
+    works = Works(after, Receiver(), wall)
+    works.receiver.always = OK
+    async with running(works.outbox):
+        found = [await works.receiver.next() for _ in range(4)]
+        assert {each.body for each in found} == {b"a", b"b", b"c", b"d"}
+        assert set(cut) < {each.id for each in found}
+        assert [await works.count() for _ in range(4)] == ["delivered"] * 4
+    await after.aclose()
+
+
+async def test_what_a_worker_had_that_was_killed_is_sent_again_when_its_lease_is_over(store: Store) -> None:
+    works = Works(store, Receiver(OK), Wall())
+    await keep(store, hook())
+    await works.put(hook(), b"{}")
+    # Whoever took it never comes back.
+    assert await soon(store.due(SLIP, works.wall(), 1, LEASE))
     async with running(works.outbox):
         await works.turn()
         assert works.receiver.begun.empty()
         works.later(LEASE)
-        assert (await works.receiver.next()).id == cut.id
+        assert (await works.receiver.next()).body == b"{}"
         assert await works.count() == "delivered"
-    await after.aclose()
+
+
+async def test_what_is_dropped_while_a_worker_stops_stays_dropped(store: Store) -> None:
+    works = Works(store, Receiver(), Wall())
+    await keep(store, hook())
+    async with running(works.outbox):
+        await works.put(hook(), b"{}")
+        await works.receiver.next()
+        await soon(store.erase("acme"))
+    assert await works.left(hook()) == 0
+
+
+@pytest.mark.parametrize("kind", [SLIP, HOOK])
+async def test_what_cannot_be_read_is_dead_and_keeps_nothing_else_from_being_sent(store: Store, kind: str) -> None:
+    works = Works(store, Receiver(), Wall())
+    works.receiver.always = OK
+    await keep(store, hook("a"), hook("b"))
+    if kind == SLIP:
+        await soon(store.keep(Note(SLIP, "0-poison", b'{"hook":5}', "acme", hook("a").key, due=1.0)))
+    else:
+        await works.put(hook("a"), b"lost")
+        await soon(store.keep(Note(HOOK, hook("a").key, b"[]", "acme")))
+    async with running(works.outbox):
+        counted = await works.counted.get()
+        assert counted == ("-" if kind == SLIP else "crm", "dead")
+        works.wall.now += 1
+        await works.put(hook("b"), b"good")
+        assert (await works.receiver.next()).body == b"good"
+        assert await works.count() == "delivered"
+    assert await works.left(hook("a")) == 0
+
+
+async def test_one_behind_others_that_cannot_be_read_is_sent(store: Store) -> None:
+    works = Works(store, Receiver(), Wall())
+    await keep(store, hook())
+    async with running(works.outbox):
+        await works.put(hook(), b"1")
+        assert (await works.receiver.next()).body == b"1"
+        ((first, _),) = await soon(store.group(SLIP, hook().key, 1))
+        await soon(store.keep(Note(SLIP, first + "-poison", b"{}", "acme", hook().key)))
+        await works.put(hook(), b"2")
+        works.receiver.always = OK
+        works.receiver.outcomes.put_nowait(OK)
+        assert (await works.receiver.next()).body == b"2"
 
 
 async def test_a_webhook_that_was_down_gets_it_when_it_is_back(store: Store) -> None:
@@ -159,24 +221,6 @@ async def test_two_gateways_that_share_a_store_send_each_notification_once_and_i
         for works in both:
             await works.turn()
         assert receiver.begun.empty()
-
-
-class Remote:
-    """A store that answers when others have had their turn, as one does over a network."""
-
-    def __init__(self) -> None:
-        self._store = MemoryStore()
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-
-        async def later(*values: Any) -> Any:
-            await asyncio.sleep(0)
-            result = found(*values)
-            await asyncio.sleep(0)
-            return result
-
-        return later
 
 
 async def test_nothing_is_lost_or_overtaken_between_gateways_and_a_store_that_is_far_away() -> None:

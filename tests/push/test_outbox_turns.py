@@ -3,9 +3,10 @@
 import pytest
 
 from gateway.push.outbox import Terms
+from gateway.push.turns import MOST_HELD
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import Store
-from tests.push.working import LEASE, OK, Receiver, Wall, Works, hook, keep, running
+from tests.push.working import AGAIN, LEASE, OK, Receiver, Wall, Works, hook, keep, running
 
 pytestmark = pytest.mark.anyio
 
@@ -73,3 +74,55 @@ async def test_tenants_have_turns(store: Store) -> None:
             sent.append((await works.receiver.next()).body)
             works.receiver.outcomes.put_nowait(OK)
     assert sent == [b"mine", b"yours"] * 3
+
+
+async def test_what_is_too_much_for_a_moment_goes_out_a_moment_later(store: Store) -> None:
+    works = Works(store, Receiver(), Wall(), Terms(concurrency=4))
+    many = [hook(f"{number:064d}") for number in range(MOST_HELD + 150)]
+    await keep(store, *many)
+    for each in many:
+        await works.put(each, b"mine")
+    works.receiver.always = OK
+    async with running(works.outbox):
+        for _ in range(MOST_HELD):
+            assert await works.count() == "delivered"
+        # Long before the lease of anything is over.
+        works.later(1.5)
+        for _ in range(150):
+            assert await works.count() == "delivered"
+
+
+async def test_while_one_has_thousands_that_are_due_another_does_not_wait(store: Store) -> None:
+    works = Works(store, Receiver(), Wall(), Terms(concurrency=2))
+    many = [hook(f"{number:064d}") for number in range(MOST_HELD + 1500)]
+    other = hook("x", tenant="globex")
+    await keep(store, *many, other)
+    for each in many:
+        await works.put(each, b"mine")
+    async with running(works.outbox):
+        assert (await works.receiver.next()).body == b"mine"
+        await works.turn()
+        await works.put(other, b"other")
+        assert (await works.receiver.next()).body == b"other"
+
+
+async def test_webhooks_that_never_answer_do_not_keep_those_of_the_same_tenant_waiting_again(store: Store) -> None:
+    works = Works(store, Receiver(), Wall(), Terms(concurrency=8, first_pause=1.0))
+    dead = [hook(name) for name in "abcdef"]
+    await keep(store, *dead, hook("x"))
+    async with running(works.outbox):
+        for each in dead:
+            await works.put(each, b"dead")
+        # Of its four the tenant may have all with what is new.
+        for _ in dead:
+            await works.receiver.next()
+            works.receiver.outcomes.put_nowait(AGAIN)
+            assert await works.count() == "retried"
+        works.later(5)
+        # What is tried again has half of them, and the others are free.
+        for _ in range(2):
+            assert (await works.receiver.next()).attempt == 2
+        await works.turn()
+        assert works.receiver.open == 2
+        await works.put(hook("x"), b"good")
+        assert (await works.receiver.next()).body == b"good"

@@ -1,15 +1,21 @@
 """The gateway's callbacks: what agents are given in the place of webhooks, and what clients see."""
 
+import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
 from gateway.a2a.fault import BadParams, PushDenied
-from gateway.push.hook import KIND, PENDING, SETTLED
+from gateway.push.hook import KIND, PENDING, SETTLED, Hooks
+from gateway.push.relay import Adopted
 from gateway.push.webhook import WebhookPolicy
 from gateway.tasks.ledger import soon
+from gateway.tasks.memory import MemoryStore
+from gateway.tasks.store import Store
 from tests.push.desk import ANN, BOB, CLIENT, EVE, PREFIX, PUBLIC_URL, V1_0, Desk, id_of, told
 from tests.push.receiving import Names
+from tests.push.working import Remote
 
 pytestmark = pytest.mark.anyio
 
@@ -83,6 +89,34 @@ async def test_a_task_has_no_more_webhooks_than_it_may_have() -> None:
     await desk.adopt({**CLIENT, "id": "cfg-1"})
     await desk.adopt({**CLIENT, "id": "cfg-2"}, task="task-8")
     await desk.relay.adopt(dict(CLIENT, id="cfg-2"), ANN, "crm/globex", "task-7", V1_0)
+
+
+@pytest.mark.parametrize("make", [MemoryStore, Remote])
+async def test_those_that_come_at_a_time_are_no_more_than_those_that_come_in_turn(make: Callable[[], Store]) -> None:
+    names = Late()
+    desk = Desk(make(), policy=WebhookPolicy(resolve=names), max_per_task=3)
+    asked = [asyncio.ensure_future(desk.adopt({**CLIENT, "id": f"cfg-{number}"})) for number in range(10)]
+    await asyncio.gather(*(names.asked.get() for _ in asked))
+    names.known.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(each, PushDenied) for each in found) >= 7
+    assert all(isinstance(each, Adopted | PushDenied) for each in found)
+    taken = sum(isinstance(each, Adopted) for each in found)
+    hooks = await Hooks(desk.store).of("crm/acme", "task-7", 100)
+    assert len(hooks) == taken <= 3
+
+
+class Late:
+    """A resolver that knows nothing before it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[str] = asyncio.Queue()
+        self.known = asyncio.Event()
+
+    async def __call__(self, host: str) -> tuple[str]:
+        self.asked.put_nowait(host)
+        await self.known.wait()
+        return ("93.184.216.34",)
 
 
 async def test_one_without_an_id_is_called_as_its_task_and_replaced_by_the_next() -> None:

@@ -19,6 +19,7 @@ from gateway.push.outbox import MOST_WAITING, Outbox
 from gateway.push.relay import PATH
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import Note
+from gateway.telemetry.audit import Event
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.push.desk import (
     ANN,
@@ -78,7 +79,7 @@ async def test_without_its_path_and_its_token_nothing_is_taken_and_nothing_is_to
     token, own = adopted.config["token"], id_of(adopted)
     good = {b"x-a2a-notification-token": token.encode()}
     for hook_id in ("", "x", "x" * 43, own[:-1], own + "x", own[:-1] + "é", adopted.hook_id, "../" + own):
-        assert await desk.relay.receive(hook_id, good, TASK) == 404
+        assert await desk.call(hook_id, good, TASK) == 404
     for bad in (
         {},
         {b"x-a2a-notification-token": b""},
@@ -92,9 +93,21 @@ async def test_without_its_path_and_its_token_nothing_is_taken_and_nothing_is_to
     ):
         # Not even whether it is too long, or a notification at all.
         for body in (TASK, b"", b"x" * (desk.relay.max_body + 1)):
-            assert await desk.relay.receive(own, bad, body) == 404
+            assert await desk.call(own, bad, body) == 404
     assert await desk.waiting(adopted) == []
     assert (desk.met, desk.counted) == ([], [])
+    # Whoever knows the path but not the token is told of, others are anybody.
+    unproven = (Event.NOTIFICATION_REFUSED, "it does not show the token of its callback")
+    assert desk.audited == [unproven] * 27
+
+
+async def test_a_notification_of_a_foreign_task_is_an_event_of_the_audit_log() -> None:
+    desk = Desk()
+    adopted = await desk.adopt()
+    assert await desk.post(adopted, TASK.replace(b"task-7", b"task-8")) == 403
+    desk.owned = False
+    assert await desk.post(adopted) == 403
+    assert desk.audited == [(Event.NOTIFICATION_REFUSED, "it is of another task")] * 2
 
 
 async def test_an_agent_of_0_1_shows_no_token_but_no_wrong_one_either() -> None:
@@ -317,7 +330,7 @@ async def callbacks(desks: list[Desk]) -> AsyncIterator[ScriptedBackend]:
             request = await wire.request()
             headers = {name.lower(): value for name, value in request.headers}
             hook_id = request.target.decode().removeprefix(PATH)
-            status = await desks[0].relay.receive(hook_id, headers, request.body)
+            status = await desks[0].call(hook_id, headers, request.body)
             await wire.send(whole(b"", status=b"%d X" % status))
 
     async with ScriptedBackend(listen) as backend:

@@ -1,10 +1,19 @@
 """What `push:` of the configuration makes."""
 
+import asyncio
+from contextlib import suppress
+from typing import Any, cast
+
 import pytest
 
 from gateway.config.push import Push
+from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
 from gateway.tasks.memory import MemoryStore
+from gateway.telemetry.audit import Event
+from tests.doubles.scripted import WAIT
+from tests.push.desk import ANN, CLIENT, TASK, V1_0, id_of
+from tests.push.receiving import Names
 
 pytestmark = pytest.mark.anyio
 
@@ -45,3 +54,29 @@ async def test_what_is_not_signed_has_no_keys() -> None:
     assert made.relay is not None
     assert await made.jwks() is None
     made.close()
+
+
+async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audit_log() -> None:
+    names, store, events = Names(("93.184.216.34",), ("10.0.0.7",)), MemoryStore(), asyncio.Queue[Any]()
+    made = PushService(
+        Push(mode="relay"), "https://gw.test", store, meet=lambda _hook, _told: True,
+        count=lambda _agent, _result: None, audit=lambda event, fields: events.put_nowait((event, fields)),
+        resolver=cast("Resolver", names),
+    )  # fmt: skip
+    assert made.relay is not None
+    adopted = await made.relay.adopt(dict(CLIENT), ANN, "crm/acme", "task-7", V1_0)
+    found = await made.relay.proven(id_of(adopted), {b"x-a2a-notification-token": adopted.config["token"].encode()})
+    assert found is not None
+    assert await made.relay.receive(found, TASK) == 200
+    task = asyncio.get_running_loop().create_task(made.run())
+    async with asyncio.timeout(WAIT):
+        event, fields = await events.get()
+    assert event is Event.WEBHOOK_REFUSED
+    assert (fields["tenant"], fields["principal"], fields["agent"]) == ("acme", "ann", "crm")
+    assert fields["task_id"] == "task-7"
+    assert fields["detail"].startswith("https://hooks.example: ")
+    assert "key" not in str(fields)
+    assert "10.0.0.7" not in str(fields)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.push_config import PushConfig
@@ -11,6 +12,7 @@ from gateway.push.delivery import Deliverer, Delivery, Outcome, Result
 from gateway.push.hook import Hook, Hooks
 from gateway.push.outbox import SLIP, Outbox, Queued, Terms
 from gateway.tasks.ledger import soon
+from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import Owner, Store
 from tests.doubles.scripted import WAIT
 
@@ -97,6 +99,24 @@ class Works:
         self.outbox.wake()
         for _ in range(20):
             await asyncio.sleep(0)
+
+
+class Remote:
+    """A store that answers when others have had their turn, as one does over a network."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+
+        async def later(*values: Any) -> Any:
+            await asyncio.sleep(0)
+            result = found(*values)
+            await asyncio.sleep(0)
+            return result
+
+        return later
 
 
 @asynccontextmanager

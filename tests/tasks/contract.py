@@ -229,6 +229,18 @@ class Contract:
         assert await now(store.open_tasks("acme")) == len(OPEN) - 1
         assert await now(store.open_tasks("globex")) == 0
 
+    async def test_a_task_that_is_over_stays_so_whatever_comes_late(self, store: Store) -> None:
+        for state in ("working", "completed", "working", "", "submitted"):
+            await now(store.meet("crm", sighting(ANN, "t1", "c1", state)))
+        assert await now(store.open_tasks("acme")) == 0
+        [task] = await now(store.tasks("crm", ("t1",)))
+        assert task is not None
+        assert task.state == "completed"
+        await now(store.meet("crm", sighting(ANN, "t1", state="failed")))
+        [task] = await now(store.tasks("crm", ("t1",)))
+        assert task is not None
+        assert task.state == "failed"
+
     async def test_tasks_are_counted_by_scope_owner_and_context(self, store: Store) -> None:
         owners = (ANN, ANN, BOB, ACME, GLOBEX)
         for number, (owner, context) in enumerate(itertools.product(owners, ("", "c1", "c2"))):

@@ -1,5 +1,7 @@
 """Every operation of a store is counted, whether it answers at once or later, or not at all."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import get_type_hints
 
 import pytest
@@ -13,6 +15,11 @@ from tests.doubles.waited import Waited
 pytestmark = pytest.mark.anyio
 
 
+def told(counts: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Those that anything was counted of."""
+    return {operation: results for operation, results in counts.items() if results}
+
+
 def test_the_operations_are_those_of_a_store() -> None:
     others = {"open", "aclose"}
     assert {name for name in vars(Store) if not name.startswith("_")} - others == set(OPERATIONS)
@@ -20,23 +27,24 @@ def test_the_operations_are_those_of_a_store() -> None:
 
 
 async def test_what_answers_at_once_is_counted() -> None:
-    counts: list[tuple[str, str]] = []
-    store = counted(MemoryStore(), lambda *labels: counts.append(labels))
+    counts: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    store = counted(MemoryStore(), counts.__getitem__)
     await store.open()
     met = store.meet("crm", Sighting(Owner("acme"), task="t"))
     assert met == MemoryStore().meet("crm", Sighting(Owner("acme"), task="t"))
     store.tasks("crm", ["t"])
-    assert counts == [("meet", "ok"), ("tasks", "ok")]
+    store.tasks("crm", ["t"])
+    assert told(counts) == {"meet": {"ok": 1}, "tasks": {"ok": 2}}
     await store.aclose()
 
 
 async def test_what_answers_later_is_counted_then() -> None:
-    counts: list[tuple[str, str]] = []
+    counts: defaultdict[str, dict[str, float]] = defaultdict(dict)
     inner = Waited()
-    store = counted(inner.store, lambda *labels: counts.append(labels))
+    store = counted(inner.store, counts.__getitem__)
     assert (store.local, store.shared, store.label) == (False, True, "waited")
     asked = store.open_tasks("acme")
-    assert counts == []
+    assert told(counts) == {}
     assert not isinstance(asked, int)
     assert await asked == 0
     inner.down = True
@@ -44,17 +52,17 @@ async def test_what_answers_later_is_counted_then() -> None:
     assert not isinstance(refused, int)
     with pytest.raises(StateUnavailable):
         await refused
-    assert counts == [("open_tasks", "ok"), ("open_tasks", "unavailable")]
+    assert told(counts) == {"open_tasks": {"ok": 1, "unavailable": 1}}
 
 
 def test_what_refuses_at_once_is_counted() -> None:
-    counts: list[tuple[str, str]] = []
+    counts: defaultdict[str, dict[str, float]] = defaultdict(dict)
 
     class Broken(MemoryStore):
         def open_tasks(self, tenant: str) -> int:
             raise StateUnavailable(tenant)
 
-    store = counted(Broken(), lambda *labels: counts.append(labels))
+    store = counted(Broken(), counts.__getitem__)
     with pytest.raises(StateUnavailable):
         store.open_tasks("acme")
-    assert counts == [("open_tasks", "unavailable")]
+    assert told(counts) == {"open_tasks": {"unavailable": 1}}

@@ -63,6 +63,33 @@ async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_neede
     assert await soon(ledger.seal()) is first
 
 
+async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
+    store = MemoryStore()
+    running, other = Ledger(store), Ledger(store)
+    seal = await soon(running.seal())
+    token = seal.close("page 2", ("acme",))
+    store.erase("")
+    await running.renew()
+    assert running.known_seal is seal
+    assert (await soon(other.seal())).open(token, ("acme",)) == "page 2"
+
+
+async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    running, other = Ledger(store), Ledger(store)
+    await soon(running.seal())
+    mark = running.mark(await soon(running.seal()), "crm", ACME, by_principal=False)
+    store.erase("")
+    seal = await soon(other.seal())
+    await running.renew()
+    await other.renew()
+    assert "another secret" in caplog.text
+    marks = {each.mark(await soon(each.seal()), "crm", ACME, by_principal=False) for each in (running, other)}
+    assert len(marks) == 1
+    assert mark not in marks
+    assert other.known_seal is seal
+
+
 async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_AT_ONCE", 2)

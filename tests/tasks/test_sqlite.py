@@ -1,5 +1,6 @@
 """The ledger in a file of SQLite: the contract of every store, and what is its own."""
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite
 from gateway.tasks.memory import MemoryStore
-from gateway.tasks.sqlite import SEEN_AGAIN, SqliteStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_file import LedgerFile
-from gateway.tasks.store import Bounds, Met, Note, Sighting
+from gateway.tasks.sqlite_schema import dial
+from gateway.tasks.store import SEEN_AGAIN, Bounds, Met, Note, Sighting, Soon
 from tests.tasks.contract import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, Contract, sighting
 
 pytestmark = pytest.mark.anyio
@@ -306,3 +308,34 @@ async def test_it_tells_what_one_in_memory_tells(tmp_path_factory: pytest.TempPa
             model.expire(now, Bounds(), 500)
         assert told(store) == told(model)
     file.close()
+
+
+async def test_what_takes_long_to_count_is_counted_aside_and_once_for_all_who_ask(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        store.meet("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
+    assert store.count("crm", ACME) == 30
+    monkeypatch.setattr("gateway.tasks.sqlite._AT_ONCE", 10)
+    dialled: list[Path] = []
+
+    def counted(file: Path, timeout: float) -> sqlite3.Connection:
+        dialled.append(file)
+        return dial(file, timeout)
+
+    monkeypatch.setattr("gateway.tasks.sqlite.dial", counted)
+    asked = [asyncio.ensure_future(later(store.count("crm", ACME))) for _ in range(5)]
+    asked[0].cancel()
+    assert await asyncio.gather(*asked[1:]) == [30] * 4
+    assert len(dialled) == 1
+    assert await later(store.count("crm", ANN, "c1")) == 20
+    assert await later(store.open_tasks("acme")) == 30
+    assert store.count("crm", GLOBEX) == 0
+    path.unlink()  # noqa: ASYNC240 - a file of the test
+    with pytest.raises(StateUnavailable):
+        await later(store.count("crm", ACME))
+
+
+async def later(counting: Soon[int]) -> int:
+    assert not isinstance(counting, int)
+    return await counting

@@ -123,7 +123,9 @@ def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.
     with caplog.at_level(logging.WARNING, "gateway.tasks.sqlite"):
         checkpoints = Watched(path)
         checkpoints.wait(3)
-        path.write_bytes(b"no database" * 1000)
+        # In one step: a file that is empty for a moment is a good one.
+        (tmp_path / "none").write_bytes(b"no database" * 1000)
+        (tmp_path / "none").replace(path)
         checkpoints.wait(3)
         path.unlink()
         file = LedgerFile(path)

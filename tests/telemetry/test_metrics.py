@@ -32,7 +32,9 @@ CATALOGUE = {
     "auth": {"method", "issuer", "result"},
     "card_fetches": {"agent", "result"},
     "event_loop_lag_seconds": set(),
+    "event_loop_stalls": set(),
     "draining": set(),
+    "config_reloads": {"result", "trigger"},
     "config_last_reload_successful": set(),
     "config_last_reload_success_timestamp_seconds": set(),
     "build_info": {"version"},
@@ -61,6 +63,7 @@ def used() -> tuple[Metrics, AgentMeter]:
     metrics.backend_ejections.add(("echo", "echo@a"))
     metrics.auth.add(("jwt", "corp", "ok"))
     metrics.card_fetches.add(("echo", "ok"))
+    metrics.reloads.add(("applied", "signal"))
     return metrics, meter
 
 

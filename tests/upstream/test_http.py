@@ -136,7 +136,7 @@ async def test_0_3_has_its_prefix() -> None:
     call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
     pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
     assert pool.line == "GET /base/v1/tasks/t"
-    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": True}
+    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": False}
 
 
 @pytest.mark.parametrize(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])

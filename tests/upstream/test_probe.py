@@ -1,9 +1,14 @@
 """Replicas are asked how they are: by GET, and over gRPC by grpc.health.v1."""
 
+from typing import cast
+
 import pytest
 
+from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_library import grpc
+from gateway.upstream.http import HttpUpstream
 from gateway.upstream.probe import Probe, Probing
+from gateway.upstream.replica import Station
 from tests.doubles.gateway import Running, fronted, running
 from tests.doubles.grpc_agent import Answer, fails, grpc_agent, hangs, says
 from tests.doubles.scripted import Script, Wire, resets_at_once, whole
@@ -16,12 +21,14 @@ HEALTH = "/grpc.health.v1.Health/Check"
 def probe(gateway: Running, **more: object) -> Probe:
     backing = gateway.gateway.snapshot.backings["echo"]
     probing = Probing("/healthz", **{"fail_after": 1, "timeout": 0.5, **more})  # type: ignore[arg-type]  # as it is told
-    return Probe("echo", lambda: backing.replicas, probing)
+    upstream = cast("HttpUpstream | GrpcUpstream", backing.upstream)
+    connections = upstream.pool if isinstance(upstream, HttpUpstream) else upstream.channel
+    return Probe("echo", backing.url, lambda: (Station(connections, backing.replica.condition),), probing)
 
 
 def state(gateway: Running) -> str:
     [replica] = gateway.gateway.snapshot.backings["echo"].replicas
-    return replica.state(0.0)
+    return replica.condition.state(0.0)
 
 
 def answering(*statuses: bytes) -> Script:

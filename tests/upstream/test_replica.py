@@ -3,14 +3,15 @@ from collections import Counter
 from typing import cast
 
 from gateway.upstream.fuse import Fuse
-from gateway.upstream.replica import Replica, choose
+from gateway.upstream.replica import Condition, Replica, choose
 from gateway.upstream.upstream import Upstream
 
 NOWHERE = cast("Upstream", None)
 
 
 def replica(name: str, **more: object) -> Replica:
-    return Replica(name, f"a@{name}", NOWHERE, url=f"http://{name}", **more)  # type: ignore[arg-type]  # as it is told
+    condition = Condition(more.pop("ejection", None), more.pop("since", None))  # type: ignore[arg-type]  # as it is told
+    return Replica(name, f"a@{name}", NOWHERE, url=f"http://{name}", condition=condition, **more)  # type: ignore[arg-type]  # as it is told
 
 
 def drawn(replicas: list[Replica], times: int, now: float = 1000.0) -> Counter[str]:
@@ -25,7 +26,7 @@ def drawn(replicas: list[Replica], times: int, now: float = 1000.0) -> Counter[s
 
 def test_of_equals_the_one_with_least_to_do_is_asked() -> None:
     replicas = [replica("a"), replica("b"), replica("c")]
-    replicas[0].active, replicas[1].active, replicas[2].active = 3, 1, 2
+    replicas[0].condition.active, replicas[1].condition.active, replicas[2].condition.active = 3, 1, 2
     assert drawn(replicas, 10) == {"b": 10}
 
 
@@ -40,8 +41,8 @@ def test_weights_are_shares_of_what_is_on_its_way_too() -> None:
     for _ in range(400):
         one = choose(replicas, 0.0, chance.random)
         assert one is not None
-        one.active += 1
-    assert 80 <= replicas[1].active <= 120
+        one.condition.active += 1
+    assert 80 <= replicas[1].condition.active <= 120
 
 
 def test_one_that_came_gets_little_at_first_and_all_after_ten_seconds() -> None:
@@ -52,9 +53,9 @@ def test_one_that_came_gets_little_at_first_and_all_after_ten_seconds() -> None:
 
 def test_who_is_down_gone_or_left_alone_is_asked_last() -> None:
     down, gone, ejected, good = replica("a"), replica("b"), replica("c", ejection=Fuse(1, 10)), replica("d")
-    down.probed(0, "no connection", fail_after=1, pass_after=1)
-    gone.gone = True
-    ejected.failed(1000.0, "no connection", may_open=True)
+    down.condition.probed(0, "no connection", fail_after=1, pass_after=1)
+    gone.condition.gone = True
+    ejected.condition.failed(1000.0, "no connection", may_open=True)
     assert drawn([down, gone, ejected, good], 20) == {"d": 20}
     assert drawn([down, gone, ejected], 20) == {"c": 20}
     assert choose([gone], 0.0, random.random) is None
@@ -65,7 +66,7 @@ def test_a_weightless_one_is_asked_where_there_is_no_other() -> None:
 
 
 def test_answers_about_its_health_count_in_a_row() -> None:
-    one = replica("a")
+    one = Condition()
     told = [one.probed(5.0, why, fail_after=2, pass_after=2) for why in ("no", "", "no", "no", "no", "", "")]
     assert told == [False, False, False, True, False, False, True]
     assert one.is_up
@@ -73,7 +74,7 @@ def test_answers_about_its_health_count_in_a_row() -> None:
 
 
 def test_its_state_is_told_in_words() -> None:
-    one = replica("a", ejection=Fuse(2, 10))
+    one = Condition(Fuse(2, 10))
     assert one.state(0) == "up"
     one.failed(0, "status 503", may_open=True)
     assert one.state(0) == "up; 1 calls in a row failed, the last one: status 503"

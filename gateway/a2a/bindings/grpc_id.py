@@ -5,13 +5,20 @@ Requests are read with the official classes, as agents do. Those of 0.3 share th
 members of a push configuration, where nothing may be that 0.3 does not know.
 """
 
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf import (  # type: ignore[import-untyped]  # protobuf has no types
+    descriptor_pool,
+    message_factory,
+    struct_pb2,
+)
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # as above
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]  # as above
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.bindings.grpc_name import BY_NAME, read_name
 from gateway.a2a.bindings.grpc_scan import DELIMITED
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
@@ -20,6 +27,8 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import is_of
 from gateway.a2a.path import PathCall
 
+_DETAILS = (error_details_pb2, struct_pb2)
+"""What the details of a status usually are; what is imported can be found by its name."""
 _REFERENCES = 8
 """The number of a message's references, in 1.0 and its candidates."""
 _LATER = 16
@@ -134,6 +143,37 @@ def without(data: bytes, mark: str, *, version: Version, operation: Operation, e
         return data
     written: bytes = message.SerializeToString()
     return written
+
+
+def status_without(status: Status, mark: str) -> Status:
+    """As `renaming.status_without`."""
+    message, details = status.message.replace(mark, ""), status.details
+    if mark.encode("ascii") in details:
+        try:
+            told = status_pb2.Status.FromString(details)
+        except DecodeError:
+            return Status(status.code, message)
+        _cut(told, mark)
+        kept = [detail for detail in told.details if _cut_packed(detail, mark)]
+        del told.details[:]
+        told.details.extend(kept)
+        details = told.SerializeToString()
+    return Status(status.code, message, details)
+
+
+def _cut_packed(packed: Message, mark: str) -> bool:
+    """Take a mark out of a detail; False for one that has it where nobody here can take it out."""
+    raw = mark.encode("ascii")
+    if raw not in packed.value:
+        return True
+    try:
+        known = descriptor_pool.Default().FindMessageTypeByName(packed.TypeName())
+        message = message_factory.GetMessageClass(known).FromString(packed.value)
+    except (KeyError, DecodeError):
+        return False
+    _cut(message, mark)
+    packed.value = message.SerializeToString()
+    return raw not in packed.value
 
 
 def _webhook(push: Message | None) -> Webhook | None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway, run, serve, serve_examined
+from gateway.app import Gateway
+from gateway.process import run, serve, serve_examined
 from tests.doubles.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
 from tests.doubles.scripted import WAIT
 

@@ -1,0 +1,123 @@
+"""JSON-RPC over one pipe (A2A issue 1074): whose answer a frame is, and which event of a stream is the last.
+
+Nothing of the binding is normative. Its messages are those of the JSON-RPC binding; what differs is that all calls
+share one pipe, so ids are the gateway's own, and that a stream has no end but what its events say.
+
+An event *ends* its stream where it says so: `final: true` (0.3 §7.2.2), an error, a message by itself, the end of the
+task in 1.0, a null result, or the header `A2A-Stream: end`. It *may end* it where nothing has to follow but something
+may: the task waits for its client, or an agent of before 1.0 tells that it rests without calling that final, as
+a2a-python 0.3 does of a task that was cancelled.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from gateway.a2a import document
+from gateway.a2a.dialect import Version
+from gateway.a2a.progress import Progress
+
+STREAM_HEADER = b"a2a-stream"
+"""The frame header by which an agent may say `end` of a stream; a convention of this gateway."""
+
+METHOD_NOT_FOUND = b'{"code":-32601,"message":"the client serves no methods"}'
+
+
+class Course(Enum):
+    """How a stream goes on after an event."""
+
+    GOES_ON = "goes on"
+    MAY_END = "may end"
+    ENDS = "ends"
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A frame from an agent, opened.
+
+    Attributes:
+        id: Its raw id; empty where there is none.
+        method: Whether it is a request or a notification of the agent's own.
+    """
+
+    id: bytes
+    method: bool
+    members: document.Members
+
+
+def hear(content: bytes) -> Heard | None:
+    """Open a frame from an agent; None for what is no JSON object."""
+    try:
+        members = _members.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    return Heard(bytes(members.get("id", b"")), "method" in members, members)
+
+
+def readdress(members: document.Members, identity: bytes) -> bytes:
+    """The message again, under another id: in one line, and every member of it once.
+
+    Args:
+        identity: The raw id.
+    """
+    members["id"] = msgspec.Raw(identity)
+    frame = _encoder.encode(members)
+    # A JSON text has line ends between its tokens only.
+    return frame.translate(_FLATTEN) if b"\n" in frame or b"\r" in frame else frame
+
+
+def refusal(identity: bytes) -> bytes:
+    """The answer to a request of the agent's: clients serve no methods."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
+
+
+def course(members: document.Members, told: Progress | None, version: Version) -> Course:
+    """How a stream goes on after an event.
+
+    Args:
+        told: What the event tells; None for what is no answer, which whoever relays it refuses.
+        version: The agent's generation.
+    """
+    if told is None:
+        return Course.GOES_ON
+    if told.error is not None or told.event == "message" or is_empty(members):
+        return Course.ENDS
+    if told.event not in ("task", "status"):
+        return Course.GOES_ON
+    if version is Version.V1_0:
+        if told.state in _TERMINAL:
+            return Course.ENDS
+        return Course.MAY_END if told.state in _INTERRUPTED else Course.GOES_ON
+    if told.event == "status" and _is_final(members):
+        return Course.ENDS
+    return Course.MAY_END if told.state in _TERMINAL or told.state in _INTERRUPTED else Course.GOES_ON
+
+
+def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a frame's header says that it is the last of its stream."""
+    return any(name == STREAM_HEADER and value.lower() == b"end" for name, value in headers)
+
+
+def is_empty(members: document.Members) -> bool:
+    """Whether an answer has a null result and nothing else, which over a stream is its end and no event."""
+    return members.get("result") == _NULL and "error" not in members
+
+
+def _is_final(members: document.Members) -> bool:
+    try:
+        return _final.decode(members.get("result", _NULL)).final
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+class _Final(msgspec.Struct, gc=False):
+    final: bool = False
+
+
+_members = msgspec.json.Decoder(document.Members)
+_encoder = msgspec.json.Encoder()
+_final = msgspec.json.Decoder(_Final)
+_NULL = msgspec.Raw(b"null")
+_TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
+_INTERRUPTED = frozenset({"input-required", "auth-required"})
+_FLATTEN = bytes.maketrans(b"\r\n", b"  ")

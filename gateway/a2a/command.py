@@ -1,0 +1,133 @@
+"""Agents that are commands (A2A issue 1074): the command line that an operator's card names, and the card behind it.
+
+The proposal writes the command line into the `url` of an interface called `stdio`. It is text for a shell; here it is
+split as a shell would and nothing more: no variable is filled in, nothing is piped, redirected or chained. Only a card
+that the operator wrote down may name one; in a fetched card it means nothing.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.a2a.card import CardInterface, spoken
+from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.tree import Tree
+
+URL = "stdio:"
+"""Stands in a card for where an agent on stdio is; nobody dials it."""
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SHELL = re.compile(r"[|&;<>`]|\$[({A-Za-z_]")
+_LONGEST = 8192
+
+
+class NoCommand(ValueError):  # noqa: N818 - named after what is missing
+    """A card names no command that can be run; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A command as its words, and what stands before it.
+
+    Attributes:
+        assignments: `NAME=value` words in front, which become its environment.
+        shell: Whether something in it would mean something to a shell, and does not here.
+    """
+
+    words: tuple[str, ...]
+    assignments: tuple[tuple[str, str], ...] = ()
+    shell: bool = False
+
+
+def split_command(text: str) -> CommandLine:
+    """Split a command line as a shell would, and do nothing else that a shell does.
+
+    Raises:
+        NoCommand: there is none in it.
+    """
+    if len(text) > _LONGEST or "\0" in text:
+        raise NoCommand("the command line is too long, or has a character that no command has")
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise NoCommand(f"the command line cannot be split: {error}") from error
+    assignments: list[tuple[str, str]] = []
+    while words and (found := _ASSIGNMENT.fullmatch(words[0])) is not None:
+        assignments.append((found[1], found[2]))
+        del words[0]
+    if not words or not words[0]:
+        raise NoCommand("the command line names no program")
+    return CommandLine(tuple(words), tuple(assignments), shell=_SHELL.search(text) is not None)
+
+
+def command_of(card: Tree) -> CommandLine:
+    """The command that an operator's card names as its `stdio` interface.
+
+    Raises:
+        NoCommand: there is no such interface, or no command in it.
+    """
+    for url, _version in _on_stdio(card):
+        return split_command(url)
+    raise NoCommand("the card has no interface called `stdio`")
+
+
+def generations(card: Tree) -> tuple[Version, ...]:
+    """The generations that an agent on stdio speaks, by its card, in its order; empty where it does not say.
+
+    Those of its `stdio` interfaces count, else those of JSON-RPC: many an agent shows the card that it has for HTTP.
+    """
+    found = [parse_version(said) for _url, said in _on_stdio(card)]
+    found += [] if any(found) else [each.dialect.version for each in _over_jsonrpc(card)]
+    return tuple(dict.fromkeys(version for version in found if version is not None))
+
+
+def behind_pipe(card: Tree, versions: tuple[Version, ...]) -> Tree:
+    """The card with the pipe as its only interface, in these generations; others go, and the command with them.
+
+    Over the pipe goes JSON-RPC, and so the card says.
+    """
+    kept = {name: value for name, value in card.items() if name not in _PLACES}
+    interfaces = [
+        {"url": URL, "protocolBinding": Binding.JSONRPC.value, "protocolVersion": version.value} for version in versions
+    ]
+    return {**kept, "supportedInterfaces": interfaces}
+
+
+def _over_jsonrpc(card: Tree) -> Iterator[CardInterface]:
+    return (each for each in spoken(card) if each.dialect.binding is Binding.JSONRPC)
+
+
+def _on_stdio(card: Tree) -> Iterator[tuple[str, str]]:
+    """What a card says of its interfaces on stdio: the command line and the version."""
+    legacy = card.get("protocolVersion") or Version.V0_3.value
+    entries = [
+        (entry, entry.get("protocolBinding"), entry.get("protocolVersion") or Version.V1_0.value)
+        for entry in _objects(card.get("supportedInterfaces"))
+    ]
+    entries.append(({"url": card.get("url")}, card.get("preferredTransport"), legacy))
+    entries += [(entry, entry.get("transport"), legacy) for entry in _objects(card.get("additionalInterfaces"))]
+    for entry, name, version in entries:
+        url = entry.get("url")
+        if _is_stdio(name) and isinstance(url, str) and isinstance(version, str):
+            yield url, version
+
+
+def _objects(value: object) -> list[Tree]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _is_stdio(name: object) -> bool:
+    """Whether a transport is called so; 1.0 §5.8 would have a custom one be a URI."""
+    if not isinstance(name, str):
+        return False
+    word = name.strip().lower()
+    return word == "stdio" or (":" in word and re.split(r"[/:#]", word)[-1] == "stdio")
+
+
+_PLACES = frozenset(
+    {
+        "url", "preferredTransport", "additionalInterfaces", "supportedInterfaces", "protocolVersion",
+        "transportOptions", "signatures",
+    }
+)  # fmt: skip

@@ -1,0 +1,84 @@
+"""The card of an agent on stdio: what the process says of itself, over what the operator has written down.
+
+Whatever it says of where it is means nothing: it is behind its pipe, and a command that a card names is never run. What
+counts are the generations in which it says that it speaks there, or else those in which it answered.
+"""
+
+import msgspec
+
+from gateway.a2a.card import CardInterface, CardInvalid, parse_card
+from gateway.a2a.command import URL, behind_pipe, generations
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.tree import Tree
+from gateway.catalog.asking import Told
+from gateway.upstream.stdio_agent import StdioAgent
+
+
+class StdioCards:
+    """Asks one agent for its card.
+
+    Args:
+        stub: What the operator has written down, or None; the agent's own words go over it.
+        version: The generation that the file writes, or None.
+        start: Seconds that a process has to start, beside those for a question.
+    """
+
+    def __init__(self, agent: StdioAgent, stub: Tree | None, version: Version | None, *, start: float = 0.0) -> None:
+        self._agent = agent
+        self._stub = stub
+        self._version = version
+        self._start = start
+        self._asked = False
+
+    @property
+    def stub(self) -> Tree | None:
+        """The card to begin with, until the agent has told its own."""
+        if self._stub is None:
+            return None
+        return behind_pipe(self._stub, self._versions(self._stub, ()))
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Have the agent introduce itself.
+
+        Args:
+            deadline: Seconds that it has.
+            longest: Bytes of the longest card.
+
+        Raises:
+            NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: it does not.
+            UpstreamProtocol: what came is no card, or too long.
+        """
+        told = await self._agent.show().introduction(self._start + deadline, again=self._asked)
+        self._asked = True
+        card = told.card
+        if card is None and self._stub is None:
+            return Told(self._spoken(told.versions), None)
+        if card is not None and len(card) > longest:
+            raise UpstreamProtocol("the agent's card is too long")
+        own = {} if card is None else _read(card, longest, whole=self._stub is None)
+        merged = {**(self._stub or {}), **own}
+        versions = self._versions(own, told.versions) or generations(merged)
+        return Told(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
+
+    def turn(self) -> None:
+        """There is no other to ask."""
+
+    def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
+        return (self._version,) if self._version is not None else generations(card) or answered
+
+    @staticmethod
+    def _spoken(versions: tuple[Version, ...]) -> tuple[CardInterface, ...]:
+        return tuple(CardInterface(Dialect(Binding.JSONRPC, version), URL) for version in versions)
+
+
+def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
+    try:
+        if whole:
+            return parse_card(card, longest=longest)
+        tree = msgspec.json.decode(card)
+    except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error
+    if not isinstance(tree, dict):
+        raise UpstreamProtocol("the agent's answer is no card")
+    return tree

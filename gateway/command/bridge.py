@@ -1,0 +1,304 @@
+"""`a2a-gateway stdio`: lets a host that knows agents on stdio alone, such as an editor, reach one behind HTTP or gRPC.
+
+It is a gateway of one agent without a listener: the host's frames walk the line of `proxy.py` as requests do, so that
+it is translated between generations and bindings as everywhere. Where the agent stands behind another gateway, the
+credential is the one to show there.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import uvloop
+
+from gateway.a2a.fault import Draining, Fault
+from gateway.a2a.framing.lsp import BadFrame, Framing
+from gateway.app import package_version
+from gateway.background import Background
+from gateway.catalog.served import PublicUrl
+from gateway.command.discovery import SHOW_ONE, credential, find_agent, open_client
+from gateway.command.failure import CommandFailed
+from gateway.config.address import is_grpc, read_listen
+from gateway.config.check import Examined, examine
+from gateway.config.problem import as_text
+from gateway.config.routes import table
+from gateway.listener.pipes import Pipes
+from gateway.listener.stdio import StdioClient
+from gateway.proxy import Line
+from gateway.push.resolver import Resolver
+from gateway.push.webhook import WebhookPolicy
+from gateway.snapshot import Snapshot
+from gateway.telemetry import log
+from gateway.telemetry.access import AccessLog
+from gateway.telemetry.metrics import Metrics
+from gateway.webhooks import Webhooks
+
+GRACE = 30.0
+"""Seconds for which calls go on that are open at the end of the host's input."""
+_LAST_WORDS = 1.0
+_NAME = "agent"
+_PUBLIC = "http://stdio.invalid"
+"""Where clients would find this gateway, which has no listener."""
+_SECRET = "CREDENTIAL"  # noqa: S105 - the name of it
+_CARD_METHODS = ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard", "agent/authenticatedExtendedCard")
+# There is none (1.0 §5.4), in the words of one agent or another.
+_NO_EXTENDED_CARD = (-32007, -32004, -32601)
+# What a host on stdio has no use for: where else the agent is, and what must be shown there.
+_LEFT_OUT = ("additionalInterfaces", "securitySchemes", "security", "securityRequirements", "signatures")
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+logger = logging.getLogger("gateway.command.bridge")
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """Where the agent is, and how it is called.
+
+    Attributes:
+        backend: The origin that was typed, the only one that is ever dialled; an agent behind gRPC's whole URL.
+        card: URL of its card, or None for what it tells over gRPC.
+        headers: The header that shows the credential, if any.
+        tenant: The A2A `tenant` field, instead of what the card says.
+    """
+
+    backend: str
+    card: str | None
+    headers: Mapping[str, str] = field(repr=False)
+    tenant: str | None = None
+
+    def examined(self) -> Examined:
+        """The configuration that this is.
+
+        Raises:
+            CommandFailed: it can be none.
+        """
+        # Who starts this program has decided where it goes: plain http is as good as it is to `send`.
+        agent: dict[str, object] = {"backend": {"url": self.backend, "allow_insecure": True}, "isolation": "none"}
+        agent["identity_headers"] = {"tenant": None, "subject": None}
+        agent["connections"] = {"max": 1_000, "queue": 1_000}
+        if self.card is not None:
+            agent["card"] = {"url": self.card}
+        if self.headers:
+            # The text of the configuration, of which problems show a line, does not hold the credential.
+            agent["upstream_auth"] = {"header": dict.fromkeys(self.headers, f"${{{_SECRET}}}")}
+        if self.tenant is not None:
+            agent["upstream_tenant"] = self.tenant
+        tree = {"version": 1, "gateway": {"listen": "127.0.0.1:0"}, "agents": {_NAME: agent}}
+        environ = dict(zip((_SECRET,), self.headers.values(), strict=False))
+        examined = examine(Path("stdio.yaml"), environ, text=msgspec.json.encode(tree).decode())
+        if examined.config is None:
+            raise CommandFailed(as_text(examined.errors))
+        return examined
+
+
+def bridge(agent: str, *, key: str | None = None, token: str | None = None, tenant: str | None = None) -> Bridge:
+    """Find the agent at a URL.
+
+    Raises:
+        CommandFailed: there is none, or none that can be called.
+    """
+    headers = credential(key, token)
+    if is_grpc(agent):
+        return Bridge(agent, None, headers, tenant)
+    with open_client(headers) as client:
+        found = find_agent(client, agent, shown=bool(headers), tenant=tenant)
+    return Bridge("{0.scheme}://{0.netloc}".format(urlsplit(found.url)), found.url, headers, tenant)
+
+
+def address(examined: Examined, name: str, tenant: str | None = None) -> str:
+    """Where clients find an agent of a configuration: at the gateway that serves it.
+
+    Args:
+        tenant: Whose backend is meant, for an agent that has several.
+
+    Raises:
+        CommandFailed: the configuration has no such agent, or does not say where its gateway is.
+    """
+    config = examined.config
+    assert config is not None
+    agents = table(config, examined.marks).agents
+    if name not in agents:
+        raise CommandFailed(f"there is no agent {name!r} in the configuration; it has {', '.join(sorted(agents))}")
+    rules = [rule for rule in agents[name].rules if not (rule.host or "").startswith("*")]
+    if not rules:
+        raise CommandFailed(f"{name!r} is found at any host of a pattern: give its URL")
+    url = config.gateway.public_url
+    if url is None:
+        listen = read_listen(config.gateway.listen)
+        if listen.port == 0:
+            raise CommandFailed("gateway.listen has port 0, so the system picks one: give the agent's URL")
+        host = "127.0.0.1" if listen.is_any else listen.host
+        scheme = "http" if config.gateway.tls is None else "https"
+        url = f"{scheme}://[{host}]:{listen.port}" if ":" in host else f"{scheme}://{host}:{listen.port}"
+    found = PublicUrl.parse(url).at(rules[0].host, rules[0].path).rstrip("/")
+    # Its card is behind the tenant by which it is found.
+    named = rules[0].tenant or (tenant if agents[name].by_tenant else None)
+    return found if named is None else f"{found}/{quote(named, safe='')}"
+
+
+def run(found: Bridge, framing: Framing) -> int:
+    """Serve the host on standard input and output until it or a signal ends this; the exit code.
+
+    Raises:
+        CommandFailed: the agent has no card that can be used.
+    """
+    log.configure("text", "warning")
+    # Standard output belongs to the frames: whatever else is printed goes to the log.
+    target = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return uvloop.run(Session(found.examined(), sys.stderr.buffer).run(sys.stdin.fileno(), target, framing))
+
+
+class Session:
+    """One host, from its first frame to its last."""
+
+    def __init__(self, examined: Examined, access_stream: BinaryIO) -> None:
+        self._examined = examined
+        self._access_stream = access_stream
+        self._stop = asyncio.Event()
+        self._code = 0
+
+    async def run(self, source: int, target: int, framing: Framing) -> int:
+        """Serve it; the exit code.
+
+        Raises:
+            CommandFailed: as `run`.
+        """
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._stop.set)
+        background, access, resolver = Background(), AccessLog(self._access_stream, form="text"), Resolver()
+        webhooks = Webhooks(WebhookPolicy(resolve=resolver))
+        snapshot = Snapshot.build(self._examined, Metrics(package_version()), _PUBLIC, webhooks=webhooks)
+        try:
+            snapshot.open(background)
+            await _either(snapshot.backings[_NAME].source.settled, self._stop)
+            if not self._stop.is_set():
+                _see_to_card(snapshot)
+                line = Line(lambda: snapshot, access, lambda *_: None)
+                await self._serve(line, snapshot, background, _Ends(source, target, framing))
+        finally:
+            for number in _ENDING:
+                loop.remove_signal_handler(number)
+            await background.aclose()
+            await snapshot.aclose()
+            resolver.close()
+            await asyncio.to_thread(access.close)
+        return self._code
+
+    async def _serve(self, line: Line, snapshot: Snapshot, background: Background, ends: "_Ends") -> None:
+        def broke() -> None:
+            client.leave()
+            self._stop.set()
+
+        dresses = {method: partial(_dress, snapshot) for method in _CARD_METHODS}
+        pipes = Pipes(ends.source, ends.target, broke)
+        client = StdioClient(pipes, line.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
+        ended = asyncio.Event()
+
+        async def read() -> None:
+            try:
+                await client.run(background)
+            except BadFrame as error:
+                logger.error("the host sent what is no frame: %s", error)  # noqa: TRY400 - nothing of ours failed
+                self._code = 1
+            # What came is still answered.
+            await client.ended(GRACE)
+            ended.set()
+
+        background.start("host", read)
+        await _either(ended, self._stop)
+        line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
+        await client.ended(_LAST_WORDS)
+        await pipes.flushed(_LAST_WORDS)
+        pipes.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The descriptors of what comes in and of what goes out, and how that is written."""
+
+    source: int
+    target: int
+    framing: Framing
+
+
+async def _either(*events: asyncio.Event) -> None:
+    """Wait until one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _see_to_card(snapshot: Snapshot) -> None:
+    """See that it is known how the agent is called.
+
+    Raises:
+        CommandFailed: it has no card, and the card alone tells how it is called.
+    """
+    backing = snapshot.backings[_NAME]
+    card = backing.source.card
+    if card is None:
+        if is_grpc(backing.url):
+            # Its clients' dialect is assumed then.
+            return
+        raise CommandFailed(f"{backing.url}: the agent's card cannot be read: {backing.source.error}")
+    if (card.get("security") or card.get("securityRequirements")) and not backing.upstream.treatment.credentials:
+        logger.warning("the agent asks for a credential. %s", SHOW_ONE)
+
+
+async def _dress(snapshot: Snapshot, body: bytes) -> bytes:
+    """The answer to who asks for the extended card: with this program as the only way to call the agent.
+
+    Of an agent that has none it is the card that everybody may see: over stdio there is no other way to it.
+    """
+    answer = _members.decode(body)
+    if "error" in answer and _code(answer["error"]) in _NO_EXTENDED_CARD:
+        # Otherwise it is the agent's error that tells why.
+        with suppress(Fault):
+            rule = snapshot.table.agents[_NAME].rules[0]
+            answer["result"] = msgspec.Raw(snapshot.backings[_NAME].cards.card(rule, None, "").body)
+            del answer["error"]
+    if "result" not in answer:
+        return body
+    card = _members.decode(answer["result"])
+    for name in _LEFT_OUT:
+        card.pop(name, None)
+    url = "a2a-gateway stdio"
+    interfaces = [{"url": url, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")]
+    own = {"supportedInterfaces": interfaces, "url": url, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+    # By this very call, whatever the agent has.
+    capabilities = {**_members.decode(card.get("capabilities", b"{}")), "extendedAgentCard": True}
+    told = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}
+    return msgspec.json.encode({**answer, "result": told})
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _code(error: msgspec.Raw) -> int | None:
+    try:
+        return _error.decode(error).code
+    except msgspec.DecodeError:
+        return None
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+_error = msgspec.json.Decoder(_Error)

@@ -1,0 +1,107 @@
+"""What a snapshot holds open, each under its name and with what it was made of: the next one takes over what is alike.
+
+    make      the snapshot is compiled: what is alike is taken over, the rest is made; nothing runs or is dialled yet
+    open      the snapshot is put to use: what is new in it begins to run
+    part      the next one is in use: what that took over is its own
+    rest      a while later: the rest runs no more; calls that have begun may use it still
+    aclose    the last of those calls is over: it is closed
+
+So connections, cards and keys outlive every change of the file that is not about them, and a snapshot that comes to
+nothing has touched none of them. What is held in both is one object: it runs once and is closed once, by whoever is
+last to hold it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar, cast
+
+from gateway.background import Background
+
+T = TypeVar("T")
+
+
+class Runs(Protocol):
+    """What is to run for as long as it is held."""
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        """Go on until cancelled."""
+
+
+class _Held:
+    __slots__ = ("close", "made_of", "task", "value", "work")
+
+    def __init__(self, value: object, made_of: object) -> None:
+        self.value = value
+        self.made_of = made_of
+        self.work: tuple[str, Callable[[], Coroutine[Any, Any, None]]] | None = None
+        self.close: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Holdings:
+    """What one snapshot holds open.
+
+    Args:
+        before: What the snapshot holds that runs while this one is made; None for the first.
+    """
+
+    def __init__(self, before: "Holdings | None" = None) -> None:
+        self._before = None if before is None else before._held  # noqa: SLF001 - its own kind
+        self._held: dict[tuple[str, ...], _Held] = {}
+        self._rest: tuple[_Held, ...] = ()
+
+    def hold(
+        self,
+        name: tuple[str, ...],
+        made_of: object,
+        make: Callable[[], T],
+        *,
+        run: Callable[[T], tuple[str, Callable[[], Coroutine[Any, Any, None]]]] | None = None,
+        close: Callable[[T], Callable[[], Coroutine[Any, Any, None]]] | None = None,
+    ) -> T:
+        """What was made under this name of the same before, or what `make` makes now.
+
+        Args:
+            made_of: Compared with `==`; whatever the value would be another by.
+            run: Gives a name for the log, and what runs for as long as it is held.
+            close: Gives what closes it.
+        """
+        held = self._held.get(name) or (self._before or {}).get(name)
+        if held is None or held.made_of != made_of:
+            value = make()
+            held = _Held(value, made_of)
+            held.work = None if run is None else run(value)
+            held.close = None if close is None else close(value)
+        self._held[name] = held
+        return cast("T", held.value)
+
+    def has(self, name: tuple[str, ...], value: object) -> bool:
+        """Whether this very object is held under this name."""
+        held = self._held.get(name)
+        return held is not None and held.value is value
+
+    def open(self, background: Background) -> None:
+        """Have run what does not run yet."""
+        for held in self._held.values():
+            if held.work is not None and held.task is None:
+                held.task = background.start(*held.work)
+        # Those before it are not kept for its sake.
+        self._before = None
+
+    def part(self, after: "Holdings") -> None:
+        """Let go of what another snapshot holds, too: that is for it to close."""
+        self._rest = tuple(held for name, held in self._held.items() if not after.has(name, held.value))
+        self._held = {}
+
+    def rest(self) -> None:
+        """Have nothing run any more."""
+        for held in (*self._held.values(), *self._rest):
+            if held.task is not None:
+                held.task.cancel()
+
+    async def aclose(self) -> None:
+        """Close what no other holds; what is on its way over it is cut."""
+        for held in (*self._held.values(), *self._rest):
+            if held.close is not None:
+                await held.close()
+        self._held, self._rest = {}, ()

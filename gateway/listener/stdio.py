@@ -1,0 +1,341 @@
+"""One client on stdio: the host that started this process, such as an editor. Its calls share a pipe.
+
+A frame is a call of the JSON-RPC binding (A2A issue 1074), and what else HTTP would carry in headers is in the frame's.
+Calls are answered as they are done, told apart by their ids. A stream is an answer for each event; where the last one
+does not say so by itself, a null result ends it, with `A2A-Stream: end` in its header.
+
+Nothing says how a call is given up. Here it is `$/cancelRequest` with the call's `id`, as language servers have it
+(LSP 3.17, Cancellation Support): the call is answered at once by the error -32800, and the agent, which may not be
+told, goes on. To end a task is what CancelTask is for.
+
+A frame that is none ends the reading, for nobody knows where the next one begins.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.a2a import progress
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, course, hear
+from gateway.a2a.call import Head
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BodyTooLarge
+from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Framing, encode
+from gateway.a2a.framing.sse import Event, SseDecoder
+from gateway.a2a.headers import TO_AGENT, Pairs
+from gateway.background import Background
+from gateway.listener.pipes import Pipes
+from gateway.wire import Wire
+
+MOST_CALLS = 1_000
+"""Calls at a time; one more is refused."""
+CANCEL = "$/cancelRequest"
+
+_CANCELLED = -32800
+_OVERLOADED = -31503
+_BROKEN_OFF = -32603
+_PARSE_ERROR = -32700
+_LONGEST_EVENT = 64 * 1024 * 1024
+# The content is JSON whatever a frame says, and either kind of answer is read here.
+_HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
+_FROM_HOST = TO_AGENT - {name for name, _ in _HEADERS}
+_TO_HOST = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
+_EVENTS = b"text/event-stream"
+
+logger = logging.getLogger("gateway.listener.stdio")
+
+Serve = Callable[[Head, Wire], Awaitable[None]]
+Dress = Callable[[bytes], Awaitable[bytes]]
+"""Makes the answer to a call that the host gets of the one that the agent gave."""
+
+
+class Client(Protocol):
+    """Whom answers go to."""
+
+    framing: Framing
+    pipes: Pipes
+
+
+class StdioWire:
+    """One call of the host's, as the line sees it (`wire.Wire`).
+
+    Args:
+        identity: The raw id.
+        version: The generation whose words the host uses.
+        dress: Makes the answer that the host gets of a whole one; None for as it is.
+
+    Attributes:
+        opened: Whether an answer has begun.
+        extra: As `Wire`; nothing here has a place for it.
+    """
+
+    def __init__(
+        self, client: Client, identity: bytes, body: bytes, version: Version, dress: Dress | None = None
+    ) -> None:
+        self.opened = False
+        self.extra: Pairs = []
+        self._client = client
+        self._id = identity
+        self._body = body
+        self._version = version
+        self._dress = dress
+        self._gone: Callable[[], None] = lambda: None
+        self._left = False
+        # Nothing more goes out.
+        self._silent = False
+        self._decoder = SseDecoder(_LONGEST_EVENT)
+        # What goes with the first frame of the answer.
+        self._headers: Pairs = []
+        self._ended = False
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once if the host gives the call up, or has given it up."""
+        if self._left:
+            callback()
+        else:
+            self._gone = callback
+
+    def leave(self) -> None:
+        """The host does not want the answer any more."""
+        if not self._left:
+            self._left = self._silent = True
+            self._gone()
+
+    def cancel(self) -> None:
+        """The host gives the call up, and is told that this has been understood."""
+        self.refuse(_CANCELLED, "cancelled by the client")
+        self.leave()
+
+    def refuse(self, code: int, message: str) -> None:
+        """Answer by an error, whatever was said before; nothing follows it."""
+        self._put(jsonrpc.write_error(self._id, code, message))
+        self._silent = True
+
+    async def read(self, limit: int) -> bytes:
+        """The content of the frame.
+
+        Raises:
+            BodyTooLarge: it is longer than `limit` bytes.
+        """
+        body, self._body = self._body, b""
+        if len(body) > limit:
+            raise BodyTooLarge(f"the body exceeds {limit} bytes")
+        return body
+
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - the envelope tells all
+        """A whole answer."""
+        self._begin(headers)
+        await self._client.pipes.drained()
+        if dict(headers).get(b"content-type", b"").startswith(_EVENTS):
+            self._events(body)
+        else:
+            self._put(body if self._dress is None else await self._dress(body))
+
+    async def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
+        """The beginning of a stream."""
+        self._begin(headers)
+
+    async def write(self, data: bytes) -> None:
+        """Bytes of a stream; waits while the host reads slowly."""
+        await self._client.pipes.drained()
+        self._events(data)
+
+    def write_nowait(self, data: bytes) -> bool:
+        """Bytes of a stream, whether the host reads or not; False where no more should be written until `drained`."""
+        return self._events(data)
+
+    async def drained(self) -> None:
+        """Wait until the host has read most of what was written."""
+        await self._client.pipes.drained()
+
+    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - nothing has any here
+        """The end of a stream."""
+        if not self._ended:
+            self._headers.append((STREAM_HEADER, b"end"))
+            self._put(b'{"jsonrpc":"2.0","id":%b,"result":null}' % self._id)
+
+    def cut(self) -> None:
+        """The end of an answer that is not complete."""
+        self.refuse(_BROKEN_OFF, "the answer broke off")
+
+    def _begin(self, headers: Pairs) -> None:
+        self.opened = True
+        self._headers = [pair for pair in headers if pair[0] in _TO_HOST]
+
+    def _events(self, data: bytes) -> bool:
+        goes_on = True
+        single = self._decoder.only(data)
+        for event in self._decoder.feed(data) if single is None else (single,):
+            content = _content(event)
+            if content is not None:
+                self._ended = _is_last(content, self._version)
+                goes_on = self._put(content)
+        return goes_on
+
+    def _put(self, content: bytes) -> bool:
+        """Write one frame; False where the host reads slowly."""
+        if self._silent:
+            return True
+        headers, self._headers = self._headers, []
+        return self._client.pipes.write(encode(content, self._client.framing, headers))
+
+
+class StdioClient:
+    """The host, and the calls that it has open.
+
+    Args:
+        serve: Answers one call.
+        path: Of the agent, at which every call is made.
+        dresses: For methods whose answers are not the host's as they are.
+        longest: Bytes of the longest frame.
+    """
+
+    def __init__(
+        self,
+        pipes: Pipes,
+        serve: Serve,
+        *,
+        path: bytes,
+        framing: Framing = Framing.LSP,
+        dresses: Mapping[str, Dress] | None = None,
+        longest: int = LONGEST,
+    ) -> None:
+        self.pipes = pipes
+        self.framing = framing
+        self._serve = serve
+        self._path = path
+        self._dresses = dresses or {}
+        self._longest = longest
+        self._calls: dict[asyncio.Task[None], StdioWire] = {}
+        self._by_id: dict[object, StdioWire] = {}
+
+    @property
+    def open(self) -> int:
+        """Calls that are not answered yet."""
+        return len(self._calls)
+
+    async def run(self, background: Background) -> None:
+        """Take calls until the host has no more; those that are open go on.
+
+        Raises:
+            BadFrame: what came is no frame.
+        """
+        decoder = FrameDecoder(self._longest)
+        try:
+            while chunk := await self.pipes.read():
+                for frame in decoder.feed(chunk):
+                    self._take(frame, background)
+                if decoder.refused is not None:
+                    raise decoder.refused
+                # A host that asks and does not read is not asked for more.
+                await self.pipes.drained()
+            if (last := decoder.last) is not None:
+                self._take(last, background)
+        except BadFrame as error:
+            self._write(jsonrpc.write_error(b"null", _PARSE_ERROR, f"this is no frame: {error}"))
+            raise
+
+    async def ended(self, timeout: float) -> None:  # noqa: ASYNC109 - what is open may last for hours
+        """Wait until every call is answered, for so many seconds at most."""
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=timeout)
+
+    def leave(self) -> None:
+        """The host is gone: give up every call."""
+        for wire in tuple(self._calls.values()):
+            wire.leave()
+
+    def _take(self, frame: Frame, background: Background) -> None:
+        heard = hear(frame.content)
+        method = None if heard is None else _text(heard.members.get("method"))
+        if heard is not None and method is not None and not heard.id:
+            self._notified(method, heard.members.get("params"))
+            return
+        if heard is not None and not heard.method and heard.id and {"result", "error"} & set(heard.members):
+            logger.warning("the host answered what nobody asked")
+            return
+        # What is no call is one that the line refuses.
+        identity = b"null" if heard is None or not heard.id else heard.id
+        method = method or ""
+        version = Version.V0_3 if "/" in method else Version.V1_0
+        wire = StdioWire(self, identity, frame.content, version, self._dresses.get(method))
+        if len(self._calls) >= MOST_CALLS:
+            wire.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
+            return
+        passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
+        head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1")
+        task = background.start("call", partial(self._answer, head, wire))
+        self._calls[task] = wire
+        key = _key(identity)
+        self._by_id[key] = wire
+        task.add_done_callback(partial(self._done, key, wire))
+
+    async def _answer(self, head: Head, wire: StdioWire) -> None:
+        await self._serve(head, wire)
+
+    def _done(self, key: object, wire: StdioWire, task: asyncio.Task[None]) -> None:
+        self._calls.pop(task, None)
+        if self._by_id.get(key) is wire:
+            del self._by_id[key]
+
+    def _notified(self, method: str, params: msgspec.Raw | None) -> None:
+        if method != CANCEL:
+            # JSON-RPC 2.0 §4.1: a notification is never answered, not even by an error.
+            logger.warning("the host sent a notification, of which A2A has none")
+            return
+        try:
+            wanted = _cancel.decode(params or b"").id
+        except msgspec.DecodeError:
+            logger.warning("%s without an id", CANCEL)
+            return
+        wire = self._by_id.get(_key(wanted))
+        if wire is not None:
+            wire.cancel()
+
+    def _write(self, content: bytes) -> None:
+        self.pipes.write(encode(content, self.framing))
+
+
+class _Cancel(msgspec.Struct):
+    id: msgspec.Raw
+
+
+_cancel = msgspec.json.Decoder(_Cancel)
+
+
+def _content(event: Event) -> bytes | None:
+    """The data of an event, or None for a heartbeat."""
+    if event.line is not None:
+        return event.line
+    read = event.read()
+    return None if read is None else read[1]
+
+
+def _is_last(content: bytes, version: Version) -> bool:
+    """Whether an event says by itself that none follows it."""
+    heard = hear(content)
+    return heard is not None and course(heard.members, progress.read_jsonrpc(content), version) is Course.ENDS
+
+
+def _text(raw: msgspec.Raw | None) -> str | None:
+    try:
+        return None if raw is None else _string.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+_string = msgspec.json.Decoder(str)
+
+
+def _key(identity: bytes | msgspec.Raw) -> object:
+    """An id by which a call is found again: 1 and "1" are two."""
+    try:
+        value: Any = msgspec.json.decode(identity)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return bytes(identity)
+    return (type(value).__name__, value) if isinstance(value, str | int | float) else bytes(identity)

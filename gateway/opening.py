@@ -1,0 +1,124 @@
+"""What a configuration names and the gateway opens when it starts: the ledger, the audit log, certificates."""
+
+import os
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.config import effective
+from gateway.config.model import Config, Tls
+from gateway.config.source import Marks
+from gateway.config.state import StateUrl
+from gateway.listener.server import bind, server_tls
+from gateway.policy.limits import Limits
+from gateway.policy.shared import SharedRates
+from gateway.tasks import opening
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.store import Bounds, Store, StoreBroken
+from gateway.telemetry.audit import AuditLog
+from gateway.telemetry.board import Board
+
+
+def _bound(_role: str, address: str) -> socket.socket:
+    return bind(address)
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one process is of a gateway: all of it, or one of several.
+
+    Attributes:
+        processes: How many there are.
+        board: Where they put up what they count; None for one alone.
+        listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
+        ready: Called once requests are taken.
+        applied: Called when another configuration was put to use.
+        reload_all: Has all of them read their configuration again.
+    """
+
+    processes: int = 1
+    board: Board | None = None
+    listen: Callable[[str, str], socket.socket] = _bound
+    ready: Callable[[], None] = _nothing
+    applied: Callable[[], None] = _nothing
+    reload_all: Callable[[], None] = _nothing
+
+
+ALONE = Worker()
+
+
+class StartFailed(Exception):  # noqa: N818 - told to the operator as it is
+    """What the configuration names cannot be used; the text says where it is written and why."""
+
+
+async def open_ledger(
+    config: Config,
+    marks: Marks,
+    limits: Limits,
+    counts: Callable[[str], dict[str, float]],
+    *,
+    state: StateUrl | None = None,
+) -> Ledger | None:
+    """The ledger, where the configuration asks for one; limits are shared by what it shares.
+
+    Args:
+        counts: Gives, for an operation, what is counted of it by what came of it.
+        state: Where it is kept, instead of where the configuration says.
+
+    Raises:
+        StartFailed: its store can never work as it is written.
+    """
+    if not effective.keeps_state(config):
+        return None
+    place = state or effective.state(config, marks, os.environ, Path.cwd())
+    kept = config.gateway.ledger
+    bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
+    try:
+        store = opening.make(place)
+        if place.is_shared:
+            limits.share(_shared_rates(store))
+        ledger = Ledger(opening.served(store, counts), bounds)
+        await ledger.open()
+    except StoreBroken as error:
+        raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
+    return ledger
+
+
+def open_audit(config: Config, marks: Marks) -> AuditLog:
+    """The audit log.
+
+    Raises:
+        StartFailed: its file cannot be written.
+    """
+    path = effective.audit(config, marks)
+    if path == effective.STANDARD_OUTPUT:
+        return AuditLog(sys.stdout.buffer)
+    try:
+        return AuditLog.open(path)
+    except OSError as error:
+        place = marks.place(("observe", "audit"))
+        raise StartFailed(f"{place}: the audit log cannot be written: {error.strerror}") from error
+
+
+def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1") -> ssl.SSLContext:
+    """The certificate that the configuration names.
+
+    Raises:
+        ListenFailed: it cannot be used.
+    """
+    folder = Path(marks.place(("gateway", "tls")).file).parent
+    return server_tls(folder / written.cert, folder / written.key, protocol=protocol)
+
+
+def _shared_rates(store: Store) -> SharedRates | None:
+    """How requests are counted together with other gateways: through the Redis that keeps the ledger, too."""
+    from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - only those who have one pay for it
+
+    return SharedRates(store.link, store.link.address.named) if isinstance(store, RedisStore) else None

@@ -1,0 +1,145 @@
+"""What the process is short of: open files and memory. What cannot be served well is refused early, and cheaply.
+
+    open files   from 85 % of what the system grants: no call is begun, and connections end with their answer
+    memory       from 80 % of what there is: no stream is begun, which may last; from 90 %: no call either
+
+Until it is 5 % less, so that nothing flaps. What is being served goes on; health and metrics are answered throughout.
+Looked at four times a second, so whoever needs a thousand files more between two looks can still meet the end of them.
+"""
+
+import asyncio
+import math
+import os
+import resource
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.a2a.fault import Overloaded
+from gateway.a2a.operation import Operation
+from gateway.telemetry.metrics import Sample
+
+_EVERY = 0.25
+_FILES = 0.85
+_MEMORY_STREAMS = 0.8
+_MEMORY_CALLS = 0.9
+_BACK = 0.05
+_NONE = 1 << 60
+"""Bytes from which on a limit of the system is none."""
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_PAGE = resource.getpagesize()
+
+
+class Pressure:
+    """How much of what the process may have it has.
+
+    Args:
+        allowed: Gives the bytes that the configuration allows all processes of the gateway; None for no bound.
+        processes: How many there are.
+        changed: Told when calls are shed for want of files, and when they are not any more.
+
+    Attributes:
+        streams: Whether no stream is to begin.
+        calls: Whether no call is.
+    """
+
+    def __init__(
+        self,
+        allowed: Callable[[], int | None] = lambda: None,
+        *,
+        processes: int = 1,
+        changed: Callable[[bool], None] = lambda _short: None,
+    ) -> None:
+        self.streams = False
+        self.calls = False
+        self._allowed = allowed
+        self._processes = processes
+        self._changed = changed
+        self._files = 0
+        self._most_files = math.inf
+        self._memory = 0
+        self._most_memory = math.inf
+        self._short_of_files = False
+        self._short_of_memory = False
+
+    def refuse(self) -> None:
+        """Refuse whatever comes, while no call is to begin.
+
+        Raises:
+            Overloaded: none is.
+        """
+        if self.calls:
+            raise Overloaded("the gateway has too much to do", retry_after=1.0)
+
+    def refuse_stream(self, operation: Operation) -> None:
+        """Refuse streams, while none is to begin.
+
+        Raises:
+            Overloaded: none is, and this would be one.
+        """
+        if self.streams and operation.streams:
+            raise Overloaded("the gateway begins no more streams", retry_after=5.0)
+
+    async def run(self) -> None:
+        """Look, again and again."""
+        while True:
+            self.look()
+            await asyncio.sleep(_EVERY)
+
+    def look(self) -> None:
+        """See how it stands."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_files = math.inf if most == resource.RLIM_INFINITY else most
+        self._files = _open_files()
+        self._most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
+        self._memory = _resident()
+        before = self._short_of_files
+        self._short_of_files = _short(self._files / self._most_files, _FILES, before)
+        memory = self._memory / self._most_memory
+        self.streams = _short(memory, _MEMORY_STREAMS, self.streams)
+        self._short_of_memory = _short(memory, _MEMORY_CALLS, self._short_of_memory)
+        self.calls = self._short_of_files or self._short_of_memory
+        if self._short_of_files != before:
+            self._changed(self._short_of_files)
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Figures for the metrics."""
+        return (
+            Sample("open_files", "Open files of the process, sockets included.", (), (((), self._files),)),
+            Sample("open_files_limit", "Open files that the system grants.", (), (((), self._most_files),)),
+            Sample("memory_bytes", "Resident memory of the process.", (), (((), self._memory),)),
+            Sample("memory_limit_bytes", "What it may have; +Inf for no bound.", (), (((), self._most_memory),)),
+            Sample(
+                "shedding",
+                "1 while no more of them are begun. Series: 2 (streams, calls).",
+                ("what",),
+                ((("streams",), float(self.streams or self.calls)), (("calls",), float(self.calls))),
+            ),
+        )
+
+
+def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 - of which there is one
+    return share >= (most - _BACK if is_short else most)
+
+
+def _open_files() -> int:
+    folder = Path("/proc/self/fd")
+    with suppress(OSError):
+        # Linux 6.2 says so; before, they are counted.
+        return folder.stat().st_size or len(os.listdir(folder))  # noqa: PTH208 - an entry each would be made a path
+    return 0
+
+
+def _resident() -> int:
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    return 0
+
+
+def _granted() -> float:
+    """Bytes that the system grants a container."""
+    for file in _LIMITS:
+        with suppress(OSError, ValueError):
+            granted = int(file.read_text())
+            return math.inf if granted >= _NONE else granted
+    return math.inf

@@ -1,0 +1,246 @@
+"""A configuration is read again while another one runs: put to use, or refused with everything as it was.
+
+    read     the file, what it includes and refers to; in a thread
+    refuse   whatever has an error, or fails its own routing tests; the one that runs goes on
+    use      built beside it, then swapped in one step (`app.Gateway.use`)
+
+One at a time; whoever asks meanwhile has it read once more afterwards. What became of it is logged, counted, and shown
+by `/-/config`.
+"""
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from gateway.config.check import Examined, examine
+from gateway.config.difference import Change, changes
+from gateway.config.model import Config
+from gateway.config.problem import Problem, as_json, spell
+from gateway.config.restart import Waiting
+from gateway.telemetry.metrics import Metrics
+
+_SWITCH = 0.001
+_MOST_TOLD = 20
+"""Changes that one line of the log tells."""
+
+logger = logging.getLogger("gateway.reload")
+
+
+class Trigger(StrEnum):
+    """Why a configuration was read again; a label of its metric."""
+
+    SIGNAL = "signal"
+    ADMIN = "admin"
+    WATCH = "watch"
+    POLL = "poll"
+
+
+class Result(StrEnum):
+    """What became of it; a label likewise."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+class Unusable(Exception):  # noqa: N818 - a fact about a configuration, told as it is
+    """A configuration without errors that cannot be put to use here and now; the text says why.
+
+    Attributes:
+        problems: What is wrong with it, where it has a place.
+    """
+
+    def __init__(self, why: str, problems: tuple[Problem, ...] = ()) -> None:
+        super().__init__(why)
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a configuration comes from.
+
+    Attributes:
+        path: The main file.
+        environ: What `${VAR}` is filled in from.
+    """
+
+    path: Path
+    environ: Mapping[str, str]
+
+    def read(self) -> Examined:
+        """What it says now."""
+        return examine(self.path, self.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of one reading.
+
+    Attributes:
+        at: Unix seconds.
+        why: Why it was refused, in one sentence; empty where it was not.
+        problems: What is wrong with it, by place.
+        waiting: What is written and takes effect with the next start.
+        changed: What is another than before.
+        took: Seconds from the first byte read to the swap, or the refusal.
+    """
+
+    trigger: Trigger
+    result: Result
+    at: float
+    text_hash: str
+    why: str = ""
+    problems: tuple[Problem, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    changed: tuple[Change, ...] = ()
+    took: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "result": self.result.value,
+            "trigger": self.trigger.value,
+            "at": self.at,
+            "hash": self.text_hash,
+            "error": self.why or None,
+            "problems": as_json(self.problems),
+            "needs_restart": [each.as_json() for each in self.waiting],
+            "changes": [each.as_json() for each in self.changed],
+            "took_s": round(self.took, 3),
+        }
+
+
+class Reloader:
+    """Reads a configuration again.
+
+    Args:
+        use: Puts it to use; gives what waits for a restart. Raises `Unusable`.
+        running: Gives the configuration that runs.
+        applied: Told of each one that was put to use.
+        wall: Unix seconds.
+
+    Attributes:
+        last: What became of the last reading; None before the first.
+        waiting: What takes effect with the next start.
+        read_last: The files that were read last, good or bad.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        use: Callable[[Examined], Awaitable[tuple[Waiting, ...]]],
+        running: Callable[[], Examined],
+        metrics: Metrics,
+        *,
+        applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
+    ) -> None:
+        self.origin = origin
+        self.last: Report | None = None
+        self.waiting: tuple[Waiting, ...] = ()
+        self._use = use
+        self._running = running
+        self._metrics = metrics
+        self._applied = applied
+        self._wall = wall
+        self._one = asyncio.Lock()
+        self.read_last: tuple[Path, ...] = ()
+        for trigger in Trigger:
+            for result in Result:
+                metrics.reloads.set((result.value, trigger.value), 0)
+
+    async def reload(self, trigger: Trigger) -> Report:
+        """Read the configuration and put it to use, if that can be."""
+        async with self._one:
+            began = time.monotonic()
+            with _gently():
+                report = await self._reload(trigger, began)
+            self._tell(report)
+            return report
+
+    async def _reload(self, trigger: Trigger, began: float) -> Report:
+        def report(result: Result, examined: Examined, **more: Any) -> Report:  # noqa: ANN401 - fields of a report
+            return Report(trigger, result, self._wall(), examined.text_hash, took=time.monotonic() - began, **more)
+
+        examined = await asyncio.to_thread(self.origin.read)
+        self.read_last = examined.files
+        if examined.config is None:
+            return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
+        if examined.failed:
+            why = "the configuration fails its own routing tests"
+            return report(Result.REFUSED, examined, why=why, problems=examined.failed)
+        # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
+        before = [self._running()]
+        try:
+            waiting = await self._use(examined)
+        except Unusable as error:
+            return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
+        self.waiting = waiting
+        text_hash = before[0].text_hash
+        changed = await asyncio.to_thread(_changes, before, self._running().config)
+        result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
+        told = report(result, examined, waiting=waiting, changed=changed)
+        if result is Result.APPLIED:
+            self._applied(examined, told)
+        return told
+
+    def _tell(self, report: Report) -> None:
+        self.last = report
+        metrics = self._metrics
+        metrics.reloads.add((report.result.value, report.trigger.value))
+        good = report.result is not Result.REFUSED
+        metrics.reload_ok.set((), int(good))
+        if not good:
+            logger.error(
+                "the configuration is not put to use, the one before goes on: %s", report.why,
+                extra={"trigger": report.trigger.value, "hash": report.text_hash},
+            )  # fmt: skip
+            for problem in report.problems:
+                place = problem.place
+                logger.error(
+                    "%s:%d:%d  %s: %s → %s",
+                    place.file, place.line, place.column, spell(problem.path), problem.fact, problem.remedy,
+                )  # fmt: skip
+            return
+        metrics.reload_time.set((), report.at)
+        logger.info(
+            "the configuration was read again: %d changes", len(report.changed),
+            extra={"trigger": report.trigger.value, "hash": report.text_hash},
+        )  # fmt: skip
+        for change in report.changed[:_MOST_TOLD]:
+            logger.info("%s", change)
+        for waiting in report.waiting:
+            logger.warning("%s", waiting)
+
+
+def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
+    old = before.pop().config
+    return () if old is None or now is None else changes(old, now)
+
+
+@contextmanager
+def _gently() -> Iterator[None]:
+    """Let calls go on while a thread works.
+
+    It gives up the interpreter after 1 ms, not 5, and the collector does not go again and again through what is being
+    made, nor through what is there in the end, for which everything would stand still for 50 ms. What goes when the
+    next configuration comes goes because nobody refers to it.
+    """
+    interval, collects = sys.getswitchinterval(), gc.isenabled()
+    sys.setswitchinterval(_SWITCH)
+    gc.disable()
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        if collects:
+            gc.freeze()
+            gc.enable()

@@ -1,0 +1,105 @@
+"""How an agent on stdio is asked, made of what the file says: its processes, for its calls and for its card."""
+
+import os
+
+from gateway.a2a.framing.lsp import Framing, can_be_header, header_lines
+from gateway.a2a.tree import Tree
+from gateway.catalog.cards import CardSource
+from gateway.catalog.stdio_cards import StdioCards
+from gateway.config.agent import Backend
+from gateway.config.command import program
+from gateway.config.stdio import Stdio
+from gateway.holdings import Holdings
+from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio_agent import StdioAgent
+from gateway.upstream.stdio_child import Command
+from gateway.upstream.stdio_introduction import Manner
+from gateway.upstream.stdio_worker import Spec
+from gateway.upstream.upstream import Timeouts, Treatment
+
+
+class OnStdio:
+    """What belongs to one backend that is a command.
+
+    Args:
+        key: That of the backend.
+        file: Where it is written.
+        holdings: Keep the processes, and with them their tasks, through changes of the file that are not about them.
+        stub: The card that the operator has written at the agent, or None.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        backend: Backend,
+        file: str,
+        holdings: Holdings,
+        *,
+        timeouts: Timeouts,
+        treatment: Treatment,
+        stub: Tree | None,
+    ) -> None:
+        self._key = key
+        self._backend = backend
+        self._timeouts = timeouts
+        self._treatment = treatment
+        run = program(backend, file, os.environ)
+        stdio = Stdio() if backend.stdio is None else backend.stdio
+        limits = stdio.limits
+        command = Command(
+            run.words,
+            str(run.folder),
+            run.environment,
+            uid=stdio.uid,
+            memory=limits.memory or 0,
+            cpu=0 if limits.cpu is None else max(int(limits.cpu), 1),
+            files=limits.files or 0,
+        )
+        credentials = [pair for pair in treatment.credentials if can_be_header(*pair)]
+        spec = Spec(
+            command,
+            Manner(stdio.card, backend.a2a_version, header_lines(credentials)),
+            framing=Framing(stdio.framing),
+            processes=stdio.processes,
+            start=stdio.start_timeout,
+            stop=stdio.stop_timeout,
+            restart=stdio.restart,
+            ping=stdio.ping or 0.0,
+            longest=stdio.frame,
+            per_tenant=stdio.per_tenant,
+            tenants=stdio.tenants,
+        )
+        self._agent = kept(key, spec, holdings)
+        self.cards = StdioCards(self._agent, run.card if stub is None else stub, backend.a2a_version, start=spec.start)
+
+    @property
+    def asks(self) -> object:
+        """Which processes are asked for the card, and what is shown until they answer."""
+        return self._agent, self.cards.stub
+
+    def asker(self) -> StdioCards:
+        """Who asks them."""
+        return self.cards
+
+    def begin(self, source: CardSource) -> None:
+        """Have a card to show before the agent has told its own."""
+        stub = self.cards.stub
+        if stub is not None:
+            source.begin_with(stub)
+
+    def upstream(self, source: CardSource) -> StdioUpstream:
+        """The agent as the line sees it."""
+        return StdioUpstream(
+            backend=self._key,
+            url=self._backend.url,
+            agent=self._agent,
+            cards=source,
+            timeouts=self._timeouts,
+            treatment=self._treatment,
+            version=self._backend.a2a_version,
+        )
+
+
+def kept(key: str, spec: Spec, holdings: Holdings) -> StdioAgent:
+    """The processes of a backend: those that run, where they are run as `spec` says, or others."""
+    return holdings.hold(("stdio", key), spec, lambda: StdioAgent(key, spec), close=lambda agent: agent.aclose)

@@ -1,0 +1,259 @@
+"""`serve --workers N`: one process holds the sockets and looks after N that serve.
+
+    parent    reads the configuration, binds, forks; serves nobody, has no threads and no event loop, knows no gRPC
+    worker    a whole gateway on the sockets that it inherited; all accept from the same queue, so that a client who
+              waits there waits for whichever is left when one of them dies
+
+    SIGTERM, SIGINT     are passed on; the parent ends when the last worker has, with exit code 0
+    SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with it
+    a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
+
+Workers share tasks and limits through the store, which must be a Redis, and counts through the board. A worker that was
+told `POST /-/reload` has the others do the same.
+"""
+
+import ctypes
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.config import effective
+from gateway.config.check import Examined
+from gateway.listener.server import ListenFailed, bind
+from gateway.opening import Worker
+from gateway.reload import Origin
+from gateway.systemd import Notifier
+from gateway.telemetry import log
+from gateway.telemetry.board import Board
+from gateway.telemetry.shared_stream import SharedStream
+
+_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1})
+_AGAIN = 0.5
+"""Seconds until a worker is tried again that could not start."""
+_LOOK = 0.1
+_READY, _APPLIED, _RELOAD = b"+", b"a", b"r"
+_PR_SET_PDEATHSIG = 1
+
+logger = logging.getLogger("gateway.supervisor")
+
+
+class Supervisor:
+    """Looks after workers.
+
+    Args:
+        examined: What they begin with.
+        origin: Where it comes from.
+        count: How many there are to be.
+        work: Serves as a worker, in a process of its own; gives its exit code.
+    """
+
+    def __init__(
+        self, examined: Examined, origin: Origin, count: int, work: Callable[[Examined, Worker, SharedStream], int]
+    ) -> None:
+        assert examined.config is not None
+        self._examined = examined
+        self._origin = origin
+        self._count = count
+        self._work = work
+        self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
+        self._lock = self._folder / "output"
+        (self._folder / "board").mkdir()
+        self._board = Board(self._folder / "board")
+        self._hear, self._tell = os.pipe()
+        os.set_blocking(self._hear, False)
+        self._sockets: dict[str, socket.socket] = {}
+        self._alive: dict[int, float] = {}
+        self._ready = 0
+        self._due: list[float] = []
+        self._stopping = False
+        self._code = 0
+        self._notifier = Notifier(os.environ)
+
+    def run(self) -> int:
+        """Serve until a signal; the exit code.
+
+        Raises:
+            ListenFailed: an address cannot be listened on.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        for number in _SIGNALS:
+            # Whatever was said of it before, such as nohup's.
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            self._bind()
+            self._due = [0.0] * self._count
+            while self._alive or (self._due and not self._stopping):
+                self._start_due()
+                if self._ready >= self._count:
+                    self._notifier.alive()
+                told = signal.sigtimedwait(_SIGNALS, self._pause())
+                if told is not None:
+                    self._on(signal.Signals(told.si_signo))
+        finally:
+            for listener in self._sockets.values():
+                listener.close()
+            self._board.close()
+            self._lock.unlink(missing_ok=True)
+            self._folder.rmdir()
+        return self._code
+
+    def _bind(self) -> None:
+        assert self._examined.config is not None
+        written = self._examined.config.gateway
+        for role, address in (
+            ("public", written.listen),
+            ("admin", written.admin.listen),
+            ("grpc", written.listen_grpc),
+        ):
+            if address is not None:
+                self._sockets[role] = bind(address)
+
+    # ---- What happens ----------------------------------------------------------------------------------------------
+
+    def _on(self, number: signal.Signals) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            if not self._stopping:
+                self._notifier.stopping()
+            self._stopping = True
+            self._pass_on(number)
+        elif number is signal.SIGHUP:
+            self._notifier.reloading()
+            self._read_again()
+            self._pass_on(number)
+            self._notifier.ready()
+        elif number is signal.SIGCHLD:
+            self._reap()
+        else:
+            self._listen()
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for pid in self._alive:
+            os.kill(pid, number)
+
+    def _listen(self) -> None:
+        try:
+            told = os.read(self._hear, 4096)
+        except BlockingIOError:
+            return
+        before = self._ready
+        self._ready += told.count(_READY)
+        if before < self._count <= self._ready:
+            logger.info("%d workers serve", self._count)
+            self._notifier.ready()
+        if _APPLIED in told or _RELOAD in told:
+            self._read_again()
+        if _RELOAD in told:
+            self._pass_on(signal.SIGHUP)
+
+    def _read_again(self) -> None:
+        """Keep what workers are started with up to date; they tell themselves what is wrong with it."""
+        examined = self._origin.read()
+        if examined.config is not None and not examined.failed:
+            self._examined = examined
+
+    def _reap(self) -> None:
+        while self._alive:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            began = self._alive.pop(pid, None)
+            self._board.bury(pid)
+            if self._stopping or began is None:
+                continue
+            self._listen()
+            code = os.waitstatus_to_exitcode(status)
+            if self._ready < self._count:
+                # It is the file, or the machine: others would fare no better.
+                logger.error("a worker could not start: exit code %d", code)
+                self._code = code if code > 0 else 1
+                self._stopping = True
+                self._pass_on(signal.SIGTERM)
+                continue
+            logger.error("worker %d is gone (exit code %d), another takes its place", pid, code)
+            now = time.monotonic()
+            self._due.append(now if now - began > _AGAIN else now + _AGAIN)
+
+    def _pause(self) -> float:
+        if self._stopping or not self._due:
+            # Signals say all there is to know; the bound is for what no one foresees.
+            return (self._notifier.alive_every or 60.0) if self._ready >= self._count else _LOOK
+        return min(max(min(self._due) - time.monotonic(), 0.0), _LOOK)
+
+    # ---- Workers ---------------------------------------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        due = [moment for moment in self._due if moment <= now]
+        if self._stopping or not due:
+            return
+        self._due = [moment for moment in self._due if moment > now]
+        gc.collect()
+        # What the workers share with the parent stays one copy.
+        gc.freeze()
+        for _ in due:
+            pid = os.fork()
+            if not pid:
+                self._be_worker()
+            self._alive[pid] = now
+
+    def _be_worker(self) -> None:
+        """Serve, and never come back."""
+        code = 1
+        try:
+            parent = os.getppid()
+            # A Ctrl-C at the terminal is for the parent, who passes it on; else it would count twice.
+            os.setpgid(0, 0)
+            _die_with_parent()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            os.environ.pop("NOTIFY_SOCKET", None)
+
+            def tell(word: bytes) -> None:
+                os.write(self._tell, word)
+                os.kill(parent, signal.SIGUSR1)
+
+            worker = Worker(
+                self._count,
+                self._board,
+                lambda role, _address: self._sockets[role],
+                ready=lambda: tell(_READY),
+                applied=lambda: tell(_APPLIED),
+                reload_all=lambda: tell(_RELOAD),
+            )
+            code = self._work(self._examined, worker, SharedStream(sys.stdout.fileno(), self._lock))
+        finally:
+            # What the parent has to tidy up is not for its copies.
+            os._exit(code)
+
+
+def _die_with_parent() -> None:
+    """Have the system end this process when its parent is gone, however that was."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def supervise(
+    examined: Examined, origin: Origin, count: int, work: Callable[[Examined, Worker, SharedStream], int]
+) -> int:
+    """Serve with so many workers until a signal; the exit code, what is wrong told on standard error."""
+    config = examined.config
+    assert config is not None
+    if effective.keeps_state(config) and (config.gateway.state is None or not config.gateway.state.is_shared):
+        place = examined.marks.place(("gateway", "state"))
+        sys.stderr.write(
+            f"{place}: {count} workers would each remember for themselves whose task is whose\n"
+            "    → write `gateway.state: redis://HOST:PORT/DB`, or serve with one\n"
+        )
+        return 1
+    log.configure_directly(config.observe.log.format, config.observe.log.level)
+    try:
+        return Supervisor(examined, origin, count, work).run()
+    except ListenFailed as error:
+        sys.stderr.write(f"{error}\n")
+        return 1

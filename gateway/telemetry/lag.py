@@ -1,0 +1,21 @@
+"""How late the event loop runs what is due: what every call waits for."""
+
+import asyncio
+
+from gateway.telemetry.metrics import Metrics
+
+_EVERY = 0.05
+STALL = 0.1
+"""Seconds from which on it has stood still."""
+
+
+async def watch_lag(metrics: Metrics) -> None:
+    """Measure it, twenty times a second, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _EVERY
+        await asyncio.sleep(_EVERY)
+        late = max(loop.time() - due, 0.0)
+        metrics.loop_lag.observe(late)
+        if late > STALL:
+            metrics.loop_stalls.add(())

@@ -1,0 +1,141 @@
+"""Notices that files have changed: told by the system where it can, and by looking at them from time to time.
+
+What the system tells of is folders, not files: editors and ConfigMaps put another file, or another link to a folder,
+in the place of the old one, which whoever watches the file would never hear of. Network file systems, and some mounts
+of containers, tell nothing; there only looking helps. Either way it is the contents that count: a file that was written
+once more with what it said before has not changed.
+"""
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+
+from watchfiles._rust_notify import RustNotify  # its documented lower level: it says when it has begun to listen
+
+_QUIET = 100
+"""Milliseconds without news after which a change is over: a file is written in several steps."""
+_LONGEST = 1_000
+_AGAIN = 60.0
+"""Seconds after which a system that would not watch is asked again."""
+
+logger = logging.getLogger("gateway.watch")
+
+
+class Notice(StrEnum):
+    """How a change was noticed."""
+
+    WATCH = "watch"
+    """The system told."""
+    POLL = "poll"
+    """They were looked at."""
+
+
+class Watch:
+    """Looks after some files.
+
+    Args:
+        files: Gives those that count now; asked again after each change.
+        changed: Told that they say something else than before, and how that was noticed.
+        every: Gives the seconds between two looks; 0 for none.
+        listens: Gives whether the system is to tell of changes.
+    """
+
+    def __init__(
+        self,
+        files: Callable[[], Iterable[Path]],
+        changed: Callable[[Notice], Awaitable[None]],
+        *,
+        every: Callable[[], float],
+        listens: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._files = files
+        self._changed = changed
+        self._every = every
+        self._listens = listens
+        self._known: dict[Path, bytes] = {}
+        self._one = asyncio.Lock()
+        self.listening = asyncio.Event()
+        """Set while the system tells."""
+
+    async def run(self) -> None:
+        """Look after them, until cancelled."""
+        self._known = await self._look()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll(), name="looking at the configuration")
+            group.create_task(self._listen(), name="listening for the configuration")
+
+    async def _poll(self) -> None:
+        while True:
+            every = self._every()
+            await asyncio.sleep(every or _AGAIN)
+            if every:
+                await self._compare(Notice.POLL)
+
+    async def _listen(self) -> None:
+        while True:
+            if not self._listens():
+                await asyncio.sleep(_AGAIN)
+                continue
+            try:
+                await self._hear()
+            except (OSError, RuntimeError) as error:
+                logger.warning("changes of the configuration are not told by the system: %s", error)
+                await asyncio.sleep(_AGAIN)
+
+    async def _hear(self) -> None:
+        """Listen to the folders of now, until others count."""
+        over = threading.Event()
+        folders = await asyncio.to_thread(_folders, tuple(self._files()))
+        news = RustNotify([str(folder) for folder in folders], False, False, 0, False, False)
+        try:
+            self.listening.set()
+            # What changed before there was anybody to hear of it.
+            moved = await self._compare(Notice.WATCH)
+            while not moved and self._listens():
+                await asyncio.to_thread(news.watch, _LONGEST, _QUIET, 0, over)
+                moved = await self._compare(Notice.WATCH)
+        finally:
+            self.listening.clear()
+            over.set()
+            news.close()
+
+    async def _compare(self, how: Notice) -> bool:
+        async with self._one:
+            found = await self._look()
+            if found == self._known:
+                return False
+            while found != self._known:
+                self._known = found
+                await self._changed(how)
+                # What was read may name other files; those that it was read from may have changed since.
+                found = await self._look()
+                self._known |= {file: said for file, said in found.items() if file not in self._known}
+                self._known = {file: said for file, said in self._known.items() if file in found}
+            return True
+
+    async def _look(self) -> dict[Path, bytes]:
+        return await asyncio.to_thread(_said, tuple(self._files()))
+
+
+def _said(files: Iterable[Path]) -> dict[Path, bytes]:
+    found = {}
+    for file in files:
+        try:
+            found[file] = hashlib.sha256(file.read_bytes()).digest()
+        except OSError:
+            found[file] = b""
+    return found
+
+
+def _folders(files: Iterable[Path]) -> tuple[Path, ...]:
+    """Where the files are, and where the links lead that they are reached by."""
+    found: dict[Path, None] = {}
+    for file in files:
+        for folder in (file.parent, file.resolve().parent):
+            if folder.is_dir():
+                found[folder.absolute()] = None
+    return tuple(found)

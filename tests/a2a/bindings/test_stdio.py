@@ -1,0 +1,109 @@
+"""JSON-RPC over one pipe: whose answer a frame is, and which event of a stream is the last."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.a2a.bindings.stdio import Course, course, hear, is_empty, readdress, refusal, says_end
+from gateway.a2a.dialect import Version
+from gateway.a2a.progress import read_jsonrpc
+
+
+def result(value: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": "g-1", "result": value}).encode()
+
+
+def status(state: str, **more: Any) -> dict[str, Any]:
+    return {"taskId": "t", "contextId": "c", "status": {"state": state}, **more}
+
+
+def going(frame: bytes, version: Version) -> Course:
+    heard = hear(frame)
+    assert heard is not None
+    return course(heard.members, read_jsonrpc(frame), version)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}, Course.GOES_ON),
+        ({"statusUpdate": status("TASK_STATE_WORKING")}, Course.GOES_ON),
+        ({"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a"}}}, Course.GOES_ON),
+        ({"statusUpdate": status("TASK_STATE_COMPLETED")}, Course.ENDS),
+        ({"statusUpdate": status("TASK_STATE_FAILED")}, Course.ENDS),
+        ({"task": {"id": "t", "status": {"state": "TASK_STATE_CANCELED"}}}, Course.ENDS),
+        ({"statusUpdate": status("TASK_STATE_INPUT_REQUIRED")}, Course.MAY_END),
+        ({"task": {"id": "t", "status": {"state": "TASK_STATE_AUTH_REQUIRED"}}}, Course.MAY_END),
+        ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": []}}, Course.ENDS),
+        (None, Course.ENDS),
+    ],
+)
+def test_a_stream_of_1_0_ends_with_its_task_or_a_message(event: Any, expected: Course) -> None:
+    assert going(result(event), Version.V1_0) is expected
+
+
+@pytest.mark.parametrize("version", [Version.V0_3, Version.V0_1])
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ({"kind": "status-update", **status("completed", final=True)}, Course.ENDS),
+        ({"kind": "status-update", **status("input-required", final=True)}, Course.ENDS),
+        ({"kind": "status-update", **status("canceled", final=False)}, Course.MAY_END),
+        ({"kind": "status-update", **status("working", final="yes")}, Course.GOES_ON),
+        ({"kind": "task", "id": "t", "status": {"state": "completed"}}, Course.MAY_END),
+        ({"kind": "task", "id": "t", "status": {"state": "working"}}, Course.GOES_ON),
+        ({"kind": "artifact-update", "taskId": "t", "artifact": {"artifactId": "a"}}, Course.GOES_ON),
+        ({"kind": "message", "messageId": "m", "role": "agent", "parts": []}, Course.ENDS),
+    ],
+)
+def test_a_stream_of_before_1_0_ends_where_it_says_so(event: Any, expected: Course, version: Version) -> None:
+    assert going(result(event), version) is expected
+
+
+def test_an_error_ends_a_stream_and_what_is_no_answer_is_for_others_to_refuse() -> None:
+    assert going(b'{"jsonrpc":"2.0","id":"g-1","error":{"code":-32603,"message":"x"}}', Version.V1_0) is Course.ENDS
+    assert going(b'{"id":"g-1","nothing":1}', Version.V1_0) is Course.GOES_ON
+
+
+def test_a_null_result_is_no_event() -> None:
+    for frame, empty in ((result(None), True), (result({}), False), (b'{"result":null,"error":{}}', False)):
+        heard = hear(frame)
+        assert heard is not None
+        assert is_empty(heard.members) is empty
+
+
+def test_the_id_is_changed_and_nothing_else_and_the_message_is_one_line() -> None:
+    heard = hear(b'{\n "jsonrpc": "2.0",\r\n "id": "g-7", "result": {"text": "a\\nb",\n "n": 1.50}}')
+    assert heard is not None
+    assert heard.id == b'"g-7"'
+    assert readdress(heard.members, b"42") == b'{"jsonrpc":"2.0","id":42,"result":{"text": "a\\nb",  "n": 1.50}}'
+
+
+def test_a_member_that_stands_twice_is_there_once_in_what_goes_on() -> None:
+    heard = hear(b'{"id":"g-1","id":"g-2","result":1,"result":2}')
+    assert heard is not None
+    assert heard.id == b'"g-2"'
+    assert readdress(heard.members, b'"x"') == b'{"id":"x","result":2}'
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
+def test_what_is_no_object_is_not_heard(content: bytes) -> None:
+    assert hear(content) is None
+
+
+def test_a_request_of_the_agents_own_is_known_and_refused() -> None:
+    heard = hear(b'{"jsonrpc":"2.0","id":"g-1","method":"sampling/create"}')
+    assert heard is not None
+    assert heard.method
+    assert json.loads(refusal(b"7")) == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "error": {"code": -32601, "message": "the client serves no methods"},
+    }
+
+
+def test_a_header_may_say_that_a_frame_is_the_last() -> None:
+    assert says_end([(b"content-length", b"2"), (b"a2a-stream", b"End")])
+    assert not says_end([(b"a2a-stream", b"open")])
+    assert not says_end([])

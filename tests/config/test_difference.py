@@ -1,0 +1,60 @@
+"""What differs is told key by key, and nothing secret with it."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import examine
+from gateway.config.difference import changes
+from gateway.config.model import Config
+
+
+def config(text: str) -> Config:
+    examined = examine(Path("gateway.yaml"), {}, text="version: 1\n" + text)
+    assert examined.config is not None, examined.errors
+    return examined.config
+
+
+ONE = "agents:\n  one: http://127.0.0.1:1\n"
+REPLICAS = """\
+agents:
+  one: { backend: ['http://127.0.0.1:1', { url: 'http://127.0.0.1:2', weight: 5, label: canary }] }
+"""
+NEXT = '~ agents.one.backend[1].url: "http://127.0.0.1:2" → "http://127.0.0.1:3"'
+KEY = "auth: {{ api_keys: {{ k: {{ sha256: {}, tenant: acme }} }} }}\ntenants: {{ acme: [one] }}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (ONE, ONE, []),
+        (ONE, "agents: { one: { backend: 'http://127.0.0.1:1' } }", []),
+        (ONE, ONE + "  two: http://127.0.0.1:2\n", ["+ agents.two"]),
+        (ONE + "  two: http://127.0.0.1:2\n", ONE, ["- agents.two"]),
+        (ONE, ONE.replace(":1\n", ":2\n"), ['~ agents.one.backend.url: "http://127.0.0.1:1" → "http://127.0.0.1:2"']),
+        (REPLICAS, REPLICAS.replace("5,", "20,"), ["~ agents.one.backend[1].weight: 5 → 20"]),
+        (REPLICAS, REPLICAS.replace("url: 'http://127.0.0.1:2'", "url: 'http://127.0.0.1:3'"), [NEXT]),
+        (
+            REPLICAS,
+            "agents: { one: { backend: ['http://127.0.0.1:3', 'http://127.0.0.1:1'] } }",
+            ['+ agents.one.backend[0]: "127.0.0.1:3"', '- agents.one.backend[1]: "canary"'],
+        ),
+        (ONE, ONE + "gateway: { body_limit: 5 }", ["~ gateway.body_limit: 10485760 → 5"]),
+        (KEY.format("a" * 64) + ONE, KEY.format("b" * 64) + ONE, ["~ auth.api_keys.k.sha256"]),
+        (ONE, KEY.format("a" * 64) + ONE, ["+ auth", "+ tenants.acme"]),
+        (
+            ONE + "gateway: { state: 'redis://:one@h/0' }",
+            ONE + "gateway: { state: 'redis://:two@h/0' }",
+            ["~ gateway.state"],
+        ),
+    ],
+)
+def test_each_key_that_means_something_else_is_told(old: str, new: str, told: list[str]) -> None:
+    assert [str(change) for change in changes(config(old), config(new))] == told
+
+
+def test_no_secret_is_told() -> None:
+    bearer = "agents: {{ one: {{ backend: 'http://127.0.0.1:1', upstream_auth: {{ bearer: {} }} }} }}"
+    old, new = config(bearer.format("first-secret")), config(bearer.format("second-secret"))
+    [change] = changes(old, new)
+    assert change.as_json() == {"change": "changed", "path": "agents.one.upstream_auth.bearer", "old": "", "new": ""}

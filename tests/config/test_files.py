@@ -1,0 +1,49 @@
+"""Every file that a change of would change what is served is named."""
+
+import shutil
+from pathlib import Path
+
+import trustme
+
+from gateway.config.check import examine
+from gateway.config.files import files
+from tests.doubles.assembly import CARD, certified
+
+TEXT = """\
+version: 1
+include: [agents.d/*.yaml]
+gateway:
+  tls: { cert: tls/chain.pem, key: tls/key.pem }
+defaults: { tls: { ca: ca.pem } }
+agents:
+  two: { backend: "https://127.0.0.1:2", tls: { cert: tls/shown.pem, key: tls/shown.key } }
+  one: { backend: "https://127.0.0.1", card: { file: card.json }, upstream_auth: { bearer: "${file:secret}" } }
+"""
+
+
+def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path: Path) -> None:
+    certified(tmp_path)
+    shutil.copy(tmp_path / "tls/chain.pem", tmp_path / "tls/shown.pem")
+    shutil.copy(tmp_path / "tls/key.pem", tmp_path / "tls/shown.key")
+    (tmp_path / "agents.d").mkdir()
+    (tmp_path / "agents.d/a.yaml").write_text("agents: { three: 'http://127.0.0.1:2' }\n")
+    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    (tmp_path / "card.json").write_bytes(CARD)
+    (tmp_path / "secret").write_text("a-long-secret")
+    file = tmp_path / "gateway.yaml"
+    file.write_text(TEXT)
+    examined = examine(file, {})
+    assert examined.config is not None, examined.errors
+    # One that came meanwhile is not read yet, and counts.
+    (tmp_path / "agents.d/b.yaml").write_text("agents: {}\n")
+    named = {
+        "gateway.yaml", "agents.d/a.yaml", "agents.d/b.yaml", "secret", "tls/chain.pem", "tls/key.pem", "ca.pem",
+        "card.json", "tls/shown.pem", "tls/shown.key",
+    }  # fmt: skip
+    assert {str(path.relative_to(tmp_path)) for path in files(examined)} == named
+
+
+def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("version: 2\n")
+    assert files(examine(file, {})) == (file,)

@@ -1,0 +1,73 @@
+"""What runs on until a restart is told with its place, and the rest is as it is written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config.check import examine
+from gateway.config.restart import until_restart
+
+HEAD = "version: 1\nagents: {}\n"
+
+
+def told(running: str, written: str, *, has_store: bool = True) -> tuple[list[tuple[object, int]], list[Any]]:
+    old, new = (examine(Path("gateway.yaml"), {}, text=HEAD + text) for text in (running, written))
+    assert old.config is not None
+    assert new.config is not None
+    merged, waiting = until_restart(old.config, new.config, new.marks, has_store=has_store)
+    shown = [merged.gateway.listen, merged.gateway.state, merged.push.mode, merged.gateway.public_url]
+    return [(each.as_json()["path"], each.place.line) for each in waiting], shown
+
+
+@pytest.mark.parametrize(
+    ("running", "written", "path"),
+    [
+        ("", "gateway: { listen: '127.0.0.1:1' }", "gateway.listen"),
+        ("", "gateway: { listen_grpc: '127.0.0.1:1' }", "gateway.listen_grpc"),
+        ("", "gateway: { admin: '127.0.0.1:1' }", "gateway.admin"),
+        ("gateway: { state: memory }", "gateway: { ledger: { tasks: 5 } , state: memory }", "gateway.ledger"),
+        ("", "gateway: { http: { header_count: 5 } }", "gateway.http"),
+        ("", "observe: { log: { level: debug } }", "observe.log"),
+        ("", "observe: { audit: '-' }", "observe.audit"),
+        ("", "push: { mode: relay }", "push.mode"),
+        ("push: { mode: relay }", "", "push.mode"),
+    ],
+)
+def test_what_is_opened_once_waits(running: str, written: str, path: str) -> None:
+    waiting, _ = told(running, written)
+    assert path in [each for each, _ in waiting]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "gateway: { drain: 1s }",
+        "gateway: { body_limit: 1MiB, heartbeat: 5s, trusted_proxies: [10.0.0.0/8], public_url: 'http://127.0.0.1' }",
+        "gateway: { reload: { watch: false, poll: 0s } }",
+        "push: { mode: none }",
+        "defaults: { timeouts: { connect: 1s } }",
+    ],
+)
+def test_all_else_does_not(written: str) -> None:
+    assert told("", written)[0] == []
+
+
+def test_it_is_told_where_it_stands_and_runs_as_it_did() -> None:
+    waiting, (listen, *_) = told("gateway: { listen: '127.0.0.1:1' }", "gateway:\n  listen: 127.0.0.1:2\n")
+    assert waiting == [("gateway.listen", 4)]
+    assert listen == "127.0.0.1:1"
+
+
+def test_a_store_that_is_not_open_is_opened_where_the_file_says_by_then() -> None:
+    assert told("", "gateway: { state: memory }")[0] == [("gateway.state", 3)]
+    waiting, (_, state, *_) = told("", "gateway: { state: memory }", has_store=False)
+    assert waiting == []
+    assert state is not None
+
+
+def test_the_url_that_agents_were_given_callbacks_below_stays() -> None:
+    relay = "push: { mode: relay }\ngateway: { public_url: 'http://127.0.0.1:%d' }"
+    waiting, (*_, public) = told(relay % 1, relay % 2)
+    assert [path for path, _ in waiting] == ["gateway.public_url"]
+    assert public == "http://127.0.0.1:1"

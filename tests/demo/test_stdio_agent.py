@@ -1,0 +1,351 @@
+"""The sample agent on stdio, asked by its pipes."""
+
+import ast
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.demo import stdio_agent
+from tests.doubles.scripted import WAIT
+from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+
+pytestmark = pytest.mark.anyio
+
+FILE = Path(stdio_agent.__file__)
+COMMAND = (sys.executable, "-W", "error", str(FILE))
+FRAMINGS = ("lsp", "ndjson")
+NEVER = ("--pace", "3600")
+
+
+@asynccontextmanager
+async def agent(*options: str, framing: str = "lsp") -> AsyncIterator[ProcessHost]:
+    """The agent, which must have nothing to complain of in the end, and nothing to say that nobody asked for."""
+    async with hosting(*COMMAND, "--framing", framing, *options, framing=framing) as host:
+        yield host
+        assert await host.close() == 0
+    assert host.complaints == b""
+    assert host.strays == []
+
+
+def texts(task: Any) -> str:
+    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+
+
+def rewritten(folder: Path, old: str, new: str) -> str:
+    """A copy whose work was changed."""
+    source = FILE.read_text()
+    assert old in source
+    path = folder / "agent.py"
+    path.write_text(source.replace(old, new))
+    return str(path)
+
+
+# ---- 1.0 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_message_is_answered_by_a_message_or_a_task(framing: str) -> None:
+    async with agent(framing=framing) as host:
+        said = await host.ask("SendMessage", message("hallo, wörld"))
+        assert said["message"]["parts"] == [{"text": "hallo, wörld"}]
+        counted = (await host.ask("SendMessage", message("count 3")))["task"]
+        assert (counted["status"]["state"], texts(counted)) == ("TASK_STATE_COMPLETED", "1\n2\n3\n")
+        assert await host.ask("GetTask", {"id": counted["id"]}) == counted
+        assert "history" not in await host.ask("GetTask", {"id": counted["id"], "historyLength": 0})
+        assert [each["id"] for each in (await host.ask("ListTasks"))["tasks"]] == [counted["id"]]
+        assert (await host.ask("ListTasks", {"contextId": "another"}))["tasks"] == []
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_stream_begins_with_the_task_and_ends_when_it_rests(framing: str) -> None:
+    async with agent(framing=framing) as host:
+        first, *middle, last = await host.stream("SendStreamingMessage", message("count 1000"))
+        assert first["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+        assert middle.pop(0)["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING"
+        updates = [each["artifactUpdate"] for each in middle]
+        assert [each["artifact"]["parts"][0]["text"] for each in updates] == [f"{n}\n" for n in range(1, 1001)]
+        assert [each["append"] for each in updates] == [False, *[True] * 999]
+        assert [each["lastChunk"] for each in updates] == [*[False] * 999, True]
+        assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_question_is_answered_in_the_same_task() -> None:
+    async with agent() as host:
+        asked = (await host.ask("SendMessage", message("count")))["task"]
+        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        again = await host.stream("SendStreamingMessage", message("well", task=asked["id"]))
+        assert [each["statusUpdate"]["status"]["state"] for each in again] == ["TASK_STATE_INPUT_REQUIRED"]
+        assert await host.stream("SubscribeToTask", {"id": asked["id"]}) == [
+            {"task": await host.ask("GetTask", {"id": asked["id"]})}
+        ]
+        done = (await host.ask("SendMessage", message("2", task=asked["id"])))["task"]
+        assert (done["id"], done["contextId"], texts(done)) == (asked["id"], asked["contextId"], "1\n2\n")
+        said = [each["parts"][0]["text"] for each in done["history"]]
+        assert said == ["count", "well", "How far?", "2", "How far?", "Counting."]
+
+
+async def test_a_task_may_be_left_found_again_watched_and_canceled() -> None:
+    async with agent(*NEVER) as host:
+        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
+        task = (await host.ask("SendMessage", params))["task"]
+        watching = [await host.send("SubscribeToTask", {"id": task["id"]}) for _ in range(2)]
+        first = [await host.answer(queue) for queue in watching]
+        assert [each["result"]["task"]["id"] for each in first] == [task["id"]] * 2
+        canceled = await host.ask("CancelTask", {"id": task["id"]})
+        assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+        for queue in watching:
+            [last] = await host.rest(queue)
+            assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_CANCELED"
+        assert await host.ask("GetTask", {"id": task["id"]}) == canceled
+
+
+async def test_a_call_never_waits_for_another() -> None:
+    async with agent(*NEVER) as host:
+        stream = await host.send("SendStreamingMessage", message("count 1"))
+        task = (await host.answer(stream))["result"]["task"]
+        queues = [await host.send("SendMessage", message(f"call {number}")) for number in range(200)]
+        answers = [await host.answer(queue) for queue in queues]
+        said = [answer["result"]["message"]["parts"][0]["text"] for answer in answers]
+        assert said == [f"call {number}" for number in range(200)]
+        await host.ask("CancelTask", {"id": task["id"]})
+
+
+async def test_the_card_names_the_command_that_started_it() -> None:
+    async with agent() as host:
+        card = await host.ask("GetExtendedAgentCard")
+        assert card == await host.ask("agent/getAuthenticatedExtendedCard")
+        assert [each["protocolVersion"] for each in card["supportedInterfaces"]] == ["1.0", "0.3"]
+        assert card["url"].endswith("stdio_agent.py --framing lsp")
+        assert card["preferredTransport"] == "stdio"
+
+
+# ---- 0.3 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_0_3_is_spoken_as_well(framing: str) -> None:
+    async with agent(framing=framing) as host:
+        said = await host.ask("message/send", message("hello", older=True))
+        assert (said["kind"], said["role"], said["parts"]) == ("message", "agent", [{"kind": "text", "text": "hello"}])
+        events = await host.stream("message/stream", message("count 2", older=True))
+        assert [event["kind"] for event in events] == [
+            *("task", "status-update", "artifact-update", "artifact-update", "status-update")
+        ]
+        assert [event.get("final") for event in events] == [None, False, None, None, True]
+        assert events[-1]["status"]["state"] == "completed"
+        task = await host.ask("tasks/get", {"id": events[0]["id"]})
+        assert (task["kind"], task["status"]["state"]) == ("task", "completed")
+        assert [each["role"] for each in task["history"]] == ["user", "agent"]
+        assert task["artifacts"][0]["parts"][0] == {"kind": "text", "text": "1\n"}
+        asked = await host.ask("message/send", message("count", older=True))
+        assert asked["status"]["state"] == "input-required"
+        assert (await host.ask("tasks/cancel", {"id": asked["id"]}))["status"]["state"] == "canceled"
+
+
+async def test_a_stream_of_0_3_can_be_come_back_to() -> None:
+    async with agent(*NEVER) as host:
+        params = {**message("count 5", older=True), "configuration": {"blocking": False}}
+        task = await host.ask("message/send", params)
+        watching = await host.send("tasks/resubscribe", {"id": task["id"]})
+        assert (await host.answer(watching))["result"]["id"] == task["id"]
+        await host.ask("tasks/cancel", {"id": task["id"]})
+        [last] = await host.rest(watching)
+        assert (last["kind"], last["status"]["state"], last["final"]) == ("status-update", "canceled", True)
+
+
+async def test_the_data_of_others_is_not_respelled() -> None:
+    part: Any = {"kind": "data", "data": {"role": "ROLE_X", "state": "TASK_STATE_Y"}}
+    said = {"kind": "message", "messageId": "m", "role": "user"}
+    async with agent() as host:
+        asked = {**said, "parts": [{"kind": "text", "text": "count"}, part], "metadata": part["data"]}
+        task = await host.ask("message/send", {"message": asked})
+        assert task["history"][0]["metadata"] == part["data"]
+        assert task["history"][0]["parts"][1] == part
+
+
+# ---- Errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "reason"),
+    [
+        ("GetTask", {"id": "none"}, -32001, "TASK_NOT_FOUND"),
+        ("tasks/get", {"id": "none"}, -32001, "TASK_NOT_FOUND"),
+        ("SendMessage", message("hi", task="none"), -32001, "TASK_NOT_FOUND"),
+        ("SubscribeToTask", {"id": "none"}, -32001, "TASK_NOT_FOUND"),
+        ("CreateTaskPushNotificationConfig", {}, -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("tasks/pushNotificationConfig/set", {}, -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("SendMessage", {}, -32602, "INVALID_PARAMS"),
+        ("SendMessage", {"message": {"parts": []}}, -32602, "INVALID_PARAMS"),
+        ("Nonsense", {}, -32601, "METHOD_NOT_FOUND"),
+        ("ListTasks", ["by position"], -32602, "INVALID_PARAMS"),
+    ],
+)
+async def test_what_cannot_be_done_is_an_error_by_its_code_and_its_reason(
+    method: str, params: Any, code: int, reason: str
+) -> None:
+    async with agent() as host:
+        error = (await host.ask(method, params))["error"]
+        assert (error["code"], error["data"][0]["reason"]) == (code, reason)
+
+
+async def test_a_task_that_is_over_takes_nothing_any_more() -> None:
+    async with agent() as host:
+        task = (await host.ask("SendMessage", message("count 1")))["task"]
+        asked = (("SendMessage", message("2", task=task["id"])), ("CancelTask", {"id": task["id"]}))
+        codes = [(await host.ask(method, params))["error"]["code"] for method, params in asked]
+        codes.append((await host.ask("SubscribeToTask", {"id": task["id"]}))["error"]["code"])
+        assert codes == [-32004, -32002, -32004]
+
+
+async def test_another_version_is_refused_where_the_header_names_one() -> None:
+    async with agent() as host:
+        assert (await host.ask("ListTasks", A2A_Version="2.0"))["error"]["code"] == -32009
+        assert "tasks" in await host.ask("ListTasks", A2A_Version="1.0")
+
+
+async def test_what_is_no_request_is_refused_and_the_next_one_answered() -> None:
+    async with hosting(*COMMAND) as host:
+        nobody = host.expect(None)
+        for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
+            await host.write(frame(content))
+            assert (await host.answer(nobody))["error"]["code"] == code
+        await host.write(frame(b'{"jsonrpc":"2.0","method":"ListTasks"}'))
+        assert "tasks" in await host.ask("ListTasks")
+        assert len(host.answers) == 4
+
+
+# ---- The process -----------------------------------------------------------------------------------------------------
+
+
+async def test_either_framing_is_read_whichever_is_written() -> None:
+    async with agent(framing="lsp") as host:
+        queue = await host.send("ListTasks")
+        await host.answer(queue)
+        await host.write(b'\n{"jsonrpc":"2.0","id":1,"method":"ListTasks"}\n')
+        assert "tasks" in (await host.answer(queue))["result"]
+
+
+async def test_a_frame_in_pieces_is_a_frame() -> None:
+    async with agent() as host:
+        queue = host.expect("p")
+        for byte in frame(b'{"jsonrpc":"2.0","id":"p","method":"ListTasks"}'):
+            await host.write(bytes((byte,)))
+        assert "tasks" in (await host.answer(queue))["result"]
+
+
+def test_what_came_before_the_end_of_stdin_is_answered() -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("count 3")}
+    done = subprocess.run(
+        [*COMMAND, "--framing", "ndjson"],
+        input=json.dumps(asked),
+        text=True,
+        capture_output=True,
+        timeout=WAIT,
+        check=True,
+    )
+    assert texts(json.loads(done.stdout)["result"]["task"]) == "1\n2\n3\n"
+
+
+async def test_work_that_nobody_waits_for_ends_with_stdin() -> None:
+    async with agent(*NEVER) as host:
+        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
+        await host.ask("SendMessage", params)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"hello\r\n\r\n",
+        b"Content-Type: application/json\r\n\r\n{}",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: 9999999\r\n\r\n",
+        b"Content-Length: 10\r\n\r\n{}",
+        b"Content-Length: 10\r\n",
+        b"\xff: 1\r\n\r\n",
+    ],
+)
+def test_a_broken_frame_ends_it_with_a_word(broken: bytes) -> None:
+    done = subprocess.run(COMMAND, input=broken, capture_output=True, timeout=WAIT, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"ERROR broken frame: ")
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_ends_at_once_on_a_signal(number: signal.Signals) -> None:
+    async with hosting(*COMMAND, *NEVER) as host:
+        await host.answer(await host.send("SendStreamingMessage", message("count 5")))
+        host.process.send_signal(number)
+        assert await host.ended() == -number
+    assert host.complaints == b""
+
+
+async def test_the_oldest_tasks_go_first(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, "KEPT = 10_000", "KEPT = 2")
+    async with hosting(sys.executable, path, *NEVER) as host:
+        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
+        tasks = [(await host.ask("SendMessage", params))["task"]["id"] for _ in range(3)]
+        assert [task["id"] for task in (await host.ask("ListTasks"))["tasks"]] == tasks[1:]
+        assert (await host.ask("GetTask", {"id": tasks[0]}))["error"]["code"] == -32001
+        # The work of none keeps it from ending.
+        assert await host.close() == 0
+
+
+async def test_it_ends_without_a_word_when_nobody_reads() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # as a host that is killed
+    process.stdin.write(frame(b'{"jsonrpc":"2.0","id":1,"method":"ListTasks"}'))
+    async with asyncio.timeout(WAIT):
+        assert await process.stderr.read() == b""
+        assert await process.wait() == -signal.SIGPIPE
+
+
+def test_what_prints_does_not_come_between_the_frames(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, 'task.say("working", "Counting.")', 'print("I count")')
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("count 1")}
+    command = [sys.executable, path, "--framing", "ndjson"]
+    done = subprocess.run(command, input=json.dumps(asked), text=True, capture_output=True, timeout=WAIT, check=True)
+    assert done.stderr == "I count\n"
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
+
+
+async def test_work_that_fails_is_a_task_that_failed(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, "await asyncio.sleep(self._pace)", "raise RuntimeError('my secret')")
+    async with hosting(sys.executable, path) as host:
+        task = (await host.ask("SendMessage", message("count 1")))["task"]
+        assert task["status"]["state"] == "TASK_STATE_FAILED"
+        assert "secret" not in json.dumps(task)
+    assert b"my secret" in host.complaints
+
+
+def test_it_can_be_copied_for_it_needs_nothing_but_python() -> None:
+    tree = ast.parse(FILE.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+
+
+def test_the_example_in_its_words_works() -> None:
+    assert stdio_agent.__doc__ is not None
+    [asked] = re.findall(r"^    (\{.*\"SendMessage\".*)$", stdio_agent.__doc__, re.MULTILINE)
+    done = subprocess.run(
+        [*COMMAND, "--framing", "ndjson"], input=asked, text=True, capture_output=True, timeout=WAIT, check=True
+    )
+    assert "TASK_STATE_COMPLETED" in done.stdout

@@ -1,0 +1,659 @@
+"""Agents on stdio that misbehave, one of them a mode of this script; it needs nothing but Python.
+
+    python stdio_agent.py MODE [COUNT] [--framing lsp|ndjson] [--journal FILE]
+
+Whatever the mode, some calls are answered as they should be, so that a test can see whether the agent still serves:
+the extended card, and messages whose text is one of `GOOD`. Any other call gets what the mode is called after. A mode
+of `AT_START` shows it before any call.
+
+To the journal the process writes what a test cannot see: `start PID`, `child PID`, `eof`, `term`, one a line.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+FILE = Path(__file__)
+Tree = dict[str, Any]
+
+GOOD = {
+    "ok": "is answered by a message that says `ok`",
+    "pid": "… that says which process it is",
+    "echo …": "… that says the rest of the text",
+    "headers": "… whose data are the header fields of the frame, and the parameters",
+    "environment": "… whose data are what the process was given: `environment()`",
+    "task": "is answered by a task that is completed, and found by GetTask in the same process",
+    "stream N": "is answered by a stream of N pieces of an artifact, between the task and its end",
+}
+
+
+@dataclass
+class Call:
+    """A request that was read."""
+
+    id: Any
+    method: str
+    params: Tree
+    headers: dict[str, str]
+
+    @property
+    def older(self) -> bool:
+        return "/" in self.method
+
+    @property
+    def streams(self) -> bool:
+        return self.method in ("SendStreamingMessage", "message/stream", "SubscribeToTask", "tasks/resubscribe")
+
+    @property
+    def text(self) -> str:
+        parts = (self.params.get("message") or {}).get("parts") or [{}]
+        return str(parts[0].get("text", ""))
+
+
+@dataclass
+class Agent:
+    """The process, as its modes see it."""
+
+    count: int
+    framing: str
+    journal: Path | None
+    out: BinaryIO
+    tasks: dict[str, Tree] = field(default_factory=dict)
+    held: list[Call] = field(default_factory=list)
+    reading: bool = True
+
+    def note(self, *words: object) -> None:
+        if self.journal is not None:
+            with self.journal.open("a") as file:
+                file.write(" ".join(map(str, words)) + "\n")
+
+    # ---- Writing -----------------------------------------------------------------------------------------------------
+
+    def raw(self, data: bytes) -> None:
+        self.out.write(data)
+        self.out.flush()
+
+    def frame(self, tree: Any, *fields: str, framing: str = "") -> bytes:
+        content = tree if isinstance(tree, bytes) else json.dumps(tree).encode()
+        if (framing or self.framing) == "ndjson":
+            return content + b"\n"
+        head = [f"Content-Length: {len(content)}", "Content-Type: application/json", *fields]
+        return "".join(f"{line}\r\n" for line in head).encode() + b"\r\n" + content
+
+    def answer(self, call: Call, result: Any, *fields: str) -> None:
+        self.raw(self.frame({"jsonrpc": "2.0", "id": call.id, "result": result}, *fields))
+
+    def fail(self, call: Call, code: int, message: str) -> None:
+        self.raw(self.frame({"jsonrpc": "2.0", "id": call.id, "error": {"code": code, "message": message}}))
+
+    def says(self, call: Call, text: str, data: Any = None) -> bytes:
+        """A frame with a good answer."""
+        return self.frame({"jsonrpc": "2.0", "id": call.id, "result": message(call, text, data)})
+
+    # ---- Good answers ------------------------------------------------------------------------------------------------
+
+    def behave(self, call: Call) -> bool:
+        """Answer as one should, where the call is one that always gets a good answer."""
+        word, _, rest = call.text.partition(" ")
+        if call.method in ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard"):
+            self.answer(call, card())
+        elif call.method in ("GetTask", "tasks/get"):
+            self.find(call)
+        elif word in ("ok", "pid", "echo"):
+            self.raw(self.says(call, {"ok": "ok", "pid": str(os.getpid()), "echo": rest}[word]))
+        elif word in ("headers", "environment"):
+            told = environment() if word == "environment" else {"headers": call.headers, "params": call.params}
+            self.raw(self.says(call, word, told))
+        elif word == "task":
+            done = task(call, f"task-{os.getpid()}-{len(self.tasks)}", "completed")
+            self.tasks[done["id"]] = done
+            self.answer(call, done if call.older else {"task": done})
+        elif word == "stream":
+            self.stream(call, int(rest))
+        else:
+            return False
+        return True
+
+    def find(self, call: Call) -> None:
+        found = self.tasks.get(str(call.params.get("id")))
+        if found is None:
+            self.fail(call, -32001, "no such task")
+        else:
+            self.answer(call, found)
+
+    def stream(self, call: Call, count: int, *, ends: bool = True) -> None:
+        """A task, pieces of an artifact, and its end."""
+        begun = task(call, "streamed", "working")
+        self.answer(call, begun if call.older else {"task": begun})
+        for number in range(count):
+            self.answer(call, piece(call, f"{number}"))
+        if ends:
+            self.answer(call, status(call, "completed"))
+
+
+# ---- What is said ----------------------------------------------------------------------------------------------------
+
+
+def card() -> Tree:
+    interfaces = [{"url": "stdio", "protocolBinding": "stdio", "protocolVersion": each} for each in ("1.0", "0.3")]
+    return {
+        "name": "Misbehaving",
+        "description": f"Process {os.getpid()}.",
+        "version": "1.0.0",
+        "supportedInterfaces": interfaces,
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}],
+        "url": "stdio",
+        "preferredTransport": "stdio",
+        "protocolVersion": "0.3.0",
+        "supportsAuthenticatedExtendedCard": True,
+    }
+
+
+def message(call: Call, text: str, data: Any = None) -> Tree:
+    """The result of a send: a message, in the generation of the call."""
+    parts: list[Tree] = [{"text": text}, *([] if data is None else [{"data": data}])]
+    if call.older:
+        parts = [{"kind": "text" if "text" in part else "data", **part} for part in parts]
+        return {"kind": "message", "messageId": "m", "role": "agent", "parts": parts}
+    return {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": parts}}
+
+
+def task(call: Call, name: str, state: str) -> Tree:
+    tree: Tree = {"id": name, "contextId": "c", "status": {"state": spelled(call, state)}}
+    return {"kind": "task", **tree} if call.older else tree
+
+
+def status(call: Call, state: str, *, final: bool = True) -> Tree:
+    update: Tree = {"taskId": "streamed", "contextId": "c", "status": {"state": spelled(call, state)}}
+    return {"kind": "status-update", **update, "final": final} if call.older else {"statusUpdate": update}
+
+
+def piece(call: Call, text: str) -> Tree:
+    part = {"kind": "text", "text": text} if call.older else {"text": text}
+    update = {"taskId": "streamed", "contextId": "c", "artifact": {"artifactId": "a", "parts": [part]}, "append": True}
+    return {"kind": "artifact-update", **update} if call.older else {"artifactUpdate": update}
+
+
+def spelled(call: Call, state: str) -> str:
+    return state if call.older else "TASK_STATE_" + state.upper().replace("-", "_")
+
+
+def environment() -> Tree:
+    """What a process can see of how it was started."""
+    # The folder itself is open while it is read.
+    descriptors = {each.name: os.path.realpath(each) for each in Path("/proc/self/fd").iterdir() if each.exists()}
+    limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("AS", "CPU", "NOFILE", "CORE")}
+    return {
+        "argv": sys.argv,
+        "cwd": str(Path.cwd()),
+        "environ": dict(os.environ),
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "group": os.getpgid(0),
+        "session": os.getsid(0),
+        "uid": os.getuid(),
+        "descriptors": descriptors,
+        "limits": limits,
+        "umask": os.umask(os.umask(0o077)),
+    }
+
+
+# ---- Modes -----------------------------------------------------------------------------------------------------------
+
+
+def hangs() -> None:
+    while True:
+        signal.pause()
+
+
+def dies(agent: Agent, call: Call) -> None:
+    """Exits without an answer."""
+    os._exit(1)
+
+
+def is_killed(agent: Agent, call: Call) -> None:
+    """Ends as by the kernel, for want of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_in_frame(agent: Agent, call: Call) -> None:
+    """Exits in the middle of an answer."""
+    agent.raw(agent.says(call, "half")[:-10])
+    os._exit(1)
+
+
+def dies_in_stream(agent: Agent, call: Call) -> None:
+    """Exits behind COUNT events."""
+    agent.stream(call, agent.count, ends=False)
+    os._exit(1)
+
+
+def says_nothing(agent: Agent, call: Call) -> None:
+    """Never answers, and goes on with other calls."""
+
+
+def stops(agent: Agent, call: Call) -> None:
+    """Never answers, and reads nothing more."""
+    hangs()
+
+
+def leaves_half(agent: Agent, call: Call) -> None:
+    """Writes half a frame, and nothing more ever."""
+    agent.raw(agent.says(call, "half")[:-10])
+    hangs()
+
+
+def drips(agent: Agent, call: Call) -> None:
+    """Writes a good answer byte by byte."""
+    for byte in agent.says(call, "drip"):
+        agent.raw(bytes((byte,)))
+
+
+def headed(*fields: str) -> "Mode":
+    """Answers with these fields for a header, none of which may be what it should be."""
+
+    def mode(agent: Agent, call: Call) -> None:
+        content = json.dumps({"jsonrpc": "2.0", "id": call.id, "result": message(call, "lied")}).encode()
+        lines = [
+            line.replace("LONGER", str(len(content) + 1)).replace("SHORTER", str(len(content) - 1)) for line in fields
+        ]
+        lines = [line.replace("RIGHT", str(len(content))) for line in lines]
+        agent.raw("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + content)
+
+    mode.__doc__ = f"Answers under the header {', '.join(fields) or '(none)'}."
+    return mode
+
+
+def says_raw(data: bytes) -> "Mode":
+    """Writes this in front of a good answer."""
+
+    def mode(agent: Agent, call: Call) -> None:
+        agent.raw(data + agent.says(call, "behind it"))
+
+    mode.__doc__ = f"Writes {data[:40]!r} in front of a good answer."
+    return mode
+
+
+def frames_raw(content: bytes) -> "Mode":
+    """Answers with a good frame with this in it, `ID` being the id of the call."""
+
+    def mode(agent: Agent, call: Call) -> None:
+        agent.raw(agent.frame(content.replace(b"ID", json.dumps(call.id).encode())))
+
+    mode.__doc__ = f"Answers with a frame of {content[:60]!r}."
+    return mode
+
+
+def is_huge(agent: Agent, call: Call) -> None:
+    """Answers with a text of COUNT bytes."""
+    agent.raw(agent.says(call, "x" * agent.count))
+
+
+def sends_endless(begin: bytes, again: bytes) -> "Mode":
+    """Writes something that never ends."""
+
+    def mode(agent: Agent, call: Call) -> None:
+        agent.raw(begin)
+        while True:
+            agent.raw(again)
+
+    mode.__doc__ = f"Writes {begin!r}, and {again[:10]!r} without end."
+    return mode
+
+
+def floods_stdout(agent: Agent, call: Call) -> None:
+    """Writes COUNT frames that nobody asked for, and a good answer."""
+    stray = agent.frame({"jsonrpc": "2.0", "id": "nobody", "result": message(call, "stray")})
+    for _ in range(agent.count):
+        agent.raw(stray)
+    agent.raw(agent.says(call, "flooded"))
+
+
+def floods_events(agent: Agent, call: Call) -> None:
+    """Streams pieces of 10 KiB without end."""
+    event = agent.frame({"jsonrpc": "2.0", "id": call.id, "result": piece(call, "x" * 10_000)})
+    while True:
+        agent.raw(event)
+
+
+def floods_stderr(agent: Agent, call: Call) -> None:
+    """Writes COUNT lines to stderr, and a good answer."""
+    for number in range(agent.count):
+        sys.stderr.write(f"line {number} {'x' * 90}\n")
+    sys.stderr.flush()
+    agent.raw(agent.says(call, "flooded"))
+
+
+def floods_stderr_line(agent: Agent, call: Call) -> None:
+    """Writes COUNT bytes to stderr without a line end, some of them no text, and a good answer."""
+    sys.stderr.buffer.write(b"\xff\x00\x1b[2J" + b"x" * agent.count)
+    sys.stderr.flush()
+    agent.raw(agent.says(call, "flooded"))
+
+
+def answers_twice(agent: Agent, call: Call) -> None:
+    """Answers the same call twice."""
+    agent.raw(agent.says(call, "once") + agent.says(call, "twice"))
+
+
+def answers_nobody(agent: Agent, call: Call) -> None:
+    """Answers calls that nobody made, and then this one."""
+    for stray in ("nobody", 0, None, f"{call.id}x", [call.id], {"id": call.id}):
+        agent.raw(agent.frame({"jsonrpc": "2.0", "id": stray, "result": message(call, "stray")}))
+    agent.raw(agent.says(call, "mine"))
+
+
+def answers_the_last(agent: Agent, call: Call) -> None:
+    """Answers the call before this one again, and this one."""
+    if agent.held:
+        agent.raw(agent.says(agent.held.pop(), "late"))
+    agent.held.append(call)
+    agent.raw(agent.says(call, "mine"))
+
+
+def reverses(agent: Agent, call: Call) -> None:
+    """Waits for COUNT calls, and answers them with their own texts, the last one first."""
+    agent.held.append(call)
+    if len(agent.held) == agent.count:
+        while agent.held:
+            late = agent.held.pop()
+            agent.raw(agent.says(late, late.text))
+
+
+def interleaves(agent: Agent, call: Call) -> None:
+    """Waits for COUNT streams, and tells them one event of each by turns."""
+    agent.held.append(call)
+    if len(agent.held) < agent.count:
+        return
+    for number in range(10):
+        for each in agent.held:
+            agent.answer(each, piece(each, f"{each.text} {number}"))
+    while agent.held:
+        late = agent.held.pop()
+        agent.answer(late, status(late, "completed"))
+
+
+def asks_back(agent: Agent, call: Call) -> None:
+    """Asks the host for something, which A2A does not know, and answers with what the host says."""
+    agent.raw(agent.frame({"jsonrpc": "2.0", "method": "log", "params": {"text": "a notification"}}))
+    agent.raw(agent.frame({"jsonrpc": "2.0", "id": call.id, "method": "sampling/createMessage", "params": {}}))
+    agent.held.append(call)
+
+
+def closes_stdin(agent: Agent, call: Call) -> None:
+    """Closes its stdin, and stays."""
+    os.close(0)
+    hangs()
+
+
+def closes_stdout(agent: Agent, call: Call) -> None:
+    """Closes its stdout, and stays."""
+    os.close(agent.out.fileno())
+    hangs()
+
+
+def frames_otherwise(agent: Agent, call: Call) -> None:
+    """Answers in the other framing than it was told."""
+    other = "lsp" if agent.framing == "ndjson" else "ndjson"
+    agent.raw(agent.frame({"jsonrpc": "2.0", "id": call.id, "result": message(call, other)}, framing=other))
+
+
+def ends_by(
+    *, field: str = "", null: bool = False, final: bool = False, word: bool = False, fault: bool = False
+) -> "Mode":
+    """Streams COUNT pieces of a task that does not rest, and ends the stream in this way."""
+
+    def mode(agent: Agent, call: Call) -> None:
+        agent.stream(call, agent.count, ends=False)
+        if field:
+            agent.answer(call, piece(call, "last"), field)
+        if null:
+            agent.answer(call, None)
+        if final:
+            agent.answer(call, status(call, "working"))
+        if word:
+            agent.raw(agent.says(call, "last"))
+        if fault:
+            agent.fail(call, -32603, "no more")
+
+    mode.__doc__ = "Streams COUNT pieces of a task that does not rest, and says the end otherwise, or not at all."
+    return mode
+
+
+def goes_on_after_the_end(agent: Agent, call: Call) -> None:
+    """Streams to the end of the task, and on."""
+    agent.stream(call, 1)
+    for number in range(agent.count):
+        agent.answer(call, piece(call, f"late {number}"))
+
+
+def eats_memory(agent: Agent, call: Call) -> None:
+    """Takes COUNT MiB, and answers if it got them."""
+    kept = [bytearray(1 << 20) for _ in range(agent.count)]
+    agent.raw(agent.says(call, f"{len(kept)} MiB"))
+
+
+def eats_time(agent: Agent, call: Call) -> None:
+    """Computes for ever."""
+    while True:
+        pass
+
+
+def eats_files(agent: Agent, call: Call) -> None:
+    """Opens COUNT files, and answers how many it got."""
+    with ExitStack() as kept:
+        got = 0
+        try:
+            while got < agent.count:
+                kept.enter_context(FILE.open())
+                got += 1
+        except OSError:
+            pass
+    agent.raw(agent.says(call, str(got)))
+
+
+def forks(agent: Agent, call: Call) -> None:
+    """Starts a child that lives for ever and holds the pipes, and answers which."""
+    child = subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"])
+    agent.note("child", child.pid)
+    agent.raw(agent.says(call, str(child.pid)))
+
+
+def forks_stubborn(agent: Agent, call: Call) -> None:
+    """As `forks`; the child ignores TERM and HUP."""
+    program = "import signal\nfor each in (15, 1): signal.signal(each, signal.SIG_IGN)\nprint('up', flush=True)\n"
+    program += "while True: signal.pause()"
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    agent.note("child", child.pid)
+    agent.raw(agent.says(call, str(child.pid)))
+
+
+def dies_with_child(agent: Agent, call: Call) -> None:
+    """Starts a child that holds the pipes, and exits without an answer."""
+    child = subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"])
+    agent.note("child", child.pid)
+    os._exit(1)
+
+
+Mode = Callable[[Agent, Call], None]
+_ENVELOPE = b'{"jsonrpc":"2.0","id":ID'
+MODES: dict[str, Mode] = {
+    "behaves": lambda agent, call: agent.raw(agent.says(call, call.text)),
+    "dies": dies,
+    "is-killed": is_killed,
+    "dies-in-frame": dies_in_frame,
+    "dies-in-stream": dies_in_stream,
+    "dies-with-child": dies_with_child,
+    "says-nothing": says_nothing,
+    "stops": stops,
+    "leaves-half": leaves_half,
+    "drips": drips,
+    "length-too-long": headed("Content-Length: LONGER", "Content-Type: application/json"),
+    "length-too-short": headed("Content-Length: SHORTER", "Content-Type: application/json"),
+    "length-negative": headed("Content-Length: -1", "Content-Type: application/json"),
+    "length-signed": headed("Content-Length: +RIGHT", "Content-Type: application/json"),
+    "length-hex": headed("Content-Length: 0xff", "Content-Type: application/json"),
+    "length-huge": headed("Content-Length: 99999999999", "Content-Type: application/json"),
+    "length-twice": headed("Content-Length: RIGHT", "Content-Length: RIGHT", "Content-Type: application/json"),
+    "length-missing": headed("Content-Type: application/json"),
+    "length-only": headed("content-length:RIGHT"),
+    "header-without-colon": headed("Content-Length: RIGHT", "nothing"),
+    "header-many": headed("Content-Length: RIGHT", *[f"X-{number}: y" for number in range(100)]),
+    "header-long": headed("Content-Length: RIGHT", "X: " + "y" * 10_000),
+    "charset-other": headed("Content-Length: RIGHT", "Content-Type: application/json; charset=utf-16"),
+    "header-endless": sends_endless(b"X-Filler: ", b"y" * 4096),
+    "headers-endless": sends_endless(b"", b"X-Filler: y\r\n" * 100),
+    "line-endless": sends_endless(b'{"jsonrpc":"2.0","result":"', b"y" * 65536),
+    "blank-endless": sends_endless(b"", b"\r\n" * 4096),
+    "garbage": says_raw(bytes(range(256))),
+    "log-line": says_raw(b"INFO:     Started server process\n"),
+    "log-json": says_raw(b'{"level":"info","message":"started"}\n'),
+    "blank-lines": says_raw(b"\r\n\n\r\n"),
+    "byte-order-mark": says_raw(b"\xef\xbb\xbf"),
+    "no-json": frames_raw(b"<html>"),
+    "empty": frames_raw(b""),
+    "batch": frames_raw(b"[" + _ENVELOPE + b',"result":{}}]'),
+    "null": frames_raw(b"null"),
+    "no-result": frames_raw(_ENVELOPE + b"}"),
+    "result-and-error": frames_raw(_ENVELOPE + b',"result":{},"error":{"code":-32603,"message":"x"}}'),
+    "error-of-text": frames_raw(_ENVELOPE + b',"error":"no"}'),
+    "two-ids": frames_raw(_ENVELOPE + b',"id":"nobody","result":{"message":{}}}'),
+    "not-utf-8": frames_raw(_ENVELOPE + b',"result":{"message":"\xff\xfe"}}'),
+    "nested": frames_raw(_ENVELOPE + b',"result":' + b"[" * 50_000 + b"]" * 50_000 + b"}"),
+    "huge": is_huge,
+    "floods-stdout": floods_stdout,
+    "floods-events": floods_events,
+    "floods-stderr": floods_stderr,
+    "floods-stderr-line": floods_stderr_line,
+    "answers-twice": answers_twice,
+    "answers-nobody": answers_nobody,
+    "answers-the-last": answers_the_last,
+    "reverses": reverses,
+    "interleaves": interleaves,
+    "asks-back": asks_back,
+    "closes-stdin": closes_stdin,
+    "closes-stdout": closes_stdout,
+    "frames-otherwise": frames_otherwise,
+    "ends-by-field": ends_by(field="A2A-Stream: end"),
+    "ends-by-null": ends_by(null=True),
+    "ends-by-final": ends_by(final=True),
+    "ends-by-message": ends_by(word=True),
+    "ends-by-error": ends_by(fault=True),
+    "never-ends": ends_by(),
+    "goes-on-after-the-end": goes_on_after_the_end,
+    "eats-memory": eats_memory,
+    "eats-time": eats_time,
+    "eats-files": eats_files,
+    "forks": forks,
+    "forks-stubborn": forks_stubborn,
+}
+"""What happens to calls that are not answered as they should be."""
+
+AT_START = {
+    "exits-at-start": "exits with 3, and says why",
+    "exits-at-start-in-silence": "exits with 0",
+    "never-starts": "neither reads nor writes",
+    "closes-stdout-at-start": "closes its stdout, and stays",
+    "banner": "says something before its first frame, and behaves",
+    "announces": "writes its card in a frame before it is asked, and behaves",
+    "ignores-eof": "behaves, and stays when stdin ends, until TERM",
+    "ignores-term": "behaves, and stays when stdin ends and on TERM",
+    "slow-to-end": "behaves, and takes COUNT milliseconds to exit when stdin ends",
+    "wraps": "behaves in a child that has the pipes, and waits for it, as uvx and npx do",
+    "wraps-away": "as `wraps`, the child in a session of its own",
+}
+"""What happens before any call, or after the last."""
+
+
+# ---- The process -----------------------------------------------------------------------------------------------------
+
+
+def requests(source: BinaryIO) -> Iterator[tuple[dict[str, str], Tree]]:
+    """What comes in, in either framing."""
+    while line := source.readline():
+        headers: dict[str, str] = {}
+        while not line.startswith(b"{") and line.strip():
+            name, _, value = line.decode().partition(":")
+            headers[name.strip().lower()] = value.strip()
+            line = source.readline()
+        content = source.read(int(headers["content-length"])) if headers else line
+        if content.strip():
+            yield headers, json.loads(content)
+
+
+def serve(agent: Agent, mode: Mode) -> None:
+    """Answer to the end of stdin."""
+    for headers, tree in requests(sys.stdin.buffer):
+        if "method" not in tree:
+            # What the host says to a request of ours.
+            if agent.held:
+                agent.raw(agent.says(agent.held.pop(), "told", tree))
+            continue
+        call = Call(tree.get("id"), tree["method"], tree.get("params") or {}, headers)
+        if not agent.behave(call):
+            mode(agent, call)
+    agent.note("eof")
+
+
+def start(agent: Agent, mode: str) -> None:
+    """What a mode does at the start."""
+    if mode == "exits-at-start":
+        sys.stderr.write("cannot start: no model\n")
+        sys.exit(3)
+    if mode == "exits-at-start-in-silence":
+        sys.exit(0)
+    if mode == "never-starts":
+        hangs()
+    if mode == "closes-stdout-at-start":
+        os.close(agent.out.fileno())
+        hangs()
+    if mode == "banner":
+        agent.raw(b"Misbehaving agent 1.0 (c) nobody\n")
+    if mode == "announces":
+        agent.raw(agent.frame(card()))
+    if mode == "ignores-term":
+        signal.signal(signal.SIGTERM, lambda *_: agent.note("term"))
+
+
+def main() -> None:
+    """Be an agent."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mode", choices=sorted({*MODES, *AT_START}))
+    parser.add_argument("count", type=int, nargs="?", default=3)
+    parser.add_argument("--framing", choices=("lsp", "ndjson"), default="lsp")
+    parser.add_argument("--journal", type=Path)
+    options = parser.parse_args()
+    mode: str = options.mode
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    agent = Agent(options.count, options.framing, options.journal, sys.stdout.buffer)
+    if mode in ("wraps", "wraps-away"):
+        arguments = ["behaves" if each == mode else each for each in sys.argv[1:]]
+        child = subprocess.Popen([sys.executable, str(FILE), *arguments], start_new_session=mode == "wraps-away")
+        agent.note("child", child.pid)
+        sys.exit(child.wait())
+    agent.note("start", os.getpid())
+    start(agent, mode)
+    serve(agent, MODES.get(mode, MODES["behaves"]))
+    if mode in ("ignores-eof", "ignores-term"):
+        hangs()
+    if mode == "slow-to-end":
+        time.sleep(agent.count / 1000)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""The official SDKs of both generations meet through the gateway, the agents on stdio, in both framings.
+
+Neither SDK has such a binding: `legacy/pipe.py` puts what comes on the pipe to their applications.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
+import pytest
+from a2a.client import ClientConfig, ClientFactory
+from a2a.helpers import get_message_text
+from a2a.types import (
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTasksRequest,
+    SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
+    TaskState,
+)
+from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
+
+from tests.e2e.agents.agent import SECRET_SKILL
+from tests.e2e.previous import SCRIPTS, PreviousClient, SdkFailed, interpreter, previous_client
+from tests.e2e.process import ROOT, GatewayProcess, gateway_process
+from tests.e2e.sdk import COMPLETED, Caller, kinds, open_http, saying, send, texts, told
+from tests.e2e.site import ACME_KEY, HOOK, HOOKS, api_key
+from tests.identity.issuance import sha256
+
+FRAMINGS = ("lsp", "ndjson")
+AGENTS = tuple(f"{generation}-{framing}" for generation in ("new", "old") for framing in FRAMINGS)
+CANCELED = TaskState.TASK_STATE_CANCELED
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """A gateway in front of agents on stdio, and a client of 0.3."""
+
+    gateway: GatewayProcess
+    client: PreviousClient
+
+
+def stdio(name: str) -> dict[str, Any]:
+    generation, framing = name.split("-")
+    if generation == "new":
+        command = [sys.executable, "-m", "tests.e2e.piped", name, framing]
+    else:
+        command = [interpreter(), str(SCRIPTS / "piped.py"), name, framing]
+    return {"stdio": {"command": command, "cwd": str(ROOT), "framing": framing}}
+
+
+@pytest.fixture(scope="module")
+def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
+    configuration = {
+        "gateway": {"listen_grpc": "127.0.0.1:0"},
+        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}}},
+        "tenants": {"acme": ["*"]},
+        "push": HOOKS,
+        "defaults": {"timeouts": {"connect": "60s"}},
+        "agents": {name: {"backend": stdio(name), "expose": ["jsonrpc", "rest", "grpc"]} for name in AGENTS},
+    }
+    folder = tmp_path_factory.mktemp("pipes")
+    with gateway_process(configuration, folder) as gateway, previous_client() as client:
+        yield Pipes(gateway, client)
+
+
+@asynccontextmanager
+async def calling(pipes: Pipes, name: str, binding: str) -> AsyncIterator[Caller]:
+    """The official client of 1.0, which has found the agent by its URL behind the gateway."""
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(open_http(api_key(ACME_KEY)))
+        channels: list[grpc.aio.Channel] = []
+
+        def channel(url: str) -> grpc.aio.Channel:
+            made = grpc.aio.insecure_channel(url, interceptors=_shown())
+            channels.append(made)
+            return made
+
+        config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], grpc_channel_factory=channel)
+        streaming = await ClientFactory(config).create_from_url(f"{pipes.gateway.url}/{name}/")
+        card = streaming._card  # type: ignore[attr-defined]  # the factory gives it to nobody
+        yield Caller(
+            http=http,
+            card=card,
+            streaming=streaming,
+            unary=ClientFactory(replace(config, streaming=False)).create(card),
+            polling=ClientFactory(replace(config, streaming=False, polling=True)).create(card),
+        )
+        for each in channels:
+            await each.close()
+
+
+class _Unary(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # as above
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        return await continuation(_with_key(details), request)
+
+
+class _Stream(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]  # as above
+    async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
+        return await continuation(_with_key(details), request)
+
+
+def _shown() -> list[Any]:
+    return [_Unary(), _Stream()]
+
+
+def _with_key(details: Any) -> Any:
+    metadata = grpc.aio.Metadata(*(details.metadata or ()), ("x-api-key", ACME_KEY))
+    return details._replace(metadata=metadata)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+@pytest.mark.parametrize("name", AGENTS)
+class TestClientOf10:
+    """Every operation of a client of 1.0, over every binding."""
+
+    async def test_a_message_a_stream_and_a_second_turn(self, pipes: Pipes, name: str, binding: str) -> None:
+        async with calling(pipes, name, binding) as caller:
+            assert caller.card.name == name
+            assert "stdio" not in str(caller.card)
+            task = await send(caller.unary, saying("hello"))
+            assert (task.status.state, texts(task)) == (COMPLETED, [f"{name}: hello"])
+            events = [event async for event in caller.streaming.send_message(saying("stream 3"))]
+            assert told(events) == [f"{name}: part {number}" for number in range(3)]
+            assert events[-1].status_update.status.state == COMPLETED
+            [event] = [event async for event in caller.streaming.send_message(saying("talk to me"))]
+            assert get_message_text(event.message) == f"{name}: talk to me"
+            question = await send(caller.unary, saying("ask"))
+            assert question.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+            again = await send(caller.unary, saying("blue", question))
+            assert (again.id, again.status.state) == (question.id, COMPLETED)
+
+    async def test_tasks_are_found_listed_cancelled_and_joined(self, pipes: Pipes, name: str, binding: str) -> None:
+        async with calling(pipes, name, binding) as caller:
+            task = await send(caller.unary, saying("hello"))
+            found = await caller.unary.get_task(GetTaskRequest(id=task.id))
+            assert (found.id, texts(found)) == (task.id, [f"{name}: hello"])
+            with pytest.raises(TaskNotFoundError):
+                await caller.unary.get_task(GetTaskRequest(id="no-such-task"))
+            if name.startswith("new"):
+                page = await caller.unary.list_tasks(ListTasksRequest(context_id=task.context_id))
+                assert [each.id for each in page.tasks] == [task.id]
+            else:
+                with pytest.raises(UnsupportedOperationError):
+                    await caller.unary.list_tasks(ListTasksRequest())
+            running = await send(caller.polling, saying("wait"))
+            joined: list[Any] = []
+            async for event in caller.streaming.subscribe(SubscribeToTaskRequest(id=running.id)):
+                if not joined:
+                    cancelled = await caller.unary.cancel_task(CancelTaskRequest(id=running.id))
+                    assert cancelled.status.state == CANCELED
+                joined.append(event)
+            # a2a-sdk 0.3 ends the stream without a word.
+            assert name.startswith("old") or joined[-1].status_update.status.state == CANCELED
+
+    async def test_webhooks_and_the_extended_card(self, pipes: Pipes, name: str, binding: str) -> None:
+        async with calling(pipes, name, binding) as caller:
+            client = caller.unary
+            task = await send(client, saying("hello"))
+            wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url=HOOK, token="t")
+            made = await client.create_task_push_notification_config(wanted)
+            assert (made.id, made.url) == ("hook", HOOK)
+            asked = GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
+            assert (await client.get_task_push_notification_config(asked)).url == HOOK
+            listed = await client.list_task_push_notification_configs(
+                ListTaskPushNotificationConfigsRequest(task_id=task.id)
+            )
+            assert [each.id for each in listed.configs] == ["hook"]
+            await client.delete_task_push_notification_config(
+                DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
+            )
+            card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
+            assert SECRET_SKILL in {skill.id for skill in card.skills}
+
+    async def test_a_stream_of_a_thousand_events_comes_whole(self, pipes: Pipes, name: str, binding: str) -> None:
+        async with calling(pipes, name, binding) as caller:
+            events = [event async for event in caller.streaming.send_message(saying("stream 1000"))]
+        assert told(events) == [f"{name}: part {number}" for number in range(1000)]
+        assert kinds(events)[-1] == "status_update"
+
+    async def test_of_two_hundred_calls_at_a_time_each_gets_its_own_answer(
+        self, pipes: Pipes, name: str, binding: str
+    ) -> None:
+        async with calling(pipes, name, binding) as caller:
+
+            async def one(number: int) -> list[str]:
+                if number % 4:
+                    return texts(await send(caller.unary, saying(f"{binding} {number}")))
+                return told([event async for event in caller.streaming.send_message(saying(f"stream {number % 7}"))])
+
+            answers = await asyncio.gather(*map(one, range(200)))
+        for number, answer in enumerate(answers):
+            if number % 4:
+                assert answer == [f"{name}: {binding} {number}"]
+            else:
+                assert answer == [f"{name}: part {part}" for part in range(number % 7)]
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_client_of_0_3_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
+    client = pipes.client
+    card = client.do("connect", url=f"{pipes.gateway.url}/{name}/", binding=binding, headers=api_key(ACME_KEY))
+    assert card["name"] == name
+    [task] = client.do("send", text="hello")
+    assert (task["status"]["state"], task["artifacts"][0]["parts"][0]["text"]) == ("completed", f"{name}: hello")
+    first, *events, last = client.do("send", text="stream 50", how="streaming")
+    assert first["kind"] == "task"
+    parts = [event["artifact"]["parts"][0]["text"] for event in events if event["kind"] == "artifact-update"]
+    assert parts == [f"{name}: part {number}" for number in range(50)]
+    assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
+    assert client.do("get", task=task["id"])["artifacts"] == task["artifacts"]
+    [question] = client.do("send", text="ask")
+    assert question["status"]["state"] == "input-required"
+    [again] = client.do("send", text="blue", task={"task_id": question["id"], "context_id": question["contextId"]})
+    assert (again["id"], again["status"]["state"]) == (question["id"], "completed")
+    [running] = client.do("send", text="wait", how="polling")
+    assert client.do("cancel", task=running["id"])["status"]["state"] == "canceled"
+    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
+    assert client.do("get_push", task=task["id"], name="hook") == made
+    assert SECRET_SKILL in {skill["id"] for skill in client.do("extended")["skills"]}
+    with pytest.raises(SdkFailed) as refused:
+        client.do("get", task="no-such-task")
+    assert refused.value.code == (-32001 if binding == "JSONRPC" else 404)

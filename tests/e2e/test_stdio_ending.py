@@ -1,0 +1,107 @@
+"""However the gateway ends, no agent on stdio is left behind, nor anything that one has started."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.doubles.stdio_agent import FILE
+from tests.e2e.process import WAIT, GatewayProcess, write
+from tests.test_stdio_misbehaving import call, left
+
+MODES = ("behaves", "ignores-eof", "ignores-term", "wraps", "wraps-away", "forks-stubborn")
+
+
+def until(true: Callable[[], bool], seconds: float = WAIT) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def started(folder: Path) -> GatewayProcess:
+    """A gateway with an agent of every mode, each of which has been called."""
+    agents = {
+        mode: {
+            "backend": {
+                "stdio": {
+                    "command": [sys.executable, str(FILE), mode, "--journal", str(folder / "journal")],
+                    "stop_timeout": "300ms",
+                }
+            },
+            "timeouts": {"connect": "30s"},
+        }
+        for mode in MODES
+    }
+    gateway = GatewayProcess(write({"agents": agents}, folder))
+    gateway.await_serving()
+    with httpx.Client(trust_env=False, timeout=WAIT) as http:
+        for mode in MODES:
+            answer = http.post(
+                f"{gateway.url}/{mode}", content=call("now"), headers={"Content-Type": "application/json"}
+            )
+            assert "error" not in answer.json()
+    assert len(left(folder)) >= len(MODES) + 2
+    return gateway
+
+
+def test_a_gateway_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    gateway = started(tmp_path)
+    try:
+        os.kill(gateway.pid, signal.SIGKILL)
+        gateway.wait()
+        # Half a second after SIGTERM, and what a busy machine takes to see to it.
+        until(lambda: left(tmp_path) == [], 20)
+    finally:
+        gateway.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_gateway_that_is_told_to_go_ends_them_before_it_goes(number: signal.Signals, tmp_path: Path) -> None:
+    gateway = started(tmp_path)
+    try:
+        gateway.signal(number)
+        assert gateway.wait() == 0
+        assert left(tmp_path) == []
+        journal = (tmp_path / "journal").read_text()
+        assert "eof" in journal
+        assert "term" in journal
+        assert "Traceback" not in gateway.log_text
+    finally:
+        gateway.close()
+
+
+def test_a_supervisor_that_is_killed_takes_the_agent_along_and_another_one_is_started(tmp_path: Path) -> None:
+    gateway = started(tmp_path)
+    try:
+        with httpx.Client(trust_env=False, timeout=WAIT) as http:
+            agents = http.get(f"{gateway.admin}/-/agents").json()["agents"]
+            [process] = next(each["processes"] for each in agents if each["backend"] == "behaves")
+            supervisor = int(Path(f"/proc/{process['pid']}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(supervisor, signal.SIGKILL)
+            until(lambda: process["pid"] not in left(tmp_path))
+            headers = {"Content-Type": "application/json"}
+            answer = http.post(f"{gateway.url}/behaves", content=call("pid"), headers=headers)
+            text = answer.json()["result"]["message"]["parts"][0]["text"]
+            assert int(text) != process["pid"]
+    finally:
+        gateway.close()
+    assert left(tmp_path) == []
+
+
+def test_what_an_agent_complains_of_is_in_the_gateways_log(tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo 'no model found' >&2; exit 3"]
+    gateway = GatewayProcess(write({"agents": {"notes": {"backend": {"stdio": {"command": command}}}}}, tmp_path))
+    try:
+        gateway.await_serving()
+        line = json.loads(gateway.said("no model found"))
+        assert (line["level"], line["message"]) == ("info", "notes: no model found")
+        assert "it exited with code 3" in gateway.said("it exited with code 3")
+    finally:
+        gateway.close()

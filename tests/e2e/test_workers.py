@@ -1,0 +1,200 @@
+"""Several processes that are one gateway: one address, one set of figures, and another takes the place of who dies."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.demo.fleet import serving
+from tests.e2e.process import GatewayProcess, write
+
+pytestmark = pytest.mark.anyio
+
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+SEND = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}}
+HEADERS = {"A2A-Version": "1.0"}
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[str]:
+    with serving(pace=0.05) as agents:
+        yield agents
+
+
+def site(fleet: str, *names: str) -> dict[str, Any]:
+    return {
+        "gateway": {"reload": {"watch": False, "poll": "0s"}, "drain": {"delay": "0s", "timeout": "5s"}},
+        "agents": {"echo": f"{fleet}/echo", "clock": f"{fleet}/clock", **dict.fromkeys(names, f"{fleet}/echo")},
+    }
+
+
+@asynccontextmanager
+async def workers(fleet: str, folder: Path, count: int = 2) -> AsyncIterator[GatewayProcess]:
+    process = GatewayProcess(write(site(fleet), folder), "--workers", str(count))
+    try:
+        process.await_serving()
+        await asyncio.to_thread(process.said, f"{count} workers serve")
+        yield process
+    finally:
+        process.close()
+
+
+def children(process: GatewayProcess) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def threads_and_grpc(process: GatewayProcess) -> tuple[int, bool]:
+    proc = Path(f"/proc/{process.pid}")
+    return len(list((proc / "task").iterdir())), "cygrpc" in (proc / "maps").read_text()
+
+
+def client() -> httpx.AsyncClient:
+    # A connection for each call, so that each may meet another process.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    return httpx.AsyncClient(trust_env=False, headers=HEADERS, limits=limits, timeout=30)
+
+
+async def metric(process: GatewayProcess, name: str, **labels: str) -> float:
+    async with client() as http:
+        text = (await http.get(process.admin + "/metrics")).text
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "a2a_gateway_" + name and labels.items() <= sample.labels.items()
+    )
+
+
+async def counted(process: GatewayProcess, calls: float) -> None:
+    async with asyncio.timeout(30):
+        while await metric(process, "requests_total", agent="echo") != calls:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.05)
+
+
+async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        assert len(children(process)) == 2
+        # Whoever forks has nothing that a fork would break.
+        assert threads_and_grpc(process) == (1, False)
+        answers = [await http.post(process.url + "/echo", json=SEND) for _ in range(40)]
+        assert {answer.status_code for answer in answers} == {200}
+        await counted(process, 40)
+        # Whoever is asked.
+        for _ in range(5):
+            assert await metric(process, "requests_total", agent="echo") == 40
+            assert await metric(process, "config_last_reload_successful") == 1
+            assert await metric(process, "build_info") == 1
+
+
+async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        for _ in range(20):
+            await http.post(process.url + "/echo", json=SEND)
+        # Whichever is asked: what the other one has counted was put up.
+        for _ in range(10):
+            await counted(process, 20)
+        victim = children(process)[0]
+        killed = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        answers = []
+        while time.monotonic() - killed < 1.0:
+            answers.append((await http.post(process.url + "/echo", json=SEND)).status_code)
+        assert set(answers) == {200}
+        await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
+        assert len(children(process)) == 2
+        assert victim not in children(process)
+        await counted(process, 20 + len(answers))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_them_all_and_streams_end_well(fleet: str, tmp_path: Path, number: signal.Signals) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        own = children(process)
+
+        begun = asyncio.Semaphore(0)
+
+        async def stream() -> str:
+            body = {**SEND, "method": "SendStreamingMessage"}
+            async with http.stream("POST", process.url + "/clock", json=body) as answer:
+                pieces = answer.aiter_text()
+                first = await anext(pieces)
+                begun.release()
+                return first + "".join([piece async for piece in pieces])
+
+        async with asyncio.TaskGroup() as group:
+            streams = [group.create_task(stream()) for _ in range(10)]
+            for _ in range(10):
+                await begun.acquire()
+            process.signal(number)
+        assert all("TASK_STATE_COMPLETED" in task.result() for task in streams)
+        assert await asyncio.to_thread(process.wait) == 0
+        assert not any(_runs(pid) for pid in own)
+
+
+@pytest.mark.parametrize("way", ["signal", "admin"])
+async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later(
+    fleet: str, tmp_path: Path, way: str
+) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        write(site(fleet, "late"), tmp_path)
+        if way == "signal":
+            process.signal(signal.SIGHUP)
+        else:
+            assert (await http.post(process.admin + "/-/reload")).json()["result"] == "applied"
+        async with asyncio.timeout(30):
+            while await metric(process, "config_reloads_total") < (2 if way == "signal" else 3):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.05)
+        # A file that is broken by now is nothing to begin with.
+        (tmp_path / "gateway.yaml").write_text("version: 2\n")
+        for victim in children(process):
+            os.kill(victim, signal.SIGKILL)
+            await asyncio.to_thread(process.said, f"worker {victim} is gone")
+        async with asyncio.timeout(30):
+            for _ in range(20):
+                assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
+
+
+async def test_who_kills_the_parent_ends_the_workers(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process:
+        own = children(process)
+        process.signal(signal.SIGKILL)
+        async with asyncio.timeout(30):
+            while any(_runs(pid) for pid in own):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_path: Path) -> None:
+    text = {**site(fleet), "defaults": {"isolation": "tenant"}}
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    try:
+        assert process.wait() == 1
+    finally:
+        process.close()
+    assert "2 workers would each remember for themselves whose task is whose" in process.log_text
+
+
+def test_an_address_that_is_taken_ends_it_with_exit_code_1(fleet: str, tmp_path: Path) -> None:
+    text = site(fleet)
+    text["gateway"]["listen"] = fleet.removeprefix("http://")
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    try:
+        assert process.wait() == 1
+    finally:
+        process.close()
+    assert "cannot listen on" in process.log_text
+    assert "Traceback" not in process.log_text

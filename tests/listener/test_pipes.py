@@ -1,0 +1,125 @@
+"""Standard input and output are read and written without blocking the loop."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from gateway.listener.pipes import ROOM, Pipes
+from tests.doubles.scripted import WAIT
+
+pytestmark = pytest.mark.anyio
+
+
+class Ends:
+    """Two pipes: what the process has of them, and what its host has."""
+
+    def __init__(self) -> None:
+        self.source, self.says = os.pipe()
+        self.hears, self.target = os.pipe()
+
+    def close(self) -> None:
+        for each in (self.source, self.says, self.hears, self.target):
+            with suppress(OSError):
+                os.close(each)
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ends = Ends()
+    yield ends
+    ends.close()
+
+
+async def test_what_comes_is_read_to_the_end(ends: Ends) -> None:
+    pipes = Pipes(ends.source, ends.target)
+    os.write(ends.says, b"hello")
+    assert await pipes.read() == b"hello"
+    os.close(ends.says)
+    assert await pipes.read() == b""
+    assert await pipes.read() == b""
+    pipes.close()
+
+
+async def test_nothing_is_read_before_somebody_asks(ends: Ends) -> None:
+    pipes = Pipes(ends.source, ends.target)
+    os.write(ends.says, b"a")
+    assert await pipes.read() == b"a"
+    os.write(ends.says, b"b")
+    pipes.close()
+    assert await asyncio.to_thread(os.read, ends.source, 10) == b"b"
+
+
+async def test_what_is_written_arrives_whole_and_in_order(ends: Ends) -> None:
+    pipes = Pipes(ends.source, ends.target)
+    pieces = [bytes((number,)) * 50_000 for number in range(20)]
+    for piece in pieces:
+        pipes.write(piece)
+    wanted = b"".join(pieces)
+    got = b""
+    while len(got) < len(wanted):
+        got += await asyncio.to_thread(os.read, ends.hears, 65536)
+    assert got == wanted
+    await pipes.flushed(WAIT)
+    pipes.close()
+
+
+async def test_who_writes_more_than_is_read_is_told_and_can_wait(ends: Ends) -> None:
+    pipes = Pipes(ends.source, ends.target)
+    assert pipes.write(b"x" * ROOM)
+    assert not pipes.write(b"x")
+    waiting = asyncio.ensure_future(pipes.drained())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    got = 0
+    while got <= ROOM:
+        got += len(await asyncio.to_thread(os.read, ends.hears, 65536))
+    async with asyncio.timeout(WAIT):
+        await waiting
+    assert pipes.write(b"")
+    pipes.close()
+
+
+async def test_a_host_that_never_reads_is_not_waited_for(ends: Ends) -> None:
+    pipes = Pipes(ends.source, ends.target)
+    pipes.write(b"x" * ROOM)
+    await pipes.flushed(0.01)
+    pipes.close()
+    # The thread that is at it is let go.
+    os.close(ends.hears)
+
+
+async def test_it_is_told_once_that_nobody_reads(ends: Ends) -> None:
+    told = asyncio.Event()
+    pipes = Pipes(ends.source, ends.target, told.set)
+    os.close(ends.hears)
+    pipes.write(b"x")
+    async with asyncio.timeout(WAIT):
+        await told.wait()
+    told.clear()
+    assert pipes.write(b"x" * 2 * ROOM)
+    await pipes.drained()
+    await pipes.flushed(WAIT)
+    assert not told.is_set()
+    pipes.close()
+
+
+async def test_what_cannot_be_read_has_ended(ends: Ends) -> None:
+    pipes = Pipes(ends.target, ends.target)
+    assert await pipes.read() == b""
+    pipes.close()
+
+
+def test_the_threads_do_not_mind_that_the_loop_is_gone(ends: Ends) -> None:
+    async def leave() -> Pipes:
+        pipes = Pipes(ends.source, ends.target)
+        reading = asyncio.ensure_future(pipes.read())
+        await asyncio.sleep(0)
+        reading.cancel()
+        return pipes
+
+    pipes = asyncio.run(leave())
+    os.write(ends.says, b"late")
+    pipes.close()

@@ -1,0 +1,47 @@
+"""Lines of several processes stay whole on one pipe."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.telemetry.shared_stream import SharedStream
+
+LINES = 50
+
+
+# The process of the tests has threads.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_long_writes_of_two_processes_are_not_mixed(tmp_path: Path) -> None:
+    hear, tell = os.pipe()
+    own = []
+    for letter in (b"a", b"b"):
+        pid = os.fork()
+        if not pid:
+            try:
+                os.close(hear)
+                stream = SharedStream(tell, tmp_path / "lock")
+                for _ in range(LINES):
+                    stream.write(letter * 20_000 + b"\n")
+                stream.close()
+            finally:
+                os._exit(0)
+        own.append(pid)
+    os.close(tell)
+    with os.fdopen(hear, "rb") as everything:
+        lines = everything.read().splitlines()
+    for pid in own:
+        assert os.waitpid(pid, 0)[1] == 0
+    assert sorted(set(lines)) == [b"a" * 20_000, b"b" * 20_000]
+    assert len(lines) == 2 * LINES
+
+
+def test_a_pipe_that_is_full_takes_what_it_can(tmp_path: Path) -> None:
+    hear, tell = os.pipe()
+    os.set_blocking(tell, False)
+    stream = SharedStream(tell, tmp_path / "lock")
+    written = stream.write(b"x" * 1_000_000)
+    assert 0 < written < 1_000_000
+    os.close(hear)
+    os.close(tell)
+    stream.close()

@@ -1,0 +1,155 @@
+"""An agent on stdio made of what the file says: from its card to its figures, and one that a card names."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.a2a.fault import Draining
+from gateway.holdings import Holdings
+from gateway.stdio_backing import kept
+from gateway.upstream.stdio import StdioUpstream
+from tests.doubles.gateway import RESULT, bearer, card_of, compiled, fronted, keys, running
+from tests.doubles.scripted import answers, whole
+from tests.doubles.stdio_agent import FILE
+from tests.test_stdio_misbehaving import call, told
+from tests.upstream.stdio_spec import processes, spec
+from tests.upstream.test_stdio_pool import WAIT
+
+pytestmark = pytest.mark.anyio
+
+
+def words(mode: str, *more: str) -> str:
+    return json.dumps([sys.executable, str(FILE), mode, *more])
+
+
+async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "t")
+    monkeypatch.setenv("OTHER", "o")
+    text = f"""
+    agents:
+      notes:
+        backend:
+          stdio:
+            command: {words("behaves")}
+            env: {{ A: "1" }}
+            env_from: TOKEN
+            processes: 3
+            framing: ndjson
+            frame: 1MiB
+            restart: never
+            ping: 5s
+            limits: {{ cpu: 1m, memory: 1GiB, files: 99 }}
+        upstream_auth: {{ bearer: secret }}
+    """
+    async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
+        upstream = snapshot.backings["notes"].upstream
+        assert isinstance(upstream, StdioUpstream)
+        spec = upstream.agent.spec
+        command = spec.command
+        assert (command.words[1:], command.folder) == ((str(FILE), "behaves"), str(tmp_path))
+        assert (command.environment["A"], command.environment["TOKEN"]) == ("1", "t")
+        assert "OTHER" not in command.environment
+        assert (command.cpu, command.memory, command.files, command.uid) == (60, 2**30, 99, None)
+        assert (spec.processes, spec.framing, spec.longest, spec.restart, spec.ping) == (3, "ndjson", 2**20, "never", 5)
+        assert spec.manner.lines == b"authorization: Bearer secret\r\n"
+
+
+async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp_path: Path) -> None:
+    text = f"agents:\n  notes: {{ backend: {{ stdio: {words('behaves')} }} }}\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
+        line = await gateway.line()
+        assert (line["agent"], line["backend"], line["outcome"], line["operation"]) == (
+            "notes",
+            "notes",
+            "ok",
+            "SendMessage",
+        )
+        card = (await gateway.get("/notes/.well-known/agent-card.json")).json
+        assert card["name"] == "Misbehaving"
+        assert {each["url"] for each in card["supportedInterfaces"]} == {f"http://127.0.0.1:{gateway.port}/notes"}
+        assert "stdio" not in json.dumps(card)
+        assert gateway.metric("stdio_processes", agent="notes") == 1
+        assert gateway.metric("backend_connections", agent="notes", state="idle") == 1
+        [shown] = (await gateway.get("/-/agents", admin=True)).json["agents"]
+        assert shown["url"].startswith("stdio:")
+        assert [(each["state"], each["starts"]) for each in shown["processes"]] == [("ready", 1)]
+        config = (await gateway.get("/-/config", admin=True)).json
+        assert "stdio" in json.dumps(config["running"])
+
+
+async def test_a_card_of_the_operators_is_a_whole_backend_and_is_shown_before_the_agents_own(tmp_path: Path) -> None:
+    line = f"A=1 '{sys.executable}' '{FILE}' behaves"
+    stub = {"name": "Stub", "url": line, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+    (tmp_path / "card.json").write_text(json.dumps(stub))
+    text = "agents:\n  notes: { backend: { card: card.json } }\n"
+    async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
+        backing = snapshot.backings["notes"]
+        assert backing.source.card is not None
+        assert (backing.source.card["name"], FILE.name in str(backing.source.card)) == ("Stub", False)
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
+        answer = (await gateway.post("/notes", call("environment"))).json
+        assert answer["result"]["message"]["parts"][1]["data"]["environ"]["A"] == "1"
+        backing = gateway.gateway.snapshot.backings["notes"]
+        await gateway.until(lambda: (backing.source.card or {}).get("name") == "Misbehaving")
+
+
+async def test_a_command_in_a_fetched_card_or_in_a_request_is_never_run(tmp_path: Path) -> None:
+    marker = tmp_path / "run"
+    command = f"touch {marker}"
+    interfaces = [{"url": command, "protocolBinding": "stdio", "protocolVersion": "1.0"}]
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0")
+    named = {**json.loads(card), "url": command, "preferredTransport": "stdio", "additionalInterfaces": interfaces}
+    named["supportedInterfaces"] += interfaces
+    async with fronted(answers(whole(RESULT)), card=json.dumps(named).encode()) as (gateway, _):
+        body = call("hi").replace(
+            b'"params":', json.dumps({"stdio": {"command": command}}).encode()[1:-1] + b', "params":'
+        )
+        assert (await gateway.post("/echo", body)).status == 200
+        shown = (await gateway.get("/echo/.well-known/agent-card.json")).body.decode()
+        assert "touch" not in shown
+        assert gateway.series("stdio_processes") == []
+    assert not marker.exists()
+
+
+async def test_each_tenant_has_a_process_of_its_own_where_the_file_says_so(tmp_path: Path) -> None:
+    stdio = f"{{ stdio: {{ command: {words('behaves')}, per_tenant: true }} }}"
+    text = keys(a="acme", g="globex") + "tenants: { acme: [notes], globex: [notes] }\n"
+    text += f"agents:\n  notes: {{ backend: {stdio} }}\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        pids = [told(await gateway.post("/notes", call("pid"), (bearer(name),))) for name in ("a", "g", "a", "g")]
+        assert pids[0] != pids[1]
+        assert pids[:2] == pids[2:]
+
+
+async def test_the_extended_card_at_the_path_of_0_2_is_asked_for_by_its_method(tmp_path: Path) -> None:
+    text = f"agents:\n  notes: {{ backend: {{ stdio: {words('behaves')} }} }}\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
+        answer = await gateway.get("/notes/agent/authenticatedExtendedCard")
+        assert answer.status == 200
+        assert answer.json["name"] == "Misbehaving"
+        assert answer.json["url"] == f"http://127.0.0.1:{gateway.port}/notes"
+
+
+async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_same(tmp_path: Path) -> None:
+    before = Holdings()
+    first = kept("notes", spec(journal=tmp_path / "j"), before)
+    await first.pool("acme").link(None, None, WAIT)
+    same = Holdings(before)
+    assert kept("notes", spec(journal=tmp_path / "j"), same) is first
+    before.part(same)
+    await before.aclose()
+    assert (await first.pool("acme").link(None, None, WAIT)).is_up
+    assert len(processes(tmp_path / "j")) == 1
+    other = Holdings(same)
+    second = kept("notes", spec("behaves", "7", journal=tmp_path / "j"), other)
+    assert second is not first
+    same.part(other)
+    await same.aclose()
+    with pytest.raises(Draining):
+        first.pool("acme")
+    await other.aclose()

@@ -1,0 +1,183 @@
+"""Files that change are noticed, however they are changed, and only where they say something else."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.watch import Notice, Watch
+from tests.doubles.assembly import until
+from tests.doubles.scripted import WAIT
+
+pytestmark = pytest.mark.anyio
+
+
+class Heard:
+    """What a watch told."""
+
+    def __init__(self, *files: Path) -> None:
+        self.files = list(files)
+        self.told: list[Notice] = []
+        self.news = asyncio.Event()
+
+    async def changed(self, told: Notice) -> None:
+        self.told.append(told)
+        self.news.set()
+
+    async def next(self) -> Notice:
+        async with asyncio.timeout(WAIT):
+            await self.news.wait()
+        self.news.clear()
+        return self.told[-1]
+
+
+@asynccontextmanager
+async def watching(heard: Heard, *, every: float = 0.0, listens: bool = True) -> AsyncIterator[Watch]:
+    watch = Watch(lambda: heard.files, heard.changed, every=lambda: every, listens=lambda: listens)
+    task = asyncio.get_running_loop().create_task(watch.run())
+    try:
+        if listens:
+            async with asyncio.timeout(WAIT):
+                await watch.listening.wait()
+        yield watch
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_file_that_is_written_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    async with watching(heard):
+        file.write_text("two")
+        assert await heard.next() is Notice.WATCH
+
+
+async def test_a_file_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    async with watching(heard):
+        for text in ("two", "three"):
+            (tmp_path / "new").write_text(text)
+            (tmp_path / "new").rename(file)
+            await heard.next()
+
+
+async def test_a_config_map_that_is_swapped_is_noticed(tmp_path: Path) -> None:
+    """As the kubelet does it: gateway.yaml → ..data/gateway.yaml, ..data → a folder; only ..data changes."""
+    for name in ("..1", "..2", "..3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "gateway.yaml").write_text(name)
+    (tmp_path / "..data").symlink_to("..1")
+    file = tmp_path / "gateway.yaml"
+    file.symlink_to("..data/gateway.yaml")
+    heard = Heard(file)
+    async with watching(heard) as watch:
+        for name in ("..2", "..3"):
+            (tmp_path / "..data_tmp").symlink_to(name)
+            (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+            await heard.next()
+            async with asyncio.timeout(WAIT):
+                await watch.listening.wait()
+        assert len(heard.told) == 2
+
+
+async def test_a_file_behind_a_link_is_noticed_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "srv").mkdir()
+    behind, file = tmp_path / "srv/real.yaml", tmp_path / "etc/gateway.yaml"
+    behind.write_text("one")
+    file.symlink_to(behind)
+    heard = Heard(file)
+    async with watching(heard):
+        behind.write_text("two")
+        await heard.next()
+
+
+async def test_what_says_the_same_as_before_has_not_changed(tmp_path: Path) -> None:
+    file, other = tmp_path / "gateway.yaml", tmp_path / "state.db"
+    file.write_text("one")
+    heard = Heard(file)
+    async with watching(heard):
+        file.write_text("one")
+        os.utime(file)
+        other.write_text("a neighbour")
+        file.write_text("two")
+        await heard.next()
+    assert len(heard.told) == 1
+
+
+async def test_files_that_come_to_count_are_looked_after_from_then_on(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    file, more = tmp_path / "gateway.yaml", tmp_path / "more/agents.yaml"
+    file.write_text("one")
+    more.write_text("one")
+    heard = Heard(file)
+
+    async def changed(told: Notice) -> None:
+        heard.files = [file, more]
+        await Heard.changed(heard, told)
+
+    heard.changed = changed  # type: ignore[method-assign]  # for this one
+    async with watching(heard) as watch:
+        file.write_text("two")
+        await heard.next()
+        async with asyncio.timeout(WAIT):
+            await watch.listening.wait()
+        more.write_text("two")
+        await heard.next()
+
+
+async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    read: list[str] = []
+
+    async def changed(told: Notice) -> None:
+        read.append(file.read_text())
+        if len(read) == 1:
+            file.write_text("three")
+        await Heard.changed(heard, told)
+
+    heard.changed = changed  # type: ignore[method-assign]  # for this one
+    async with watching(heard):
+        file.write_text("two")
+        while read != ["two", "three"]:
+            await heard.next()
+
+
+async def test_where_the_system_tells_nothing_they_are_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    async with watching(heard, every=0.01, listens=False) as watch:
+        await until(lambda: bool(watch._known))
+        file.unlink()
+        assert await heard.next() is Notice.POLL
+        file.write_text("two")
+        assert await heard.next() is Notice.POLL
+
+
+async def test_a_folder_that_cannot_be_watched_is_told_and_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("gateway.watch.RustNotify", full)
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    watch = Watch(lambda: heard.files, heard.changed, every=lambda: 0.01)
+    task = asyncio.get_running_loop().create_task(watch.run())
+    await until(lambda: "not told by the system: no space left" in caplog.text)
+    file.write_text("two")
+    assert await heard.next() is Notice.POLL
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
