@@ -14,7 +14,7 @@ tasks of 0.1, which clients make as well, are marked alike.
 from collections.abc import Awaitable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -62,7 +62,7 @@ class Tenure:
     Attributes:
         scope: The key of the backend.
         by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task that nobody owns becomes its first caller's.
+        adopts: Whether a task that nobody owns becomes that caller's who is first answered about it.
         shared: Whether several owners reach the backend.
         keeps: Whether owners are kept at all; where they are not, only webhooks have one.
         most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
@@ -164,6 +164,8 @@ class Claims(msgspec.Struct, eq=False):
     _asked: str = ""
     _pending: bool = False
     replica: str = ""
+    # Tasks of nobody's that the call names: the caller's as soon as the agent has said that there are such.
+    _adopting: tuple[str, ...] = ()
 
     @property
     def ledger(self) -> Ledger:
@@ -233,7 +235,7 @@ class Claims(msgspec.Struct, eq=False):
             (known,) = yield self._tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
-        yield from self._adopt(id, task)
+        self._adopt(id, task)
         return id
 
     def home(self, named: Mentions) -> Soon[tuple[str, bool]]:
@@ -332,7 +334,7 @@ class Claims(msgspec.Struct, eq=False):
             elif call.dialect.version is Version.V0_1:
                 yield from self._claim(id, Version.V0_1)
             else:
-                yield from self._adopt(id, task)
+                self._adopt(id, task)
         return call
 
     def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
@@ -342,22 +344,22 @@ class Claims(msgspec.Struct, eq=False):
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
         elif not call.operation.sends:
-            yield from self._adopt(id, task)
+            self._adopt(id, task)
             return call
         elif task is None and not self._tenure.shared:
             return call
         return with_task(call, marked)
 
-    def _adopt(self, id: str, task: Task | None) -> Generator[Any, Any, None]:  # noqa: A002 - the word
-        """Take a task that nobody owns, where that may be."""
-        if task is None and self._tenure.adopts:
-            met: Met = yield self._tenure.ledger.store.meet(
-                self._tenure.scope, Sighting(self.owner, task=id, dialect=self._label, now=self.ledger.now())
-            )
-            if met.task is not None and self.owns(met.task):
-                return
-        self.foreign = task is not None
-        raise TaskNotFound("task not found", detail="it is another's" if self.foreign else "nobody has met it here")
+    def _adopt(self, id: str, task: Task | None) -> None:  # noqa: A002 - the word
+        """Let a task through that nobody owns, where that may be; whose it is then is known by the agent's answer."""
+        if task is None and self._tenure.adopts and len(id) <= LONGEST_ID:
+            self._adopting = (*self._adopting, id)
+            return
+        self._refuse_task(found=task is not None)
+
+    def _refuse_task(self, *, found: bool) -> NoReturn:
+        self.foreign = found
+        raise TaskNotFound("task not found", detail="it is another's" if found else "nobody has met it here")
 
     def _admit_new(self) -> Generator[Any, Any, None]:
         if self.ledger.refuses:
@@ -417,6 +419,7 @@ class Claims(msgspec.Struct, eq=False):
 
         Raises:
             UpstreamProtocol: it names what is another's, or may do so; also from what is awaited.
+            TaskNotFound: likewise, where the call named a task that nobody owned then.
             StateUnavailable: it cannot be written down.
         """
         tenure = self._tenure
@@ -430,8 +433,9 @@ class Claims(msgspec.Struct, eq=False):
             return None
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
-        if task and told.event not in _NEWS:
-            return cast("Awaitable[None] | None", carried(self._meet_in_passing(task, context)))
+        if task and (told.event not in _NEWS or task in self._adopting):
+            steps = self._meet_adopted if task in self._adopting else self._meet_in_passing
+            return cast("Awaitable[None] | None", carried(steps(task, context, state)))
         ledger = tenure.ledger
         sighting = Sighting(self.owner, task, context, state, self.replica, self._label, int(ledger.wall()))
         try:
@@ -461,7 +465,7 @@ class Claims(msgspec.Struct, eq=False):
         self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
         return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
 
-    def _meet_in_passing(self, task: str, context: str) -> Generator[Any, Any, None]:
+    def _meet_in_passing(self, task: str, context: str, _: str) -> Generator[Any, Any, None]:
         """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
         ledger, scope = self.ledger, self._tenure.scope
         (known,) = yield ledger.store.tasks(scope, (task,))
@@ -469,6 +473,25 @@ class Claims(msgspec.Struct, eq=False):
         sighting = Sighting(self.owner, task, context, state, self.replica, self._label, ledger.now())
         self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
         yield from self._met_at(task, context)
+
+    def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
+        """Write down a task that nobody owned when the call named it, unless it stands in another's context."""
+        store, scope = self.ledger.store, self._tenure.scope
+        (known,) = yield store.tasks(scope, (task,))
+        if known is not None and not self.owns(known.owner):
+            # Another has been answered meanwhile.
+            self._refuse_task(found=True)
+        if context:
+            owner: Owner | None = yield store.context(scope, context)
+            if owner is not None and not self._is_ours(context, owner):
+                self._refuse("context")
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, self.ledger.now())
+        self._learn(sighting, (yield store.meet(scope, sighting)))
+        yield from self._met_at(task, context)
+        self._adopting = tuple(each for each in self._adopting if each != task)
+
+    def _is_ours(self, context: str, owner: Owner) -> bool:
+        return (bool(self._mark) and context.startswith(self._mark)) or self.owns(owner)
 
     async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
         try:
@@ -490,11 +513,11 @@ class Claims(msgspec.Struct, eq=False):
         """Go on with what was met, unless it is another's."""
         owner, task, context, mark = self.owner, sighting.task, sighting.context, self._mark
         if met.task is not None and met.task is not owner and not self.owns(met.task):
+            if task in self._adopting:
+                self._refuse_task(found=True)
             self._refuse("task")
-        if met.context is not None and met.context is not owner:
-            ours = bool(mark) and context.startswith(mark)
-            if not ours and not self.owns(met.context):
-                self._refuse("context")
+        if met.context is not None and met.context is not owner and not self._is_ours(context, met.context):
+            self._refuse("context")
         if task:
             if not self._task:
                 self._tenure.ledger.refuses = False

@@ -281,7 +281,8 @@ def meet(exchange: Exchange, told: Progress) -> Awaitable[None] | None:
         UpstreamProtocol, StateUnavailable: as `Claims.meet`.
     """
     claims, pushing = exchange.claims, exchange.pushing
-    unmet = None if claims is None else claims.meet(told)
+    # A list that comes here is not gone through, for all of it is one owner's.
+    unmet = None if claims is None or exchange.operation is Operation.LIST_TASKS else claims.meet(told)
     if pushing is not None and pushing.waits and told.task_id:
         return _meet_both(unmet, pushing, told.task_id)
     return unmet

@@ -303,7 +303,7 @@ class Relay:
             return told
         if body:
             _refuse_garbage(body)
-        return progress.NOTHING
+        return progress.read_list(body) or progress.NOTHING
 
     @property
     def _wrapped(self) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Answer, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend
+from tests.doubles.gateway import Answer, bearer, card_of, keys, running
+from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.trusting import Trusting
 from tests.test_claims import MESSAGE, Site, events
 
@@ -113,6 +113,55 @@ async def test_that_holds_where_the_answer_is_translated_too(shape: str) -> None
         assert await site.finds("acme", "T")
         foreign = await site.ask("globex", "message/stream", "0.3", message=ANCIENT)
         assert b'"T"' not in foreign.body
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"tasks": [task("T")["task"]]},
+        {"Task": task("T")["task"]},
+        {**task("mine"), "statusUpdate": {"taskId": "T"}},
+        {**task("mine"), "tasks": [task("T")["task"]]},
+    ],
+    ids=["a list", "in capitals", "two at once", "beside a list"],
+)
+async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(result: Any) -> None:
+    async with outspoken() as site:
+        await site.says(task("T"))
+        assert (await site.says(result, "globex")).json["error"]["code"] == -32006
+        streamed = await site.ask("globex", "SendStreamingMessage", "1.0", message=MESSAGE)
+        assert b'"T"' not in streamed.body
+
+
+async def test_a_bare_list_of_anothers_webhooks_never_leaves_over_http_json() -> None:
+    """As 0.3 lists them there."""
+    body = b""
+
+    async def play(wire: Wire) -> None:
+        while True:
+            request = await wire.request()
+            card = card_of("http://127.0.0.1/", "HTTP+JSON 0.3")
+            await wire.send(whole(card if request.target.endswith(b".json") else body))
+
+    async with ScriptedBackend(play) as backend:
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants: {{ acme: [crm], globex: [crm] }}
+agents:
+  crm: {{ backend: {{ url: "{backend.url}", protocol: rest, a2a_version: "0.3" }} }}
+"""
+        async with running(text) as gateway:
+            for who, name in (("acme", "T"), ("globex", "U")):
+                body = json.dumps(
+                    {"kind": "task", "id": name, "contextId": name, "status": {"state": "working"}}
+                ).encode()
+                sent = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
+                answer = await gateway.post("/crm/v1/message:send", json.dumps(sent).encode(), [bearer(who)])
+                assert answer.status == 200, answer.body
+            for task_id, status in (("T", 502), ("U", 200)):
+                body = json.dumps([{"taskId": task_id, "pushNotificationConfig": {"url": "https://x/hook"}}]).encode()
+                answer = await gateway.get("/crm/v1/tasks/U/pushNotificationConfigs", [bearer("globex")])
+                assert (answer.status, b"hook" in answer.body) == (status, status == 200), answer.body
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ Its calls come at a fixed pace, so none waits for the one before; what is compar
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -163,15 +163,23 @@ class Bench:
         url, headers = f"{self.site.url}/{name}", self.site.headers(tenant)
         return replace(Source(tenant, url, headers, [agent.send().decode()], agent.ANSWERED), **how)
 
-    def compare(self, row: Row, *sources: Source, lead: float = 0.0) -> None:
+    def compare(
+        self,
+        row: Row,
+        *sources: Source,
+        lead: float = 0.0,
+        meanwhile: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         """Measure the steady tenant alone and beside others, in all rounds.
 
         Args:
             lead: Seconds for which the others call before the window opens, where that is longer than usual.
+            meanwhile: What else goes on while they call.
         """
         for _ in range(self.size.rounds):
             row.alone.append(self._window())
-            row.beside.append(self._window(row, sources, lead))
+            with meanwhile():
+                row.beside.append(self._window(row, sources, lead))
             # What the others had open is closed by then.
             time.sleep(_SETTLE)
 

@@ -12,8 +12,6 @@ from statistics import median
 from benchmarks.edge.report import BEGIN, END
 from benchmarks.fairness.bench import Row, Window
 
-NOT_MEASURED = "F8 (F2 with a reload every second) is not measured: a running gateway does not read its file again yet."
-
 _HEADING = "## What the figures say"
 _KEPT = f"{_HEADING}\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
 
@@ -36,7 +34,6 @@ def tables(rows: Sequence[Row]) -> str:
         parts.append("### The steady tenant, in ms\n\n" + _table(head, [_steady(row) for row in measured]))
     parts.append("### What must hold\n\n" + _table(("", "what", "asked", "found", ""), _checks(rows)))
     parts.append("### What the others do\n\n" + "".join(f"- {row.name}: {_does(row)}\n" for row in rows))
-    parts.append(NOT_MEASURED + "\n")
     return "\n".join(parts)
 
 

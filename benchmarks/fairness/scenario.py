@@ -10,7 +10,7 @@ from benchmarks.edge.process import Process
 from benchmarks.fairness import agent
 from benchmarks.fairness.bench import Bench, Row
 from benchmarks.fairness.plan import ANSWERED, quantile
-from benchmarks.fairness.site import HANGING, PLACES, RATE, SERVICE, STEADY, STREAMS, STUCK, WEIGHTS
+from benchmarks.fairness.site import HANGING, PLACES, RATE, SERVICE, STEADY, STREAMS, STUCK, WEIGHTS, Site
 
 _OFFERED = 10
 """So many times its rate the eager tenant asks for."""
@@ -26,6 +26,7 @@ _SLOWEST_FETCH = 0.1
 _OVERLOAD = 1.5
 """So many times what it can have the tenant with most weight asks for; others ask for as much."""
 _WATCH_EVERY = 0.25
+_RELOAD_EVERY = 1.0
 
 
 def hung(bench: Bench) -> Row:
@@ -54,6 +55,22 @@ def eager(bench: Bench) -> Row:
     """F2."""
     row = Row("F2", f"asks for {_OFFERED * RATE} calls a second of the shared agent; {RATE} are allowed")
     bench.compare(row, bench.source("eager", pace=_OFFERED * RATE))
+    return _held_to_its_rate(bench, row)
+
+
+def reloading(bench: Bench) -> Row:
+    """F8."""
+    row = Row("F8", "does so while the gateway reads another file every second")
+    times: list[float] = []
+    bench.compare(row, bench.source("eager", pace=_OFFERED * RATE), meanwhile=lambda: _reloads(bench.site, times))
+    row = _held_to_its_rate(bench, row)
+    expected = bench.size.seconds * bench.size.rounds / 2
+    found = f"{len(times)}, {median(times) * 1000:.0f} ms each" if times else "0"
+    row.must("reloads", f"≥ {expected:.0f}", found, holds=len(times) >= expected)
+    return row
+
+
+def _held_to_its_rate(bench: Bench, row: Row) -> Row:
     row.must_be_offered(bench.size, _OFFERED * RATE)
     row.must_not_suffer(factor=2.0)
     row.must("throughput", "≥ 95 % of alone", f"{row.throughput:.1%}", holds=row.throughput >= 0.95)
@@ -138,6 +155,7 @@ SCENARIOS: Mapping[str, Callable[[Bench], Row]] = {
     "F5": guessing,
     "F5-spread": guessing_widely,
     "F6": sharing,
+    "F8": reloading,
 }
 """By the names of the command line."""
 
@@ -178,3 +196,21 @@ def _growth(process: Process) -> Iterator[list[int]]:
     finally:
         over.set()
         watching.join()
+
+
+@contextmanager
+def _reloads(site: Site, times: list[float]) -> Iterator[None]:
+    """Another file every second until the end of the block; how long each took."""
+    over = threading.Event()
+
+    def read_again() -> None:
+        while not over.wait(_RELOAD_EVERY):
+            times.append(site.reload(len(times) % 100 + 1))
+
+    reading = threading.Thread(target=read_again)
+    reading.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reading.join()

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.process import Process, free_port, started
@@ -54,6 +55,7 @@ class Site:
         url: Where the gateway takes calls; the path is the agent's name.
         workload: The token of the tenant that is measured.
         fetches: When its identity provider gave its keys, in monotonic seconds.
+        file: The configuration's.
     """
 
     gateway: Process
@@ -62,11 +64,30 @@ class Site:
     workload: Workload
     keys: Mapping[str, NewKey]
     fetches: list[float]
+    file: Path
+    configuration: Mapping[str, Any]
 
     def headers(self, tenant: str) -> dict[str, str]:
         """Those of a tenant's calls."""
         shown = self.workload.headers if tenant == STEADY else {"X-API-Key": self.keys[tenant].text}
         return {**shown, **_CONTENT}
+
+    def reload(self, number: int) -> float:
+        """Have the gateway read a file that says something else each time; seconds until it was put to use.
+
+        Args:
+            number: Becomes the weight of a tenant that does nothing.
+        """
+        tenants = {**self.configuration["tenants"], "heavy": {"agents": ["shared"], "limits": {"weight": number}}}
+        # In one step, so that nobody reads half of it.
+        half = self.file.with_suffix(".new")
+        half.write_text(json.dumps({**self.configuration, "tenants": tenants}))
+        half.replace(self.file)
+        asked = urllib.request.Request(f"{self.admin}/-/reload", method="POST")
+        began = time.monotonic()
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            answer.read()
+        return time.monotonic() - began
 
     def lags(self) -> dict[float, float]:
         """How often the gateway's event loop was so late, or less; by seconds."""
@@ -87,7 +108,8 @@ def running(folder: Path) -> Iterator[Site]:
     with _key_set(workload) as (provider, fetches), agent.running(folder, ROOT, shared, name="shared"):
         file = folder / "gateway.yaml"
         # JSON is YAML.
-        file.write_text(json.dumps(_configuration(public, admin, provider, agents=(shared, others), keys=keys)))
+        configuration = _configuration(public, admin, provider, agents=(shared, others), keys=keys)
+        file.write_text(json.dumps(configuration))
         command = [sys.executable, "-m", "gateway", "serve", "-c", file]
         environ = {"PYTHONPATH": str(ROOT), "STATE_DIRECTORY": str(folder)}
         with (
@@ -95,7 +117,7 @@ def running(folder: Path) -> Iterator[Site]:
             started("gateway", command, folder=folder, ports=[public], environ=environ, told="serving") as process,
         ):
             at = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{admin}"
-            yield Site(process, *at, workload=workload, keys=keys, fetches=fetches)
+            yield Site(process, *at, workload, keys, fetches, file, configuration)
 
 
 def _configuration(

@@ -42,7 +42,8 @@ _NAMING = frozenset({b"id", b"taskId", b"task_id", b"contextId", b"context_id", 
 _WRAPPED = Shape(_NAMING, {b"status": _STATUS})
 _WRAPPERS = (b"task", b"message", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update")
 _CONFIGS = frozenset({b"pushNotificationConfig", b"push_notification_config", b"configs"})
-ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, _CONFIGS | {b"artifact"})
+_NOTED = _CONFIGS | {b"artifact", b"tasks"}
+ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, _NOTED)
 """A result of any generation: 1.0 wraps what others have as it is."""
 ENVELOPE = Shape(frozenset({b"jsonrpc", b"id"}), {b"result": ANSWER}, frozenset({b"error"}), 64, 1024)
 """That of JSON-RPC."""
@@ -72,7 +73,7 @@ Members: TypeAlias = dict[bytes, bytes | Opened]
 def meaning(answer: Opened) -> Progress | None:
     """What an answer tells by now; None for what is no JSON."""
     members = answer.members
-    if members.get(b"configs") == b"[]":
+    if b"[]" in (members.get(b"configs"), members.get(b"tasks")):
         return ILLEGIBLE
     if not answer.ended and b"id" in members and b"status" not in members:
         # One may come, and make the id a task's.

@@ -9,13 +9,14 @@ passed over; where it would have been an id, the frame is not *legible*: who mus
 """
 
 import math
-import re
+import operator
 from typing import TypeVar
 
 import msgspec
 
 from gateway.a2a import document
 from gateway.a2a.document import Members
+from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 
 _ABSENT = msgspec.Raw()
 
@@ -43,21 +44,10 @@ class _Object(_Named, gc=False):
     status_update: _Named | None = None
     artifact_update: _Named | None = None
     artifact: msgspec.Raw = _ABSENT
+    tasks: msgspec.Raw = _ABSENT
     kind: str | None = None
     other_status_update: _Named | None = msgspec.field(default=None, name="status_update")
     other_artifact_update: _Named | None = msgspec.field(default=None, name="artifact_update")
-
-
-class _Config(msgspec.Struct, rename="camel", gc=False):
-    """One of a list: a push configuration of any generation, or a task."""
-
-    id: str | None = None
-    task_id: str | None = None
-    other_task_id: str | None = msgspec.field(default=None, name="task_id")
-    name: str | None = None
-    push_notification_config: msgspec.Raw = _ABSENT
-    other_push_notification_config: msgspec.Raw = msgspec.field(default=_ABSENT, name="push_notification_config")
-    status: msgspec.Raw = _ABSENT
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -75,11 +65,11 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _bare = msgspec.json.Decoder(_Object)
 _error = msgspec.json.Decoder(_Error)
 _members = msgspec.json.Decoder(Members)
-_list = msgspec.json.Decoder(list[_Config])
 _text = msgspec.json.Decoder(str | None)
 _status = msgspec.json.Decoder(_Status | None)
 
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
+_EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
 # Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
 _LONGEST_ID = 6 * 512
@@ -188,6 +178,13 @@ def read_bare(frame: bytes) -> Progress | None:
         return None
 
 
+def read_list(body: bytes) -> Progress | None:
+    """What a list tells that is the body of HTTP+JSON, as 0.3 lists push configurations; None for what is no list."""
+    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[":
+        return None
+    return _tell_list(body, b"")
+
+
 def answers(frame_id: bytes, call_id: bytes) -> bool:
     """Whether an answer's raw id may be that of a call.
 
@@ -235,10 +232,12 @@ def _double(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
     """What an object tells that has been read; its bytes are read once more where it is none of the usual ones."""
     # In one go and not in two functions: this is done for every event of every stream.
     named: _Named = found
+    if _is_crowd(found):
+        return _tell_crowd(found, identity)
     if found.task is not None:
         event, named = "task", found.task
     elif found.status_update is not None:
@@ -273,18 +272,58 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     )
 
 
+# ---- Several at once -------------------------------------------------------------------------------------------------
+
+_WRAPPERS = ("task", "status_update", "artifact_update", "message", "other_status_update", "other_artifact_update")
+_wrapped = operator.attrgetter(*_WRAPPERS)
+
+
+def _is_crowd(found: _Object) -> bool:
+    """Whether an answer is several things at once, or a list."""
+    left_out = _wrapped(found).count(None)
+    if left_out == len(_WRAPPERS):
+        return found.tasks is not _ABSENT
+    is_bare = found.kind or found.id or found.task_id or found.context_id or found.status
+    return bool(is_bare) or left_out < len(_WRAPPERS) - 1 or found.tasks is not _ABSENT
+
+
+def _tell_crowd(found: _Object, identity: bytes) -> Progress:
+    """What an answer tells that is several things at once: each client reads another one of them, or all."""
+    if found.tasks not in _EMPTY:
+        # A list that nobody has gone through.
+        return Progress(id=identity, legible=False)
+    found.tasks = _ABSENT
+    held = [_Object(**{name: getattr(found, name)}) for name in _WRAPPERS if getattr(found, name) is not None]
+    for name in _WRAPPERS:
+        setattr(found, name, None)
+    told = [_tell(each, b"{}", identity) for each in (*held, found)]
+    tasks = {each.task_id for each in told if each.task_id is not None}
+    contexts = {each.context_id for each in told if each.context_id is not None}
+    agree = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts
+    return msgspec.structs.replace(
+        told[0], task_id=next(iter(tasks), None), context_id=next(iter(contexts), None), legible=agree
+    )
+
+
 # ---- Push configurations ---------------------------------------------------------------------------------------------
 
-_RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
+_READ_AS = frozenset({
+    "task", "tasks", "message", "statusUpdate", "status_update", "artifactUpdate", "artifact_update", "configs",
+    "taskId", "task_id", "contextId", "context_id",
+})  # fmt: skip
+_READ = frozenset(name.replace("_", "").lower() for name in _READ_AS)
 
 
 def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """What an object tells that is neither a task nor news of one: a push configuration, a list of them, or a card."""
     members = _members.decode(data)
+    if any(name not in _READ_AS and name.replace("_", "").lower() in _READ for name in members):
+        # Some clients do not tell capitals from small letters.
+        return Progress(id=identity, legible=False)
     configs = members.get("configs", _ABSENT)
     if bytes(configs)[:1] == b"[":
         return _tell_list(configs, identity)
-    config = _Config(
+    config = PushConfig(
         id=found.id,
         task_id=found.task_id,
         other_task_id=found.other_task_id,
@@ -294,30 +333,16 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     )
     context = found.context_id or found.other_context_id or found.session_id
     # Nothing else that has an id is in a context.
-    task = _task_of(config) or (found.id if context is not None else None)
+    task = task_of(config) or (found.id if context is not None else None)
     return Progress(id=identity, task_id=task, context_id=context)
 
 
 def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """What a list tells: the one task that all of it is of."""
-    try:
-        tasks = {task for config in _list.decode(data) if (task := _task_of(config))}
-    except (msgspec.DecodeError, RecursionError):
-        return Progress(id=identity, legible=False)
-    if len(tasks) > 1:
+    tasks = tasks_of(data)
+    if tasks is None or len(tasks) > 1:
         return Progress(id=identity, legible=False)
     return Progress(id=identity, task_id=next(iter(tasks), None))
-
-
-def _task_of(config: _Config) -> str | None:
-    task = config.task_id or config.other_task_id
-    if task:
-        return task
-    if config.name and (resource := _RESOURCE.fullmatch(config.name)) is not None:
-        return resource[1]
-    # In 0.1 a configuration has no id of its own.
-    pushes = config.push_notification_config or config.other_push_notification_config
-    return config.id if pushes or config.status else None
 
 
 # ---- What is of another type than it should be -----------------------------------------------------------------------
@@ -349,6 +374,7 @@ def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes
     found.other_status_update = _read_object(members.get("status_update"))
     found.other_artifact_update = _read_object(members.get("artifact_update"))
     found.artifact = members.get("artifact", _ABSENT)
+    found.tasks = members.get("tasks", _ABSENT)
     kind = _read_text(members.get("kind"))
     found.kind = None if kind is _UNREAD else kind
     message = _read_object(members.get("message"))

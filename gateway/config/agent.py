@@ -235,7 +235,7 @@ class Agent(Part):
     isolation: Isolation | None = None
     """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
-    """`deny`: a task that the gateway never saw is no task; `adopt`: it belongs to whoever names it first."""
+    """`deny`: a task that the gateway never saw is no task; `adopt`: it belongs to who is first answered about it."""
     affinity: Affinity = Affinity()
     """Which of its replicas follow-ups go to, where that differs from `defaults`."""
     health: Health = Health()
@@ -272,7 +272,7 @@ class Defaults(Part):
     isolation: Isolation = "tenant"
     """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"
-    """What of tasks that the gateway never saw: `deny` them, or `adopt` them for whoever names them first."""
+    """What of tasks that the gateway never saw: `deny` them, or `adopt` them for who is first answered about them."""
     affinity: Affinity = Affinity()
     """Which replica the follow-ups of a task go to."""
     health: Health = Health()

@@ -32,6 +32,7 @@ def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
     _agreement(config, findings)
     _unreached(config, names, reached, findings)
     _adoption(config, names, reached, findings)
+    _two_names(config, names, reached, findings)
     if not _is_uncertain(names, findings):
         check_disclosure(config, reached, findings)
 
@@ -162,6 +163,21 @@ def _adoption(config: Config, names: Names, reached: Mapping[str, Reach], findin
             )
             fact = f"{_told(parts, part)}: whoever first names a task that the gateway never saw has it from then on"
             findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
+
+
+def _two_names(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+    """Tell where what is known by one name of a place is not known by the other."""
+    if _is_uncertain(names, findings):
+        return
+    for first, *others in places(config, reached):
+        callers = first.callers.union(*(part.callers for part in others))
+        if len(callers) < 2 and EVERYONE not in callers:
+            continue
+        for part in others:
+            if any(effective.tenure(config, config.agents[one.agent]) for one in (first, part)):
+                also = f"its backend is that of {first.key!r} too"
+                fact = f"{also}: whose a task is that came by one is not known by the other"
+                findings.warning(part.at, fact, "make one agent of them, with a `match` for each, or two backends")
 
 
 def _told(parts: tuple[Share, ...], part: Share) -> str:

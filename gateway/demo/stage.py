@@ -87,6 +87,7 @@ agents:
 
 observe:
   log: {{ format: text, level: warning }}
+  audit: /dev/null
 """
 
     def welcome(self, program: str) -> str:

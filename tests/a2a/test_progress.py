@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.progress import NOTHING, STATES, Progress, answers, read_bare, read_jsonrpc
+from gateway.a2a.progress import NOTHING, STATES, Progress, answers, read_bare, read_jsonrpc, read_list
 from tests.a2a.sample import CONTEXT, TASK, VECTORS, vector
 
 TASK_1_0 = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
@@ -293,3 +293,60 @@ def test_every_id_answers_itself_and_no_bytes_break_the_comparison(identity: obj
     assert answers(written, escaped)
     assert answers(escaped, written)
     answers(other, written)
+
+
+MINE = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+THEIRS = {"id": "u", "contextId": "d", "status": {"state": "TASK_STATE_WORKING"}}
+OF_THEIRS = {"taskId": "u", "contextId": "d", "status": {"state": "TASK_STATE_WORKING"}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tasks": [THEIRS]},
+        {"task": MINE, "tasks": [THEIRS]},
+        {**MINE, "tasks": [THEIRS]},
+        {"Task": THEIRS},
+        {"STATUS_UPDATE": OF_THEIRS},
+        {"TaskId": "u", "url": "https://x/"},
+        {"task": MINE, "statusUpdate": OF_THEIRS},
+        {"statusUpdate": OF_THEIRS, "status_update": {**OF_THEIRS, "taskId": "t"}},
+        {"message": {"messageId": "m", "taskId": "t"}, "task": THEIRS},
+        {"task": MINE, "artifactUpdate": {"taskId": "t", "contextId": "d"}},
+        {"task": MINE, **THEIRS},
+        {"task": MINE, "kind": "message", "taskId": "u"},
+        {"message": {"messageId": "m", "taskId": "u"}, **MINE},
+        {"task": MINE, "statusUpdate": {"taskId": 7}},
+        {"task": {"id": "t"}, "statusUpdate": "u"},
+        [{"task": THEIRS}],
+        [{"statusUpdate": OF_THEIRS}],
+    ],
+)
+def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legible(answer: object) -> None:
+    told = read_jsonrpc(rpc(answer))
+    assert told is not None
+    assert not told.legible
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"task": MINE, "statusUpdate": {"taskId": "t", "contextId": "c"}},
+        {"task": {"id": "t"}, "message": {"messageId": "m", "contextId": "c"}},
+        {"task": {"contextId": "c"}, "statusUpdate": {"taskId": "t"}},
+        {"task": MINE, "tasks": []},
+        {"task": MINE, "tasks": None},
+        {**MINE, "task": MINE},
+    ],
+)
+def test_several_that_name_the_same_tell_what_they_name(answer: object) -> None:
+    told = read_jsonrpc(rpc(answer))
+    assert told is not None
+    assert (told.event, told.task_id, told.context_id, told.legible) == ("task", "t", "c", True)
+
+
+def test_a_list_over_http_json_tells_of_which_task_it_is() -> None:
+    assert read_list(b'[{"taskId":"t"},{"task_id":"t"}]') == Progress(task_id="t")
+    assert read_list(b' [{"taskId":"t"},{"taskId":"u"}]') == read_list(b"[7]") == Progress(legible=False)
+    assert read_list(b"[]") == NOTHING
+    assert read_list(b"{}") is read_list(b"") is read_list(b'["\xff"]') is None

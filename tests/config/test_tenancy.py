@@ -135,6 +135,42 @@ def test_adopting_tasks_is_told_where_it_is_written() -> None:
     )
 
 
+BOTH = A + ", b: http://localhost:1/"
+
+
+@pytest.mark.parametrize(
+    ("tenants", "agents", "path", "first"),
+    [
+        ("acme: [a], globex: [b]", BOTH, "agents.b", "a"),
+        ("acme: [a, b], globex: [a]", BOTH, "agents.b", "a"),
+        ("acme: [a], '*': [b], globex: []", BOTH, "agents.b", "a"),
+        ("acme: [a], globex: [b]", NONE + ", b: http://127.0.0.1:1", "agents.b", "a"),
+        (
+            "acme: [a], globex: [a]",
+            "a: { by_tenant: { acme: http://127.0.0.1:1, globex: http://127.0.0.1:1 } }",
+            "agents.a.by_tenant.globex",
+            "a/acme",
+        ),
+    ],
+)
+def test_two_names_of_one_backend_are_worth_a_warning(tenants: str, agents: str, path: str, first: str) -> None:
+    fact = f"its backend is that of {first!r} too: whose a task is that came by one is not known by the other"
+    assert warnings(text(tenants, agents)) == [(path, fact)]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "agents"),
+    [
+        ("acme: [a, b], globex: []", BOTH),
+        ("acme: [a], globex: [b]", A + ", b: http://127.0.0.1:2"),
+        ("acme: [a], globex: [b]", A + ", b: http://127.0.0.1:1/b"),
+        ("acme: [a], globex: [b]", NONE + ", b: { backend: http://127.0.0.1:1, isolation: none }"),
+    ],
+)
+def test_two_names_are_none_where_one_tenant_has_both_or_nothing_is_remembered(tenants: str, agents: str) -> None:
+    assert warnings(text(tenants, agents)) == []
+
+
 def test_several_tenants_may_share_a_backend() -> None:
     assert errors(text("acme: [a], globex: [a]", A)) == []
     assert warnings(text("acme: [a], globex: [a]", A)) == []

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import io
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -280,7 +281,7 @@ async def standing(process: GatewayProcess) -> Standing:
     counted: Counter[str] = Counter()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.labels.get("state") != "idle":
+            if sample.labels.get("state") != "idle" and math.isfinite(sample.value):
                 held[sample.name.removeprefix("a2a_gateway_")] += int(sample.value)
             if sample.name == "a2a_gateway_requests_total" and sample.value:
                 counted[sample.labels["outcome"]] += int(sample.value)

@@ -13,6 +13,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
+from gateway.a2a.push_task import task_of_resource
 
 # As many as a request may have by default.
 _MOST_FIELDS = BOUNDS.members + BOUNDS.elements
@@ -28,6 +29,7 @@ _EVENTS = {
     "msg": "message",
 }
 _TASKS = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK})
+_CONFIGS = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 
 def read(operation: Operation, version: Version, message: bytes) -> Progress | None:
@@ -49,7 +51,7 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
     if operation in _TASKS:
         return _of_task(found)
     if operation.kind is not Kind.SEND and operation.kind is not Kind.STREAM:
-        return NOTHING
+        return _of_configs(operation, version, found)
     name = found.WhichOneof("payload")
     if name is None:
         return NOTHING
@@ -57,7 +59,7 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
     if event == "task":
         return _of_task(held)
     if event == "message":
-        return Progress(context_id=held.context_id or None, event=event)
+        return Progress(task_id=held.task_id or None, context_id=held.context_id or None, event=event)
     return Progress(
         task_id=held.task_id or None,
         context_id=held.context_id or None,
@@ -68,6 +70,24 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
 
 def _of_task(task: Message) -> Progress:
     return Progress(task_id=task.id or None, context_id=task.context_id or None, state=_state(task), event="task")
+
+
+def _of_configs(operation: Operation, version: Version, found: Message) -> Progress:
+    """What a push configuration tells, or a list of them: the one task that all of it is of; else nothing."""
+    if operation is Operation.LIST_PUSH_CONFIGS:
+        configs = found.configs
+    elif operation in _CONFIGS:
+        configs = (found,)
+    else:
+        return NOTHING
+    tasks = {
+        task
+        for config in configs
+        if (task := task_of_resource(config.name) if version is Version.V0_3 else config.task_id)
+    }
+    if len(tasks) > 1:
+        return Progress(legible=False)
+    return Progress(task_id=next(iter(tasks), None))
 
 
 def _state(held: Message) -> str | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.a2a.bindings import body, grpc, grpc_progress
-from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
+from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_schema import event_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
@@ -18,7 +18,8 @@ from gateway.a2a.progress import NOTHING, STATES, Progress, read_bare
 from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
-TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STREAMS]
+CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
+TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STREAMS, *CONFIGS]
 
 
 @pytest.mark.parametrize("sample", [each for each in samples() if each.method is None], ids=str)
@@ -42,9 +43,8 @@ def in_json(tree: Any) -> Progress | None:
         if isinstance(held, dict) and isinstance(held.get("status"), dict):
             # Left out in ProtoJSON, because it is the first.
             held["status"].setdefault("state", "TASK_STATE_UNSPECIFIED")
-    # A message that is wrapped, JSON is not opened for.
     told = read_bare(body.write(tree.get("message", tree)))
-    return replace(told, task_id=None, event="message") if told is not None and "message" in tree else told
+    return replace(told, event="message") if told is not None and "message" in tree else told
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -73,12 +73,39 @@ def test_each_kind_of_event_is_told(version: Version) -> None:
         ({"status_update": of_task}, Progress(task_id="t", context_id="c", event="status")),
         ({"status_update": {**of_task, "status": {}}}, Progress(b"", "t", "c", "unknown", "status")),
         ({"artifact_update": of_task}, Progress(task_id="t", context_id="c", event="artifact")),
-        ({name: {**of_task, "message_id": "m"}}, Progress(context_id="c", event="message")),
+        ({name: {**of_task, "message_id": "m"}}, Progress(task_id="t", context_id="c", event="message")),
         ({}, NOTHING),
     ):
         event = schema.StreamResponse(**held).SerializeToString()
         for operation in STREAMS:
             assert grpc_progress.read(operation, version, event) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_push_configurations_tell_whose_they_are(version: Version) -> None:
+    schema = new if version is Version.V1_0 else old
+
+    def config(task: str) -> Any:
+        if version is Version.V1_0:
+            return new.TaskPushNotificationConfig(task_id=task, id="c")
+        return old.TaskPushNotificationConfig(name=f"tasks/{task}/pushNotificationConfigs/c" if task else "")
+
+    def listed(*tasks: str) -> bytes:
+        methods = schema.DESCRIPTOR.services_by_name["A2AService"].methods_by_name
+        listing = getattr(
+            schema, methods[method_of(Operation.LIST_PUSH_CONFIGS, version).path.rpartition("/")[2]].output_type.name
+        )
+        return bytes(listing(configs=[config(task) for task in tasks]).SerializeToString())
+
+    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
+        for task, expected in (("t", Progress(task_id="t")), ("", NOTHING)):
+            assert grpc_progress.read(operation, version, config(task).SerializeToString()) == expected
+    for tasks, expected in (
+        ((), NOTHING),
+        (("t", "t"), Progress(task_id="t")),
+        (("t", "u"), Progress(legible=False)),
+    ):
+        assert grpc_progress.read(Operation.LIST_PUSH_CONFIGS, version, listed(*tasks)) == expected
 
 
 def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
