@@ -235,7 +235,8 @@ class Backings:
             require_tenant=agent.require_tenant,
         )
         affinity = effective.affinity(self._config, agent)
-        group = roster.group(affinity, lambda replica: self._metrics.backend_ejections.add((name, replica.key)))
+        ejections = self._metrics.backend_ejections
+        group = roster.group(affinity, lambda replica: ejections.add((name, replica.key)))
         share = (retry.budget or 0) / 100
         backing = Backing(
             name,
