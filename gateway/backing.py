@@ -116,6 +116,9 @@ class Backings:
         self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
         self._shared = shared(examined.config)
+        self._retry = effective.retry(examined.config)
+        self._health = effective.health(examined.config)
+        self._affinity = effective.affinity(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
 
@@ -214,8 +217,12 @@ class Backings:
             ),
             run=lambda made: (f"card of {key}", made.run),
         )
-        retry = effective.retry(self._config, agent)
-        roster = Roster(key, written, effective.health(self._config, agent), self._holdings)
+        config = self._config
+        # Hardly any agent says something of its own, and a thousand of them are made one after the other.
+        retry = effective.retry(config, agent) if agent.retry.model_fields_set else self._retry
+        health = effective.health(config, agent) if agent.health.model_fields_set else self._health
+        affinity = effective.affinity(config, agent) if agent.affinity.model_fields_set else self._affinity
+        roster = Roster(key, written, health, self._holdings)
         if isinstance(way, OnStdio):
             replicas = [roster.alone(way.upstream(source))]
             repeats = replace(NEVER, idempotent=agent.message_id_idempotent)
@@ -234,7 +241,6 @@ class Backings:
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
-        affinity = effective.affinity(self._config, agent)
         ejections = self._metrics.backend_ejections
         group = roster.group(affinity, lambda replica: ejections.add((name, replica.key)))
         share = (retry.budget or 0) / 100
