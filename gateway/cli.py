@@ -293,12 +293,14 @@ def state_erase(
 def state_migrate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="sqlite:///PATH or redis://…; may have ${VAR}.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The same, for the place that it goes to.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Also to a place that has a secret of its own.")] = False,
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Copy all that is remembered to another place, while no gateway serves; what is there already stays."""
     with _reporting(as_json=output is PlainOutput.JSON):
         old, new = typed(source, os.environ), typed(target, os.environ)
-        done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp()))
+        done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp(), force=force))
         if output is PlainOutput.JSON:
             _print_json({"ok": True, **asdict(done)})
         else:

@@ -12,12 +12,15 @@ last to hold it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, cast
 
 from gateway.background import Background
 
 T = TypeVar("T")
+
+logger = logging.getLogger("gateway")
 
 
 class Runs(Protocol):
@@ -100,8 +103,9 @@ class Holdings:
                 held.task.cancel()
 
     async def aclose(self) -> None:
-        """Close what no other holds; what is on its way over it is cut."""
-        for held in (*self._held.values(), *self._rest):
-            if held.close is not None:
-                await held.close()
-        self._held, self._rest = {}, ()
+        """Close what no other holds, all at a time; what is on its way over it is cut."""
+        held, self._held, self._rest = (*self._held.values(), *self._rest), {}, ()
+        closing = [one.close() for one in held if one.close is not None]
+        for failed in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(failed, Exception):
+                logger.error("something could not be closed", exc_info=failed)

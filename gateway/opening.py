@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.model import Config, Tls
+from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.server import bind, server_tls
@@ -103,8 +104,10 @@ def open_audit(config: Config, marks: Marks) -> AuditLog:
     try:
         return AuditLog.open(path)
     except OSError as error:
-        place = marks.place(("observe", "audit"))
-        raise StartFailed(f"{place}: the audit log cannot be written: {error.strerror}") from error
+        at: KeyPath = ("observe", "audit")
+        fact = f"the audit log {path} cannot be written: {error.strerror}"
+        remedy = "let the gateway write there, or name a file where it may; - is standard output"
+        raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
 
 
 def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1") -> ssl.SSLContext:

@@ -33,8 +33,7 @@ class Outgoing:
 
     async def aclose(self) -> None:
         """Close what all of them have open, now."""
-        for holdings in tuple(self._holdings):
-            await holdings.aclose()
+        await asyncio.gather(*(holdings.aclose() for holdings in tuple(self._holdings)))
 
     async def _see_out(self, holdings: Holdings, is_used: Callable[[], bool]) -> None:
         await asyncio.sleep(LINGER)

@@ -13,6 +13,7 @@ from gateway import app
 from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed
+from gateway.opening import StartFailed
 from tests.doubles.assembly import ANYWHERE, SECURED, assembled, certified, taken
 from tests.doubles.gateway import request, running
 from tests.doubles.scripted import WAIT
@@ -111,6 +112,18 @@ async def test_clients_are_served_over_tls_with_files_beside_the_configuration(
             plain = await gateway.client()
             await plain.ask("GET", "/-/ready")
             assert not (await plain.ended()).startswith(b"HTTP/")
+
+
+async def test_an_audit_log_that_cannot_be_written_is_told_as_a_check_would(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    text = f"version: 1\ngateway: {ANYWHERE}\nobserve:\n  audit: no/folder/audit.jsonl\nagents: {{}}\n"
+    gateway = Gateway(examine(file, {}, text=text), access_stream=io.BytesIO())
+    with pytest.raises(StartFailed) as failed:
+        await gateway.start()
+    first, remedy = str(failed.value).splitlines()
+    assert first.startswith(f"{file}:4:10  observe.audit: the audit log ")
+    assert first.endswith("no/folder/audit.jsonl cannot be written: No such file or directory")
+    assert remedy == "    → let the gateway write there, or name a file where it may; - is standard output"
 
 
 async def test_a_certificate_that_cannot_be_used_keeps_the_gateway_from_starting(tmp_path: Path) -> None:

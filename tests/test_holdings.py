@@ -98,3 +98,23 @@ async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None
     await first.aclose()
     assert (early.closed, late.closed) == (1, 1)
     await background.aclose()
+
+
+async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: pytest.LogCaptureFixture) -> None:
+    both, closed = asyncio.Barrier(2), list[str]()
+
+    async def waits() -> None:
+        await both.wait()
+        closed.append("waits")
+
+    async def fails() -> None:
+        await both.wait()
+        raise OSError("gone")
+
+    holdings = Holdings()
+    for name, close in (("one", waits), ("two", fails)):
+        holdings.hold((name,), None, object, close=lambda _, close=close: close)  # type: ignore[misc]
+    async with asyncio.timeout(10):
+        await holdings.aclose()
+    assert closed == ["waits"]
+    assert "could not be closed" in caplog.text

@@ -23,6 +23,10 @@ from gateway.telemetry.audit import AuditLog, Event
 T = TypeVar("T")
 
 _BATCH = 500
+_SECRET = "secret"  # noqa: S105 - no secret, but what those are called
+"""The kind of notes from which marks, tokens and signatures are made."""
+_PATIENCE = 30.0
+"""Seconds for a reply: nobody's call waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +121,39 @@ async def erase(keeping: Keeping, tenant: str) -> int:
         return erased
 
 
-async def migrate(source: Keeping, target: Keeping, now: float) -> Copied:
+async def migrate(source: Keeping, target: Keeping, now: float, *, force: bool = False) -> Copied:
     """Copy everything from one place to another; what the other one knows already stays what it is there.
 
     So it may be run again, where it was interrupted or where the first place has changed meanwhile.
 
     Args:
         now: Unix seconds; notes that are past their time are left.
+        force: Whether to copy also where the other place has secrets of its own, which stay.
 
     Raises:
-        CommandFailed: a place is not there, or both are the same.
+        CommandFailed: a place is not there, or both are the same, or the other one has secrets of its own.
     """
     if source.state.is_same(target.state):
         raise CommandFailed(f"both are {source.state.label}", code=2)
     async with _opened(source) as old, _opened(target, new=True) as fresh:
+        if not force:
+            await _compare_secrets(old, fresh)
         entries = await _copy_rows(old, fresh)
         notes = await _copy_notes(old, fresh, now)
     return Copied(*entries, *notes)
+
+
+async def _compare_secrets(old: Store, fresh: Store) -> None:
+    """Refuse a place that a gateway has begun anew: with its secrets no mark and no signature would be the same."""
+    for note in await _ask(old, partial(old.notes, (_SECRET, ""), _BATCH)):
+        if note.kind != _SECRET:
+            return
+        if await _ask(fresh, partial(fresh.note, note.kind, note.key)) not in (None, note.value):
+            raise CommandFailed(
+                f"{fresh.label} has been used by a gateway already, and has a secret of its own ({note.key}): contexts "
+                "that clients have named would begin anew, and page tokens and signatures be worth nothing\n"
+                "  → name an empty place; or add --force, where that may be"
+            )
 
 
 async def _copy_rows(old: Store, fresh: Store) -> tuple[int, int]:
@@ -181,7 +201,7 @@ async def _opened(keeping: Keeping, *, new: bool = False) -> AsyncIterator[Store
         raise CommandFailed(f"{where}there is no {state.path}: a gateway makes it when it starts")
     store: Store | None = None
     try:
-        store = opening.make(state)
+        store = opening.make(state, _PATIENCE)
         await store.open()
         yield store
     except StoreBroken as broken:

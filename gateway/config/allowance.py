@@ -10,6 +10,8 @@ from gateway.config.problem import KeyPath
 
 _NEEDED = {"burst": "requests", "queue": "concurrency", "queue_timeout": "concurrency"}
 """Limits that mean nothing without another one."""
+_MOST = 1_000_000_000
+"""Calls that may come at once, as `requests` has no more either: Redis counts millionths of them."""
 
 
 def check_allowances(config: Config, findings: Findings) -> None:
@@ -33,6 +35,9 @@ def check_allowances(config: Config, findings: Findings) -> None:
 
 def _futile(config: Config, written: Limits, at: KeyPath, findings: Findings) -> None:
     gateway = config.gateway
+    if written.burst is not None and written.burst > _MOST:
+        fact = f"{written.burst} calls are more than {_MOST}"
+        findings.error((*at, "burst"), fact, f"write {_MOST} or less, or remove `requests`")
     if written.body is not None and written.body > gateway.body_limit:
         fact = f"it limits nothing: no body is longer than `gateway.body_limit`, {gateway.body_limit} bytes"
         findings.warning((*at, "body"), fact, "write less, or raise `gateway.body_limit`")

@@ -30,7 +30,16 @@ def check_storage(config: Config, findings: Findings) -> None:
         kept = "memory" if gateway.state is not None and gateway.state.kind == "memory" else "a file"
         fact = f"each of {gateway.replicas} gateways would remember in {kept} of its own whose task is whose"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
+    _ledger(config, findings)
     _audit(config, findings)
+
+
+def _ledger(config: Config, findings: Findings) -> None:
+    kept = config.gateway.ledger
+    if kept.ended > kept.open:
+        key = "ended" if "ended" in kept.model_fields_set else "open"
+        fact = "tasks that are over are remembered for longer than those that are not, and than their contexts"
+        findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
 
 def _audit(config: Config, findings: Findings) -> None:

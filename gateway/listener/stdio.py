@@ -112,7 +112,10 @@ class StdioWire:
         self.leave()
 
     def refuse(self, code: int, message: str) -> None:
-        """Answer by an error, whatever was said before; nothing follows it."""
+        """Answer by an error, unless all was said before; nothing follows it."""
+        if self._ended:
+            return
+        self._ended = True
         self._put(jsonrpc.write_error(self._id, code, message))
         self._silent = True
 
@@ -134,7 +137,10 @@ class StdioWire:
         if dict(headers).get(b"content-type", b"").startswith(_EVENTS):
             self._events(body)
         else:
-            self._put(body if self._dress is None else await self._dress(body))
+            content = body if self._dress is None else await self._dress(body)
+            self._ended, is_answered = True, self._ended
+            if not is_answered:
+                self._put(content)
 
     async def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
         """The beginning of a stream."""
@@ -156,6 +162,7 @@ class StdioWire:
     async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - nothing has any here
         """The end of a stream."""
         if not self._ended:
+            self._ended = True
             self._headers.append((STREAM_HEADER, b"end"))
             self._put(b'{"jsonrpc":"2.0","id":%b,"result":null}' % self._id)
 

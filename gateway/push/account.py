@@ -101,7 +101,7 @@ class Account:
                         slip = slips.read(note.value)
                         waiting[note.tenant] += 1
                         sizes[note.tenant] += 0 if slip is None else slip.size
-                if len(notes) < _PAGE:
+                if not notes:
                     break
                 after = (notes[-1].kind, notes[-1].key)
                 # Others have their turn between two pages.

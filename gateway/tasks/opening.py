@@ -8,8 +8,11 @@ from gateway.tasks.gathered import gathered
 from gateway.tasks.store import Store
 
 
-def make(state: StateUrl) -> Store:
+def make(state: StateUrl, patience: float | None = None) -> Store:
     """A store, which has yet to be opened; relative paths are those of the working directory.
+
+    Args:
+        patience: Seconds for a reply over a network; left out, as few as a call has.
 
     Raises:
         StoreBroken: it can never work as it is written.
@@ -25,7 +28,7 @@ def make(state: StateUrl) -> Store:
         return SqliteStore(state.path)
     from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - see above
 
-    return RedisStore(state.url)
+    return RedisStore(state.url, patience=patience)
 
 
 def served(store: Store, share: Callable[[str], Counts]) -> Store:

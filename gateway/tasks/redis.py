@@ -8,7 +8,8 @@ What the server has acknowledged it may still lose: when a replica takes over, o
 `appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
 evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
 
-Whatever goes wrong is `StateUnavailable`, within half a second: see `redis_link.py`.
+Whatever goes wrong is `StateUnavailable`, within half a second: see `redis_link.py`. What is large goes a way of its
+own, and may take some seconds: see `redis_bulk.py`.
 """
 
 import sys
@@ -21,16 +22,19 @@ import msgspec
 from gateway.tasks import redis_entry as entry
 from gateway.tasks import redis_scripts as scripts
 from gateway.tasks.redis_address import read_address
+from gateway.tasks.redis_bulk import LARGE, RedisBulk
 from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short
 from gateway.tasks.redis_greeting import Script
 from gateway.tasks.redis_link import RedisLink
 from gateway.tasks.redis_reply import Reply
-from gateway.tasks.store import Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
+from gateway.tasks.store import LARGE_KINDS, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
 
 # What one script does at most: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
 _TENANTS: Final = 50
 _MOST_KEYS: Final = 10_000
+_PAGE: Final = 1024 * 1024
+"""Bytes of notes after which no more are listed at once."""
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -41,6 +45,7 @@ class RedisStore:
     Args:
         url: See `redis_address.py`.
         wall: Unix seconds; what notes are past.
+        patience: Seconds for a reply, where there is more time than a call has.
 
     Raises:
         StoreBroken: the URL cannot be read.
@@ -54,10 +59,12 @@ class RedisStore:
         url: str,
         *,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notes outlive the process
+        patience: float | None = None,
     ) -> None:
         address = read_address(url)
         self.label = address.label
-        self.link = RedisLink(address, scripts.SCRIPTS)
+        self.link = RedisLink(address, scripts.SCRIPTS, patience=patience)
+        self._bulk = RedisBulk(address, scripts.SCRIPTS, patience)
         self._wall = wall
         self._named = address.named
         self._tasks, self._contexts, *_ = self._shared = tuple(map(address.named, scripts.SHARED))
@@ -73,7 +80,8 @@ class RedisStore:
         await self.link.open()
 
     async def aclose(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
+        await self._bulk.aclose()
         await self.link.aclose()
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
@@ -120,7 +128,8 @@ class RedisStore:
 
     async def note(self, kind: str, key: str) -> bytes | None:
         """The value of a note."""
-        found = await self.link.ask(b"HGET", self._notes[0], named(kind, key).encode())
+        way = self._bulk if kind in LARGE_KINDS else self.link
+        found = await way.ask(b"HGET", self._notes[0], named(kind, key).encode())
         if found is None:
             return None
         kept = as_bytes(found)
@@ -138,7 +147,8 @@ class RedisStore:
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
         told = _pack((named(note.kind, note.key), entry.told_note(note), self._wall(), once))
-        return await self.link.run(scripts.KEEP, self._notes, (told, note.value))
+        way = self._bulk if len(note.value) >= LARGE else self.link
+        return await way.run(scripts.KEEP, self._notes, (told, note.value))
 
     async def drop(self, kind: str, key: str) -> bool:
         """Remove a note; whether there was one."""
@@ -211,7 +221,8 @@ class RedisStore:
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """Notes in the order of `(kind, key)`, from behind `after`."""
         start = "k" + named(*after) if after != ("", "") else ""
-        found = await self._run(scripts.LIST, self._notes, (start, most, self._wall()))
+        told = _pack((start, most, self._wall(), _PAGE))
+        found = await self._bulk.run(scripts.LIST, self._notes, (told,))
         return [entry.read_note(name.decode(), value, meta) for name, value, meta in by(3, found)]
 
     # ---- How it is asked -------------------------------------------------------------------------------------------

@@ -26,12 +26,22 @@ class RedisDial:
 
     A shard of a cluster that does not have the keys says who does: that one is dialled from then on, until it cannot be
     reached. All keys have one hash tag, so it is one shard that has them.
+
+    Args:
+        patience: Seconds for a reply, where it is not `PATIENCE`.
     """
 
-    def __init__(self, address: RedisAddress, scripts: Sequence[Script], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        address: RedisAddress,
+        scripts: Sequence[Script],
+        tls: ssl.SSLContext | None,
+        patience: float | None = None,
+    ) -> None:
         self._address = address
         self._scripts = scripts
         self._tls = tls
+        self._patience = patience
         self._moved: tuple[str, int] | None = None
         self._lookup: asyncio.Future[list[str]] | None = None
 
@@ -75,7 +85,7 @@ class RedisDial:
 
     async def _connect(self) -> RedisConnection:
         loop = asyncio.get_running_loop()
-        new = partial(RedisConnection, loop, PATIENCE)
+        new = partial(RedisConnection, loop, PATIENCE if self._patience is None else self._patience)
         if self._address.path:
             _, connection = await loop.create_unix_connection(new, self._address.path)
             return connection

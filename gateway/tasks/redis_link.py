@@ -46,14 +46,21 @@ class RedisLink:
     Args:
         scripts: Those that will be run, to have them there beforehand.
         clock: Monotonic seconds.
+        patience: As `RedisDial`.
     """
 
     def __init__(
-        self, address: RedisAddress, scripts: Sequence[Script] = (), *, clock: Callable[[], float] = time.monotonic
+        self,
+        address: RedisAddress,
+        scripts: Sequence[Script] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
     ) -> None:
         self.address = address
         self._scripts = scripts
         self._clock = clock
+        self._patience = patience
         self._background = Background()
         self._connection: RedisConnection | None = None
         self._attempt: asyncio.Future[StoreBroken | None] | None = None
@@ -72,7 +79,7 @@ class RedisLink:
         Raises:
             StoreBroken: it answers, and can never work as it is written.
         """
-        dial = RedisDial(self.address, self._scripts, self.address.open_tls())
+        dial = RedisDial(self.address, self._scripts, self.address.open_tls(), self._patience)
         self._down_since = self._clock()
         attempt = self._attempt = asyncio.get_running_loop().create_future()
         self._background.start("redis", lambda: self._stay(dial))

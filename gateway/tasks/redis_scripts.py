@@ -299,11 +299,13 @@ local function within(prefix, after, most)
   return redis.call('ZRANGEBYLEX', KEYS[3], from, '(' .. prefix .. '\255', 'LIMIT', 0, most)
 end
 -- What is listed, page by page: `take` gives what is to be told of a place, or nil where it is past its time.
+local full = false -- set by `take` when the reply is long enough
 local function listed(prefix, after, most, take)
   local found, size = {}, 0
   repeat
     local page = within(prefix, after, most - size)
     for _, place in ipairs(page) do
+      if full then break end
       local told = take(string.sub(place, #prefix + 1))
       if told then
         size = size + 1
@@ -311,7 +313,7 @@ local function listed(prefix, after, most, take)
       end
       after = place
     end
-  until #page == 0 or size >= most
+  until full or #page == 0 or size >= most
   return found
 end
 """
@@ -383,14 +385,16 @@ return found
 LIST: Final = Script(
     _NOTES
     + r"""
-local after, most, now = unpack(cmsgpack.unpack(ARGV[1]))
+local after, most, now, room = unpack(cmsgpack.unpack(ARGV[1]))
 return listed('k', after, most, function(name)
   local value = find_note(name, now)
+  room = room - (value and #value or 0)
+  full = room <= 0
   return value and {name, value, redis.call('HGET', KEYS[2], name)}
 end)
 """
 )
-"""ARGV: the place behind which to begin, most, now (packed). Returns names, values and metas."""
+"""ARGV: the place behind which to begin, most, now, bytes that are enough (packed). Returns names, values, metas."""
 
 EXPIRE_NOTES: Final = Script(
     _NOTES

@@ -120,7 +120,7 @@ class SqliteStore:
     async def open(self) -> None:
         """As `Store.open`; what cannot be used at the moment is opened by the first call that can."""
         self._file.open()
-        self._checkpoints = Checkpoints(self._file.path)
+        self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch)
 
     async def aclose(self) -> None:
         """Let go of the file. Who lets go of it last carries the log over: here, that is not the event loop."""

@@ -11,6 +11,7 @@ import logging
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.tasks import sqlite_schema
@@ -35,10 +36,14 @@ class Checkpoints:
 
     Args:
         path: Of a database that is there, with its tables.
+        astray: Whether it is there no more; asked before each round.
     """
 
-    def __init__(self, path: Path, *, every: float = EVERY, long: int = LONG) -> None:
+    def __init__(
+        self, path: Path, *, every: float = EVERY, long: int = LONG, astray: Callable[[], bool] = lambda: False
+    ) -> None:
         self._path = path
+        self._astray = astray
         self._every = every
         self._long = long
         self._carried = 0
@@ -58,18 +63,23 @@ class Checkpoints:
         self._thread.join()
 
     def _run(self) -> None:
-        with contextlib.ExitStack() as kept:
-            file = -1
+        file = -1
+        try:
             while not self._stopping.wait(self._every):
+                if self._astray():
+                    self._let_go()
+                    file = _closed(file)
+                    continue
                 try:
                     if file < 0:
                         file = os.open(self._path, os.O_RDWR)
-                        kept.callback(os.close, file)
                     self._round(file)
                     self._failing = False
                 except (sqlite3.Error, OSError) as error:
                     self._fail(error)
+        finally:
             self._let_go()
+            _closed(file)
 
     def _round(self, file: int) -> None:
         if self._connection is None:
@@ -103,3 +113,10 @@ class Checkpoints:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _closed(file: int) -> int:
+    """Let go of a descriptor, if it is one; gives what is none."""
+    if file >= 0:
+        os.close(file)
+    return -1

@@ -6,6 +6,10 @@
 Whatever SQLite complains of inside is a `StateUnavailable` outside. Where another process holds the file, no call after
 the first waits for it again, until something can be written. Where the connection itself is in doubt (a damaged page,
 a disk that fails), it is closed, and opened anew by a call that comes `REOPEN` seconds later or more.
+
+A file that is moved away or deleted is open still, and what is written to it is lost with the process. `watch`, which
+the checkpoints ask, finds that out; then whatever lies at its place is opened, and as long as nothing does all calls
+fail. A new one is not made: who starts the gateway means that, who moves a file may not.
 """
 
 import contextlib
@@ -31,6 +35,7 @@ SORRY = "whose task this is cannot be told at the moment; try again"
 # Seconds for which another process may keep this one from opening the file at first: one that starts makes tables.
 _OPENING = 5.0
 _LOG_EVERY = 10.0
+_REMEDY = "what needs it is refused until a file is there again; put it back, or start the gateway anew"
 # What says nothing against the connection.
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 
@@ -48,6 +53,9 @@ class LedgerFile:
         self._log_at = -math.inf
         # Set while nothing can be written for somebody else: how many rows this connection had changed before.
         self._changes: int | None = None
+        # Device and inode of what was opened; and whether something else was found at its place.
+        self._identity: tuple[int, int] | None = None
+        self._is_astray = False
 
     def open(self) -> None:
         """Open it, or come up without where it cannot be used now.
@@ -57,6 +65,7 @@ class LedgerFile:
         """
         try:
             self._db = sqlite_schema.connect(self.path, TIMEOUT, _OPENING)
+            self._identity = _identity(self.path)
         except sqlite3.Error as error:
             self._failed(error)
 
@@ -65,7 +74,17 @@ class LedgerFile:
         self._attempt_at, self._fault = math.inf, "it is closed"
         self._let_go()
 
+    def watch(self) -> bool:
+        """Whether the file that is open lies at its place no more; from any thread."""
+        if not self._is_astray and self._identity not in (None, _identity(self.path)):
+            self._is_astray = True
+            logger.error("%s was moved or deleted while it was in use: %s", self.path, _REMEDY)
+        return self._is_astray
+
     def __enter__(self) -> sqlite3.Connection:
+        if self._is_astray and self._db is not None:
+            self._let_go()
+            self._attempt_at = time.monotonic()
         return self._db or self._reopened()
 
     def __exit__(
@@ -82,9 +101,13 @@ class LedgerFile:
         if now < self._attempt_at:
             raise self._unavailable()
         self._attempt_at = now + REOPEN
+        if self._identity is not None and _identity(self.path) is None:
+            self._tell("it was moved or deleted")
+            raise self._unavailable()
         try:
             self._db = sqlite_schema.connect(self.path, timeout=0.0, patience=0.0)
             self._wait_for_others(TIMEOUT)
+            self._identity, self._is_astray = _identity(self.path), False
         except StoreBroken as error:
             self._tell(str(error))
             raise self._unavailable() from error
@@ -121,6 +144,15 @@ class LedgerFile:
         if db is not None:
             with contextlib.suppress(sqlite3.Error):
                 db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """The device and the inode of a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager

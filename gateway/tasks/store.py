@@ -143,6 +143,10 @@ class Note(msgspec.Struct, frozen=True):
     until: int = 0
 
 
+LARGE_KINDS = frozenset({"body"})
+"""Kinds of notes that may be as long as what an agent posts; all others are short."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """One entry of the ledger, as it is carried from one store to another: a task, or else a context."""
 
@@ -246,7 +250,10 @@ class Store(Protocol):
         """Write entries as they are, unless they are known already; gives how many were written."""
 
     def notes(self, after: tuple[str, str], most: int) -> Soon[list[Note]]:
-        """Notes in the order of `(kind, key)`, from behind `after`; ("", "") is the beginning."""
+        """Notes in the order of `(kind, key)`, from behind `after`; ("", "") is the beginning.
+
+        Fewer than `most` where these are many bytes; only where there are none is it the end.
+        """
 
 
 class StoreBroken(Exception):  # noqa: N818 - it is what it is

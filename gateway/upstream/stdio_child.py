@@ -6,6 +6,7 @@ when the gateway is gone.
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -92,20 +93,16 @@ class Child:
         Raises:
             StartFailed: it cannot be started.
         """
-        ours, theirs = socket.socketpair()
-        pipes = [os.pipe() for _ in range(3)]
-        (stdin, given), (taken, stdout), (complaints, stderr) = pipes
-        try:
-            process = _spawn(command, theirs, (stdin, stdout, stderr))
-        except OSError as error:
-            for descriptor in (given, taken, complaints):
-                os.close(descriptor)
-            ours.close()
-            raise StartFailed(f"{_WORDS.get(error.errno or 0, error.strerror)}: {command.folder}") from error
-        finally:
-            theirs.close()
-            for descriptor in (stdin, stdout, stderr):
-                os.close(descriptor)
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
+            try:
+                ours, theirs = socket.socketpair()
+                kept.callback(ours.close)
+                passed.callback(theirs.close)
+                (stdin, given), (taken, stdout), (complaints, stderr) = [_pipe(kept, passed, i) for i in range(3)]
+                process = _spawn(command, theirs, (stdin, stdout, stderr))
+            except OSError as error:
+                raise StartFailed(f"{_WORDS.get(error.errno or 0, error.strerror)}: {command.folder}") from error
+            kept.pop_all()
         child = cls(process)
         connecting = asyncio.ensure_future(
             child._connect(ours, given, taken, complaints, reads=reads, writes=writes, complains=complains)
@@ -259,3 +256,12 @@ class _Control(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why is the same to everybody
         self._child.lost()
+
+
+def _pipe(kept: contextlib.ExitStack, passed: contextlib.ExitStack, number: int) -> tuple[int, int]:
+    """A pipe whose one end the process gets: that to read from of the first, that to write to of all others."""
+    reads, writes = os.pipe()
+    theirs, ours = (reads, writes) if number == 0 else (writes, reads)
+    passed.callback(os.close, theirs)
+    kept.callback(os.close, ours)
+    return reads, writes

@@ -21,13 +21,15 @@ from gateway.a2a.bindings.stdio import hear, readdress, refusal
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.document import Members
-from gateway.a2a.fault import Fault, NoHealthyBackend, Overloaded, UpstreamReset
-from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Framing, whole
+from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.framing.lsp import HEADER_BYTES, LONGEST, BadFrame, Frame, FrameDecoder, Framing, whole
 from gateway.upstream.response import Response
 from gateway.upstream.stdio_call import StdioCall
 
 MOST_STRAYS = 1000
 """Frames in a row that are nobody's."""
+_MOST_LINES = HEADER_BYTES - 256
+"""Bytes of header fields; the rest of the header is the framing's."""
 MOST_UNREAD = 16 * 1024 * 1024
 """Bytes that wait for a process that does not read."""
 _MOST_REFUSALS = 64 * 1024
@@ -210,11 +212,17 @@ class Link:
             raise NoHealthyBackend("this agent is not running", retry_after=1.0)
         if self._unread() > MOST_UNREAD:
             raise Overloaded("the agent does not read what it is sent", retry_after=1.0)
+        key = b'"g-%d"' % (self._given + 1)
+        content = readdress(body, key)
+        # An agent may bound frames and their headers as the gateway does, and would end for all because of one call.
+        if len(content) > self._longest:
+            raise BodyTooLarge(f"the call exceeds the {self._longest} bytes of a frame of this agent")
+        if len(lines) > _MOST_LINES:
+            raise BodyTooLarge("the headers that belong to this call are too long for a frame")
         self._given += 1
-        key = b'"g-%d"' % self._given
         call = StdioCall(self, key, identity, version, streams=streams, longest=self._longest)
         self._open[key] = call
-        self._write(whole(readdress(body, key), self._framing, lines))
+        self._write(whole(content, self._framing, lines))
         return call
 
     def _take(self, frame: Frame) -> None:

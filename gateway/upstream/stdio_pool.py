@@ -15,6 +15,8 @@ from gateway.upstream.stdio_worker import Spec, State, Worker
 
 MOST_KNOWN = 100_000
 """Tasks and contexts whose process is remembered; what was not named longest is forgotten first."""
+_LONGEST_ID = 512
+"""Characters of their ids; whoever has a longer one finds its process by chance."""
 
 
 class StdioPool:
@@ -133,7 +135,7 @@ class StdioPool:
 
     def _learn(self, link: Link, task: str | None, context: str | None) -> None:
         for kind, name in (("task", task), ("context", context)):
-            if name:
+            if name and len(name) <= _LONGEST_ID:
                 self._homes[kind, name] = link
                 self._homes.move_to_end((kind, name))
         while len(self._homes) > MOST_KNOWN:

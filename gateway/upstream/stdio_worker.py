@@ -204,6 +204,10 @@ class Worker:
                 self.why = f"it cannot be started: {error}"
             except Fault as fault:
                 self.why = await self._reason(fault.detail or fault.message)
+            except Exception as error:
+                # It is tried again with all others that fail, and not by whoever watches over this loop.
+                self.why = f"it cannot be started: {error}"
+                logger.exception("%s cannot be started", self._name)
             else:
                 began = self._loop.time()
                 self._become(State.READY)

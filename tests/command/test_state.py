@@ -156,6 +156,35 @@ async def test_notes_that_are_past_their_time_are_left(places: tuple[Keeping, Ke
     assert await migrate(source, target, NOW + 10) == Copied(8, 8, 2, 2)
 
 
+async def test_a_place_with_a_secret_of_its_own_is_refused_unless_that_is_meant(
+    places: tuple[Keeping, Keeping],
+) -> None:
+    source, target = places
+    await fill(source, notes=(Note("secret", "ledger", b"old"), Note("secret", "push", b"same")))
+    other = opening.make(target.state)
+    await other.open()
+    try:
+        await now(other.keep(Note("secret", "ledger", b"new")))
+        await now(other.keep(Note("secret", "push", b"same")))
+        with pytest.raises(CommandFailed, match=r"has a secret of its own \(ledger\)"):
+            await migrate(source, target, NOW)
+        assert await now(other.tasks("crm", ["a0"])) == [None]
+        assert (await migrate(source, target, NOW, force=True)).new_entries == 8
+        assert await now(other.note("secret", "ledger")) == b"new"
+        await now(other.keep(Note("secret", "ledger", b"old")))
+        assert await migrate(source, target, NOW) == Copied(8, 0, 3, 0)
+    finally:
+        await other.aclose()
+
+
+async def test_notifications_are_copied_however_many_bytes_they_are(places: tuple[Keeping, Keeping]) -> None:
+    source, target = places
+    bodies = tuple(Note("body", f"{number:02}", b"x" * 900_000, "acme", until=NOW + 100) for number in range(40))
+    await fill(source, notes=bodies)
+    assert await migrate(source, target, NOW) == Copied(8, 8, 41, 41)
+    assert await migrate(source, target, NOW) == Copied(8, 0, 41, 0)
+
+
 async def test_a_place_is_not_copied_onto_itself(tmp_path: Path) -> None:
     one = Keeping(StateUrl("sqlite", tmp_path / "a.db"))
     other = Keeping(StateUrl("sqlite", tmp_path / "x/../a.db"))

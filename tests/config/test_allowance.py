@@ -65,3 +65,10 @@ def test_limits_that_something_else_decides_are_told() -> None:
     fewer = "each of 5 gateways lets one call through at least, so that it is 5"
     assert warnings(text(agent="concurrency: 4") + several) == [("agents.a.limits.concurrency", fewer)]
     assert warnings(text(agent="concurrency: 5") + several) == []
+
+
+@pytest.mark.parametrize("where", ["tenant", "default", "agent", "entry"])
+def test_a_burst_that_nobody_could_count_is_refused(where: str) -> None:
+    assert errors(text(**{where: "requests: 999999999/s, burst: 1000000000"})) == []
+    [(path, fact)] = errors(text(**{where: "requests: 5/s, burst: 999999999999999"}))
+    assert (path.rpartition(".")[2], fact) == ("burst", "999999999999999 calls are more than 1000000000")

@@ -73,3 +73,17 @@ def test_audit_events_are_not_written_over_the_state() -> None:
         ("observe.audit", "the state is kept there (line 2)")
     ]
     assert errors(text("state: 'sqlite://y.db'", "audit: x.db")) == []
+
+
+@pytest.mark.parametrize(
+    ("ledger", "key"),
+    [("ended: 91d", "ended"), ("open: 7d", "open"), ("ended: 10d, open: 9d", "ended")],
+)
+def test_tasks_that_are_over_should_not_outlive_those_that_are_not(ledger: str, key: str) -> None:
+    fact = "tasks that are over are remembered for longer than those that are not, and than their contexts"
+    assert warnings(text(f"ledger: {{ {ledger} }}")) == [(f"gateway.ledger.{key}", fact)]
+
+
+@pytest.mark.parametrize("ledger", ["", "ended: 90d", "open: 30d", "ended: 5d, open: 5d"])
+def test_as_long_is_no_longer(ledger: str) -> None:
+    assert warnings(text(f"ledger: {{ {ledger} }}")) == []

@@ -201,3 +201,16 @@ async def test_a_cluster_has_the_ledger_on_one_shard() -> None:
 def _connections(server: RedisServer) -> int:
     told = dict(line.split(":") for line in server.ask("INFO", "stats").splitlines() if ":" in line)
     return int(told["total_connections_received"])
+
+
+async def test_notes_are_listed_a_few_at_a_time_where_they_are_large(store: RedisStore) -> None:
+    sizes = [900_000, 10, 900_000, 10, 2_000_000, 10]
+    for number, size in enumerate(sizes):
+        await store.keep(Note("body", str(number), b"x" * size, "acme"))
+    pages = []
+    after = ("", "")
+    while notes := await store.notes(after, 100):
+        pages.append([len(note.value) for note in notes])
+        after = (notes[-1].kind, notes[-1].key)
+    assert pages == [sizes[:3], sizes[3:5], sizes[5:]]
+    assert await store.note("body", "4") == b"x" * 2_000_000

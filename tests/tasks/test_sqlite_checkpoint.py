@@ -1,14 +1,16 @@
 """The thread that moves what was written from the log into the database."""
 
+import contextlib
 import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite_checkpoint import LONG, Checkpoints
 from gateway.tasks.sqlite_file import LedgerFile
 
@@ -50,11 +52,13 @@ def salts(file: LedgerFile) -> bytes:
 class Watched(Checkpoints):
     """Tells how the log was carried over, and what failed."""
 
-    def __init__(self, path: Path, *, every: float = 0.001, long: int = LONG) -> None:
+    def __init__(
+        self, path: Path, *, every: float = 0.001, long: int = LONG, astray: Callable[[], bool] = lambda: False
+    ) -> None:
         self.asked: list[str] = []
         self.failures: list[Exception] = []
         self._went_on = threading.Semaphore(0)
-        super().__init__(path, every=every, long=long)
+        super().__init__(path, every=every, long=long, astray=astray)
 
     def wait(self, times: int) -> None:
         """Until it has been tried again so many times."""
@@ -148,3 +152,33 @@ def test_stopping_carries_over_what_is_left_and_leaves_one_file(file: LedgerFile
     checkpoints.stop()
     checkpoints.stop()
     assert [found.name for found in file.path.parent.iterdir()] == ["state.db"]
+
+
+def write_until(file: LedgerFile, end: float) -> None:
+    while time.monotonic() < end:
+        write(file, 1)
+
+
+def test_a_file_that_is_moved_away_is_found_out_and_one_that_is_put_back_is_carried_over(file: LedgerFile) -> None:
+    checkpoints = Watched(file.path, astray=file.watch)
+    write(file, 0)
+    checkpoints.wait(1)
+    away = file.path.parent / "away"
+    away.mkdir()
+    for each in file.path.parent.glob("state.db*"):
+        each.rename(away / each.name)
+    end = time.monotonic() + PATIENCE
+    with pytest.raises(StateUnavailable, match="cannot be told"):
+        write_until(file, end)
+    # The database last: as soon as it is there it is opened, with the log that lies beside it.
+    for each in sorted(away.iterdir(), reverse=True):
+        each.rename(file.path.parent / each.name)
+    while time.monotonic() < end:
+        with contextlib.suppress(StateUnavailable):
+            write(file, 2)
+            break
+    checkpoints.asked.clear()
+    while not checkpoints.asked:
+        checkpoints.wait(1)
+    file.close()
+    checkpoints.stop()

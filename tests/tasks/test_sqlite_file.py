@@ -213,3 +213,54 @@ def test_what_is_no_fault_of_the_files_passes_through(file: LedgerFile) -> None:
     with pytest.raises(ValueError, match="mine"), file:
         raise ValueError("mine")
     keep(file)
+
+
+def move(path: Path, name: str) -> Path:
+    """Move a database, with what lies beside it; gives where it is now."""
+    for more in ("", "-wal", "-shm"):
+        place = path.with_name(path.name + more)
+        if place.exists():
+            place.rename(path.with_name(name + more))
+    return path.with_name(name)
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted"])
+def test_nothing_goes_into_a_file_that_is_there_no_more(
+    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    keep(file, "before")
+    assert not file.watch()
+    move(file.path, "away.db")
+    if how == "deleted":
+        for each in file.path.parent.glob("away.db*"):
+            each.unlink()
+    assert file.watch()
+    assert file.watch()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "was moved or deleted" in caplog.text
+    for _ in range(2):
+        with pytest.raises(StateUnavailable, match="cannot be told") as caught:
+            keep(file, "after")
+        assert caught.value.detail == "it was moved or deleted"
+        clock[0] += REOPEN
+    assert not file.path.exists()
+
+
+def test_a_file_that_is_put_back_is_used_again_and_so_is_another_one(file: LedgerFile, clock: list[float]) -> None:
+    keep(file, "one")
+    away = move(file.path, "away.db")
+    assert file.watch()
+    with pytest.raises(StateUnavailable):
+        keys(file)
+    other = LedgerFile(file.path)
+    other.open()
+    keep(other, "two")
+    other.close()
+    clock[0] += REOPEN
+    assert keys(file) == ["two"]
+    assert not file.watch()
+    move(file.path, "second.db")
+    assert file.watch()
+    move(away, file.path.name)
+    assert keys(file) == ["one"]
+    assert not file.watch()

@@ -12,7 +12,7 @@ from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import NoHealthyBackend
+from gateway.a2a.fault import BodyTooLarge, NoHealthyBackend
 from gateway.a2a.framing.lsp import Framing
 from gateway.a2a.path import PathCall
 from gateway.principal import Principal
@@ -115,6 +115,22 @@ async def test_headers_of_a_client_that_are_too_long_for_a_frame_stay_behind() -
         headers = (await told(made, sending("headers"), head))["headers"]
     assert not {"baggage", "traceparent"} & headers.keys()
     assert (headers["a2a-version"], headers["x-a2a-tenant"]) == ("1.0", "acme")
+
+
+async def test_a_call_that_is_too_long_for_a_frame_is_refused_alone() -> None:
+    """An agent that bounds frames as the gateway does would end, and all that is open at it with it."""
+    async with upstream(spec(longest=4096)) as made:
+        with pytest.raises(BodyTooLarge):
+            await told(made, sending("x" * 5000), HEAD)
+        assert "headers" in await told(made, sending("headers"), HEAD)
+
+
+async def test_a_call_whose_credential_is_too_long_for_a_header_is_refused_alone() -> None:
+    head = Head("POST", b"/notes", headers=((b"authorization", b"Bearer " + b"a" * 9000),))
+    async with upstream(spec(), Treatment(forward_caller=True)) as made:
+        with pytest.raises(BodyTooLarge):
+            await told(made, sending("headers"), head)
+        assert "headers" in await told(made, sending("headers"), HEAD)
 
 
 async def test_the_callers_credential_goes_along_where_the_file_says_so() -> None:
