@@ -1,6 +1,7 @@
 """The composition root: a configuration becomes listeners that serve it, until another takes its place or the end."""
 
 import asyncio
+import gc
 import logging
 import ssl
 import time
@@ -12,16 +13,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.a2a.card import CardInvalid
+from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
 from gateway.background import Background
 from gateway.config import effective
-from gateway.config.check import Examined, examine_again
+from gateway.config.check import Examined
 from gateway.config.files import files
 from gateway.config.limit import Http
 from gateway.config.model import Config
-from gateway.config.restart import Waiting, until_restart
+from gateway.config.restart import Waiting
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
@@ -34,12 +36,13 @@ from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger,
 from gateway.origin import is_trusted
 from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
+from gateway.policy.shared import SharedRates
 from gateway.pressure import Pressure
 from gateway.proxy import Line
 from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
-from gateway.reload import Origin, Reloader, Report, Trigger, Unusable
+from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, usable
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Soon
@@ -155,7 +158,8 @@ class Gateway:
 
     async def _start(self) -> None:
         self._audit = open_audit(self._config, self._examined.marks)
-        self._ledger = await self._open_ledger(self._config, self._examined.marks)
+        self._ledger, rates = await self._open_ledger(self._config, self._examined.marks)
+        self._limits.share(rates)
         written = self._config.gateway
         marks = self._examined.marks
         tls = None if written.tls is None else open_tls(written.tls, marks)
@@ -243,24 +247,26 @@ class Gateway:
         if examined.config is None or self._snapshot is None or self._push is None or self.draining:
             raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
         before = self._snapshot
-        config, waiting = until_restart(
-            self._config, examined.config, examined.marks, has_store=self._ledger is not None
+        examined, waiting = await asyncio.to_thread(
+            usable,
+            self._config,
+            examined,
+            has_store=self._ledger is not None,
+            processes=self._worker.processes,
         )
-        if waiting:
-            examined = await asyncio.to_thread(examine_again, examined, config)
-            if examined.config is None:
-                raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
-        ledger = self._ledger
+        config = examined.config
+        assert config is not None
+        ledger, rates = self._ledger, None
         try:
             contexts = self._contexts(config, examined.marks)
             quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
-                ledger = await self._open_ledger(config, examined.marks)
+                ledger, rates = await self._open_ledger(config, examined.marks)
             snapshot = await self._beside(examined, before, ledger)
         except BaseException as error:
             if ledger is not None and self._ledger is None:
                 await ledger.aclose()
-            if isinstance(error, OSError | CardInvalid | ListenFailed | StartFailed):
+            if isinstance(error, OSError | CardInvalid | NoCommand | ListenFailed | StartFailed):
                 raise Unusable(str(error)) from error
             raise
         # From here on nothing is waited for.
@@ -272,6 +278,7 @@ class Gateway:
             server.renew(tls)
         if ledger is not None and self._ledger is None:
             self._ledger = ledger
+            self._limits.share(rates)
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
         self._outgoing.see_out(before.holdings, self._line.outlasting())
@@ -284,6 +291,9 @@ class Gateway:
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """A configuration that is ready to be used beside the one that is."""
         snapshot = await asyncio.to_thread(self._build, examined, before, ledger)
+        # The collector does not go through it: with a thousand agents everything would stand still for 50 ms. Now, for
+        # what calls leave behind while it is made ready is to be collected.
+        gc.freeze()
         ready = False
         try:
             snapshot.open(self._background)
@@ -305,15 +315,19 @@ class Gateway:
         self._worker.reload_all()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
-        """Have the configuration read again, soon; `done` is called afterwards."""
+        """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""
         reloader = self.reloader
         if reloader is None:
             logger.warning("this configuration comes from no file: there is nothing to read again")
+            done()
             return
 
         async def work() -> None:
-            await reloader.reload(trigger)
-            done()
+            try:
+                await reloader.reload(trigger)
+            finally:
+                if not self.draining:
+                    done()
 
         self._background.start("reading the configuration again", work)
 
@@ -326,6 +340,9 @@ class Gateway:
         def watched() -> Iterable[Path]:
             return dict.fromkeys((*files(self._examined), *reloader.read_last))
 
+        def read() -> Mapping[Path, bytes]:
+            return self._examined.stamps if reloader.stamps is None else reloader.stamps
+
         async def changed(how: Notice) -> None:
             await reloader.reload(Trigger(how.value))
 
@@ -334,6 +351,7 @@ class Gateway:
             changed,
             every=lambda: self._config.gateway.reload.poll,
             listens=lambda: self._config.gateway.reload.watch,
+            read=read,
         )
 
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
@@ -386,8 +404,8 @@ class Gateway:
         await asyncio.to_thread(self.access.close)
         await asyncio.to_thread(self._audit.close)
 
-    async def _open_ledger(self, config: Config, marks: Marks) -> Ledger | None:
-        return await open_ledger(config, marks, self._limits, self._state_counts, state=self._state)
+    async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
+        return await open_ledger(config, marks, self._state_counts, state=self._state)
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -453,7 +471,9 @@ class Gateway:
                 await asyncio.to_thread(board.post, self.metrics.registry)
                 await asyncio.sleep(EVERY)
         finally:
-            board.post(self.metrics.registry)
+            # Of the last second; whoever cannot write it ends all the same.
+            with suppress(OSError):
+                board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

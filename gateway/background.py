@@ -16,7 +16,7 @@ class Background:
     """The tasks that outlive a request.
 
     A task whose work raises is started again after 0.5 s, then after twice as long each time, up to 30 s. Work that
-    returns is over.
+    returns is over, and so is work that raises while it is being ended.
     """
 
     def __init__(self) -> None:
@@ -42,6 +42,11 @@ class Background:
             try:
                 await work()
             except Exception:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    # It was told to end, and what it did last failed: started again, it would never hear of it.
+                    logger.exception("background task %s failed as it ended", name)
+                    raise asyncio.CancelledError from None
                 logger.exception("background task %s failed; starting it again in %.1f s", name, pause)
             else:
                 return

@@ -11,6 +11,7 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
+import hashlib
 from collections.abc import Awaitable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 _TRY_AGAIN = 5.0
 _GONE = "failed"
 _MOST_CALLERS = 10_000
+_BEGINNING = 64
 _NEWS = frozenset({"task", "status", "artifact"})
 """Events by which a task is known to be one that goes on, as `Progress.event` spells them."""
 
@@ -90,7 +92,8 @@ class Tenure:
         return carried(self._notified(owner, told)) if self.keeps else True
 
     def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
-        sighting = Sighting(owner, told.task_id or "", told.context_id or "", told.state or "", now=self.ledger.now())
+        context = kept(told.context_id or "")
+        sighting = Sighting(owner, told.task_id or "", context, told.state or "", now=self.ledger.now())
         met: Met = yield self.ledger.store.meet(self.scope, sighting)
         if met.task is None or not self.owned(met.task, owner):
             return False
@@ -306,16 +309,17 @@ class Claims(msgspec.Struct, eq=False):
         if call.operation.sends and not self._task:
             yield from self._admit_new()
         context = named.context
-        if context is not None and context != self._context:
-            owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, context)
+        if context is not None and kept(context) != self._context:
+            owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, kept(context))
             if owner is None and not tenure.shared:
                 # It may have been named when others reached the agent, too.
-                marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, self._mark + context)
+                name = kept(self._mark + context)
+                marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, name)
                 owner = None if marked is not None else self.owner
             if owner is None or not self.owns(owner):
                 context = self._mark + context
                 call = with_context(call, context)
-        self._asked = context or ""
+        self._asked = kept(context or "")
         return call
 
     def _enter_tasks(
@@ -427,7 +431,7 @@ class Claims(msgspec.Struct, eq=False):
             return self._remember(told)
         if not told.legible:
             raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
-        task, context, state = told.task_id or "", told.context_id or "", told.state or ""
+        task, context, state = told.task_id or "", kept(told.context_id or ""), told.state or ""
         is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
         if (is_known and not (self._stale and task)) or not (task or context):
             return None
@@ -625,3 +629,10 @@ class Claims(msgspec.Struct, eq=False):
         """Whose something is that is sealed for the caller."""
         owner, tenure = self.owner, self._tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
+
+
+def kept(context: str) -> str:
+    """As what a context stands in the ledger: itself, or where it is too long for that, its beginning and its hash."""
+    if len(context) <= LONGEST_ID:
+        return context
+    return f"{context[:_BEGINNING]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -14,7 +14,6 @@ from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.server import bind, server_tls
-from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
 from gateway.tasks.ledger import Ledger
@@ -62,12 +61,11 @@ class StartFailed(Exception):  # noqa: N818 - told to the operator as it is
 async def open_ledger(
     config: Config,
     marks: Marks,
-    limits: Limits,
     counts: Callable[[str], dict[str, float]],
     *,
     state: StateUrl | None = None,
-) -> Ledger | None:
-    """The ledger, where the configuration asks for one; limits are shared by what it shares.
+) -> tuple[Ledger | None, SharedRates | None]:
+    """The ledger, where the configuration asks for one, and how requests are counted together where it is shared.
 
     Args:
         counts: Gives, for an operation, what is counted of it by what came of it.
@@ -77,19 +75,17 @@ async def open_ledger(
         StartFailed: its store can never work as it is written.
     """
     if not effective.keeps_state(config):
-        return None
+        return None, None
     place = state or effective.state(config, marks, os.environ, Path.cwd())
     kept = config.gateway.ledger
     bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
     try:
         store = opening.make(place)
-        if place.is_shared:
-            limits.share(_shared_rates(store))
         ledger = Ledger(opening.served(store, counts), bounds)
         await ledger.open()
     except StoreBroken as error:
         raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
-    return ledger
+    return ledger, _shared_rates(store) if place.is_shared else None
 
 
 def open_audit(config: Config, marks: Marks) -> AuditLog:

@@ -38,7 +38,7 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     """
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()
-    quick = False
+    quick = serves = asked = False
 
     def on_signal(number: signal.Signals) -> None:
         nonlocal quick
@@ -51,6 +51,11 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     notifier = Notifier(os.environ)
 
     def on_hangup() -> None:
+        nonlocal asked
+        if not serves:
+            # What was read before it came may be old: it is read again once there is something to put it beside.
+            asked = True
+            return
         notifier.reloading()
         gateway.reload_nowait(Trigger.SIGNAL, notifier.ready)
 
@@ -61,12 +66,16 @@ async def run(gateway: Gateway, *, delay: float | None = None, on_started: Calla
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     await gateway.start()
     # What is there now stays: no collection needs to look at it again.
     gc.collect()
     gc.freeze()
     on_started()
     notifier.ready()
+    serves = True
+    if asked:
+        on_hangup()
     if notifier.alive_every:
         live()
     await stop.wait()
@@ -81,8 +90,16 @@ def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
     Args:
         workers: Processes that serve it.
 
-    Problems and addresses that are taken are told on standard error.
+    Problems and addresses that are taken are told on standard error. A SIGHUP that comes before it serves waits.
     """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        return _serve(path, environ, workers)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(path: Path, environ: Mapping[str, str], workers: int) -> int:
     origin = Origin(path, environ)
     examined = origin.read()
     if examined.config is None or examined.failed:

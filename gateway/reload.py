@@ -20,11 +20,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.config.check import Examined, examine
-from gateway.config.difference import Change, changes
+from gateway.config.check import Examined, examine, examine_again
+from gateway.config.difference import Change, Sort, changes
+from gateway.config.dividing import divided
+from gateway.config.files import command_cards, stamped
 from gateway.config.model import Config
 from gateway.config.problem import Problem, as_json, spell
-from gateway.config.restart import Waiting
+from gateway.config.restart import Waiting, until_restart
 from gateway.telemetry.metrics import Metrics
 
 _SWITCH = 0.001
@@ -77,7 +79,7 @@ class Origin:
 
     def read(self) -> Examined:
         """What it says now."""
-        return examine(self.path, self.environ)
+        return stamped(examine(self.path, self.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class Reloader:
     Attributes:
         last: What became of the last reading; None before the first.
         waiting: What takes effect with the next start.
-        read_last: The files that were read last, good or bad.
+        read_last: The files that were read last, good or bad, and those that were missed.
+        stamps: What they said then; None before the first reading.
     """
 
     def __init__(
@@ -153,6 +156,7 @@ class Reloader:
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
+        self.stamps: Mapping[Path, bytes] | None = None
         for trigger in Trigger:
             for result in Result:
                 metrics.reloads.set((result.value, trigger.value), 0)
@@ -171,7 +175,7 @@ class Reloader:
             return Report(trigger, result, self._wall(), examined.text_hash, took=time.monotonic() - began, **more)
 
         examined = await asyncio.to_thread(self.origin.read)
-        self.read_last = examined.files
+        self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         if examined.config is None:
             return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
         if examined.failed:
@@ -179,6 +183,7 @@ class Reloader:
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
         # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
         before = [self._running()]
+        cards, stamps = command_cards(before[0]), before[0].stamps
         try:
             waiting = await self._use(examined)
         except Unusable as error:
@@ -186,6 +191,11 @@ class Reloader:
         self.waiting = waiting
         text_hash = before[0].text_hash
         changed = await asyncio.to_thread(_changes, before, self._running().config)
+        changed += tuple(
+            Change(Sort.CHANGED, path)
+            for path, card in command_cards(examined).items()
+            if cards.get(path) == card and stamps.get(card) != examined.stamps.get(card)
+        )
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(result, examined, waiting=waiting, changed=changed)
         if result is Result.APPLIED:
@@ -221,6 +231,33 @@ class Reloader:
             logger.warning("%s", waiting)
 
 
+def usable(
+    running: Config, examined: Examined, *, has_store: bool, processes: int = 1
+) -> tuple[Examined, tuple[Waiting, ...]]:
+    """What of another configuration takes the place of the one that runs, and what of it waits for the next start.
+
+    Args:
+        running: With what was bound and opened at the start.
+        examined: A configuration without errors.
+        has_store: As `until_restart`.
+        processes: How many serve it.
+
+    Raises:
+        Unusable: with what stays it has errors, or several processes cannot serve it.
+    """
+    if examined.config is None:
+        raise Unusable("it has errors", examined.errors)
+    config, waiting = until_restart(running, examined.config, examined.marks, has_store=has_store)
+    if waiting:
+        examined = examine_again(examined, config)
+        if examined.config is None:
+            raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
+    problems = divided(config, examined.marks, processes)
+    if problems:
+        raise Unusable(f"{processes} workers cannot serve it", problems)
+    return examined, waiting
+
+
 def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
     old = before.pop().config
     return () if old is None or now is None else changes(old, now)
@@ -231,8 +268,8 @@ def _gently() -> Iterator[None]:
     """Let calls go on while a thread works.
 
     It gives up the interpreter after 1 ms, not 5, and the collector does not go again and again through what is being
-    made, nor through what is there in the end, for which everything would stand still for 50 ms. What goes when the
-    next configuration comes goes because nobody refers to it.
+    made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
+    because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
     """
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
@@ -242,5 +279,4 @@ def _gently() -> Iterator[None]:
     finally:
         sys.setswitchinterval(interval)
         if collects:
-            gc.freeze()
             gc.enable()

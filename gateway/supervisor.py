@@ -5,7 +5,8 @@
               waits there waits for whichever is left when one of them dies
 
     SIGTERM, SIGINT     are passed on; the parent ends when the last worker has, with exit code 0
-    SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with it
+    SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with what
+                        the others serve by then
     a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
 
 Workers share tasks and limits through the store, which must be a Redis, and counts through the board. A worker that was
@@ -22,13 +23,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.check import Examined
+from gateway.config.dividing import divided
+from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind
-from gateway.opening import Worker
-from gateway.reload import Origin
+from gateway.opening import Worker, open_tls
+from gateway.reload import Origin, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.board import Board
@@ -64,6 +69,8 @@ class Supervisor:
         self._work = work
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._lock = self._folder / "output"
+        # Opened once, for all: the folder may be cleaned while they serve.
+        self._output = SharedStream(sys.stdout.fileno(), self._lock)
         (self._folder / "board").mkdir()
         self._board = Board(self._folder / "board")
         self._hear, self._tell = os.pipe()
@@ -99,9 +106,9 @@ class Supervisor:
         finally:
             for listener in self._sockets.values():
                 listener.close()
-            self._board.close()
-            self._lock.unlink(missing_ok=True)
-            self._folder.rmdir()
+            self._output.close()
+            for tidy in (self._board.close, partial(self._lock.unlink, missing_ok=True), self._folder.rmdir):
+                _attempt(tidy)
         return self._code
 
     def _bind(self) -> None:
@@ -124,10 +131,13 @@ class Supervisor:
             self._stopping = True
             self._pass_on(number)
         elif number is signal.SIGHUP:
-            self._notifier.reloading()
+            serves = self._ready >= self._count
+            if serves:
+                self._notifier.reloading()
             self._read_again()
             self._pass_on(number)
-            self._notifier.ready()
+            if serves:
+                self._notifier.ready()
         elif number is signal.SIGCHLD:
             self._reap()
         else:
@@ -153,9 +163,18 @@ class Supervisor:
             self._pass_on(signal.SIGHUP)
 
     def _read_again(self) -> None:
-        """Keep what workers are started with up to date; they tell themselves what is wrong with it."""
-        examined = self._origin.read()
-        if examined.config is not None and not examined.failed:
+        """Keep what workers are started with up to date, as they do; they tell themselves what is wrong with it."""
+        running, examined = self._examined.config, self._origin.read()
+        assert running is not None
+        if examined.failed:
+            return
+        # What the others serve: not what they refused, nor what waits for a restart.
+        with suppress(Unusable, ListenFailed):
+            examined, _ = usable(running, examined, has_store=effective.keeps_state(running), processes=self._count)
+            assert examined.config is not None
+            tls = examined.config.gateway.tls
+            if tls is not None:
+                open_tls(tls, examined.marks)
             self._examined = examined
 
     def _reap(self) -> None:
@@ -164,7 +183,7 @@ class Supervisor:
             if not pid:
                 return
             began = self._alive.pop(pid, None)
-            self._board.bury(pid)
+            _attempt(partial(self._board.bury, pid))
             if self._stopping or began is None:
                 continue
             self._listen()
@@ -211,7 +230,8 @@ class Supervisor:
             # A Ctrl-C at the terminal is for the parent, who passes it on; else it would count twice.
             os.setpgid(0, 0)
             _die_with_parent()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            # A SIGHUP waits until the gateway hears it.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS - {signal.SIGHUP})
             os.environ.pop("NOTIFY_SOCKET", None)
 
             def tell(word: bytes) -> None:
@@ -226,10 +246,18 @@ class Supervisor:
                 applied=lambda: tell(_APPLIED),
                 reload_all=lambda: tell(_RELOAD),
             )
-            code = self._work(self._examined, worker, SharedStream(sys.stdout.fileno(), self._lock))
+            code = self._work(self._examined, worker, self._output)
         finally:
             # What the parent has to tidy up is not for its copies.
             os._exit(code)
+
+
+def _attempt(work: Callable[[], None]) -> None:
+    """Do what only figures need: a folder that is full, or was cleaned, ends nobody."""
+    try:
+        work()
+    except OSError as error:
+        logger.warning("the figures of the workers cannot be kept: %s", error)
 
 
 def _die_with_parent() -> None:
@@ -244,12 +272,9 @@ def supervise(
     """Serve with so many workers until a signal; the exit code, what is wrong told on standard error."""
     config = examined.config
     assert config is not None
-    if effective.keeps_state(config) and (config.gateway.state is None or not config.gateway.state.is_shared):
-        place = examined.marks.place(("gateway", "state"))
-        sys.stderr.write(
-            f"{place}: {count} workers would each remember for themselves whose task is whose\n"
-            "    → write `gateway.state: redis://HOST:PORT/DB`, or serve with one\n"
-        )
+    problems = divided(config, examined.marks, count)
+    if problems:
+        sys.stderr.write(as_text(problems) + "\n")
         return 1
     log.configure_directly(config.observe.log.format, config.observe.log.level)
     try:

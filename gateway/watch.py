@@ -7,14 +7,15 @@ once more with what it said before has not changed.
 """
 
 import asyncio
-import hashlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
 from watchfiles._rust_notify import RustNotify  # its documented lower level: it says when it has begun to listen
+
+from gateway.config.stamp import NOTHING, stamp_of
 
 _QUIET = 100
 """Milliseconds without news after which a change is over: a file is written in several steps."""
@@ -42,6 +43,8 @@ class Watch:
         changed: Told that they say something else than before, and how that was noticed.
         every: Gives the seconds between two looks; 0 for none.
         listens: Gives whether the system is to tell of changes.
+        read: Gives what was read of them last, as `stamp_of` gives it. What says something else by now has changed,
+            and so has what was not read; None where what they say at first is what was read.
     """
 
     def __init__(
@@ -51,11 +54,13 @@ class Watch:
         *,
         every: Callable[[], float],
         listens: Callable[[], bool] = lambda: True,
+        read: Callable[[], Mapping[Path, bytes]] | None = None,
     ) -> None:
         self._files = files
         self._changed = changed
         self._every = every
         self._listens = listens
+        self._read = read
         self._known: dict[Path, bytes] = {}
         self._one = asyncio.Lock()
         self.listening = asyncio.Event()
@@ -63,7 +68,8 @@ class Watch:
 
     async def run(self) -> None:
         """Look after them, until cancelled."""
-        self._known = await self._look()
+        if self._read is None:
+            self._known = await self._look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._poll(), name="looking at the configuration")
             group.create_task(self._listen(), name="listening for the configuration")
@@ -106,29 +112,31 @@ class Watch:
     async def _compare(self, how: Notice) -> bool:
         async with self._one:
             found = await self._look()
+            self._compare_with(found)
             if found == self._known:
                 return False
             while found != self._known:
                 self._known = found
                 await self._changed(how)
-                # What was read may name other files; those that it was read from may have changed since.
+                # What was read may name other files; those that it was read from may have changed since, and before.
                 found = await self._look()
-                self._known |= {file: said for file, said in found.items() if file not in self._known}
-                self._known = {file: said for file, said in self._known.items() if file in found}
+                self._compare_with(found)
             return True
+
+    def _compare_with(self, found: Mapping[Path, bytes]) -> None:
+        """Know of these files what was read of them; else what was found the last time."""
+        if self._read is None:
+            known = {**found, **self._known}
+        else:
+            known = {**dict.fromkeys(found, NOTHING), **self._known, **self._read()}
+        self._known = {file: known[file] for file in found}
 
     async def _look(self) -> dict[Path, bytes]:
         return await asyncio.to_thread(_said, tuple(self._files()))
 
 
 def _said(files: Iterable[Path]) -> dict[Path, bytes]:
-    found = {}
-    for file in files:
-        try:
-            found[file] = hashlib.sha256(file.read_bytes()).digest()
-        except OSError:
-            found[file] = b""
-    return found
+    return {file: stamp_of(file) for file in files}
 
 
 def _folders(files: Iterable[Path]) -> tuple[Path, ...]:

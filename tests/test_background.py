@@ -94,3 +94,23 @@ async def test_a_task_can_be_ended_by_itself_and_bears_its_name() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await keeper.aclose()
+
+
+async def test_work_that_fails_as_it_is_ended_is_not_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    keeper, ran, started = Background(), 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("no space left on device")
+
+    task = keeper.start("post", work)
+    await started.wait()
+    async with asyncio.timeout(10):
+        await keeper.aclose()
+    assert (ran, task.cancelled()) == (1, True)
+    assert [record.getMessage() for record in caplog.records] == ["background task post failed as it ended"]

@@ -136,6 +136,38 @@ async def test_anothers_context_is_a_word_like_any_other() -> None:
         assert theirs["id"] != ours["id"]
 
 
+@pytest.mark.parametrize("length", [1024, 1025, 3000])
+async def test_a_context_goes_on_however_long_its_name_is(length: int) -> None:
+    async with shared() as site:
+        context = "c" * length
+        begun = await site.send("acme", contextId=context)
+        assert begun["contextId"] == context
+        word = site.agent.asked[-1]["params"]["message"]["contextId"]
+        assert word.startswith("gw-")
+        # One of the agent's own, to its owner and to anybody else.
+        site.agent.fixed = context
+        ours = await site.send("acme")
+        assert ours["contextId"] == context
+        for task in ({}, {"taskId": ours["id"]}):
+            await site.send("acme", contextId=context, **task)
+            assert site.agent.asked[-1]["params"]["message"]["contextId"] == context
+        site.agent.fixed = None
+        theirs = await site.send("globex", contextId=context)
+        assert theirs["contextId"] == context
+        assert site.agent.asked[-1]["params"]["message"]["contextId"] not in (context, word)
+        page = (await site.call("acme", "ListTasks", {"contextId": context})).json["result"]
+        assert len(page["tasks"]) == page["totalSize"]
+
+
+async def test_an_agent_with_one_context_for_everybody_answers_the_first_tenant_alone() -> None:
+    async with shared() as site:
+        site.agent.fixed = "default"
+        assert (await site.send("acme"))["contextId"] == "default"
+        refused = await site.call("globex", "SendMessage", {"message": MESSAGE})
+        assert refused.json["error"]["code"] == -32006
+        assert (await site.send("acme"))["contextId"] == "default"
+
+
 async def test_events_of_a_stream_name_contexts_in_their_clients_words() -> None:
     async with shared() as site:
         told = await site.send("acme", "SendStreamingMessage", contextId="chat-1")

@@ -10,11 +10,36 @@ import pytest
 from gateway.tasks.memory import MemoryStore
 from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
+from tests.doubles.trusting import CARD, Trusting
 from tests.test_claims import shared as shared_by_names
 
 pytestmark = pytest.mark.anyio
 
 MESSAGE = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
+
+
+class Headers(Trusting):
+    """Remembers with which context it was called, by its header."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sessions: list[bytes | None] = []
+
+    @property
+    def script(self) -> Script:
+        async def play(wire: Wire) -> None:
+            while True:
+                request = await wire.request()
+                if request.method == b"GET":
+                    await wire.send(whole(CARD))
+                    continue
+                self.sessions.append(request.header(b"x-session"))
+                call = json.loads(request.body)
+                self.asked.append(call)
+                await wire.send(whole(json.dumps(self._answer(call)).encode()))
+
+        return play
 
 
 @asynccontextmanager
@@ -75,3 +100,21 @@ async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["result"]["id"] == "X"
             store.erase("acme")
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["error"]["code"] == -32001
+
+
+async def test_who_goes_on_with_a_task_is_told_to_its_agent_with_the_tasks_own_context() -> None:
+    """Not with another one that the client says, of its own or of somebody else's, in a header either."""
+    agent = Headers()
+    async with ScriptedBackend(agent.script) as backend:
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants: {{ acme: [crm], globex: [crm] }}
+agents: {{ crm: {{ backend: "{backend.url}", identity_headers: {{ session: X-Session }} }} }}
+"""
+        async with running(text) as gateway:
+            for said in ({}, {"sessionId": "theirs"}):
+                await asked(gateway, "acme", "tasks/send", {"id": "X", **said, "message": MESSAGE})
+        [_, again] = agent.asked
+        own = agent.tasks["task-1"]["contextId"]
+        assert again["params"]["message"]["taskId"] == "task-1"
+        assert agent.sessions == [None, own.encode()]

@@ -16,6 +16,7 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.process import run, serve, serve_examined
+from gateway.reload import Origin
 from tests.doubles.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
 from tests.doubles.scripted import WAIT
 
@@ -173,3 +174,46 @@ def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.Capture
     assert serving[1].startswith("serving http://127.0.0.1:")
     assert ", admin on http://127.0.0.1:" in serving[1]
     assert stopped == ("info", "stopped")
+
+
+async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: socket.socket
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
+    file = tmp_path / "gateway.yaml"
+    text = f"version: 1\ngateway: {HERE}\nagents: {{}}\n"
+    file.write_text(text)
+    origin = Origin(file, {})
+    gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin)
+    begin = gateway.start
+    read = asyncio.Event()
+
+    async def start() -> None:
+        file.write_text(text.replace("{}", "{ late: 'http://127.0.0.1:1' }"))
+        heard = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.set)
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            signal.raise_signal(number)
+        # They are heard in the order in which they came.
+        await heard.wait()
+        await begin()
+
+    monkeypatch.setattr(gateway, "start", start)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run(gateway, on_started=read.set))
+        await read.wait()
+        await until(lambda: gateway.reloader is not None and gateway.reloader.last is not None)
+        assert list(gateway.snapshot.config.agents) == ["late"]
+        signal.raise_signal(signal.SIGTERM)
+    told = [manager.recv(1000).decode().splitlines()[0] for _ in range(4)]
+    assert told == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.setblocking(False)
+        yield listener

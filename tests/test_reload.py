@@ -1,7 +1,10 @@
 """A configuration is read again: what has changed is served from then on, and nobody who is being served notices."""
 
 import asyncio
+import gc
+import io
 import json
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,7 +13,10 @@ from typing import Any
 import pytest
 
 from gateway import outgoing
-from gateway.reload import Report, Result, Trigger
+from gateway.app import Gateway
+from gateway.config.state import StateUrl
+from gateway.reload import Origin, Report, Result, Trigger
+from gateway.snapshot import Snapshot
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, keys, running, whole_file
 from tests.doubles.scripted import Script, ScriptedBackend, answers, chunk, whole
@@ -40,9 +46,12 @@ class Site:
 
 @asynccontextmanager
 async def serving(folder: Path, text: str) -> AsyncIterator[Site]:
+    """A gateway that reads its file again when it is told to, and not when it sees that it has changed."""
     file = folder / "gateway.yaml"
-    async with running(text, path=file, written=True) as gateway:
-        yield Site(gateway, file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.watch.Watch.run", lambda _self: asyncio.sleep(0))
+        async with running(text, path=file, written=True) as gateway:
+            yield Site(gateway, file)
 
 
 @asynccontextmanager
@@ -360,3 +369,67 @@ async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCap
         events = [record for record in caplog.records if record.name == "gateway.audit"]
         assert events[-1].__dict__["audit_trigger"] == "signal"
         assert events[-1].__dict__["audit_changes"] == ["+ agents.one"]
+
+
+async def test_what_calls_leave_behind_while_it_is_made_ready_is_collected(tmp_path: Path) -> None:
+    class Left:
+        """Refers to itself: only the collector finds it."""
+
+        def __init__(self) -> None:
+            self.itself = self
+
+    left: list[weakref.ref[Left]] = []
+    async with serving(tmp_path, "agents: {}") as site:
+        gateway = site.running.gateway
+        settled = Snapshot.settled
+
+        async def leaving(snapshot: Snapshot) -> None:
+            left.append(weakref.ref(Left()))
+            await settled(snapshot)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Snapshot, "settled", leaving)
+            await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+        assert gateway.reloader is not None
+        gc.collect()
+        assert [each() for each in left] == [None]
+
+
+async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> Any:
+        raise OSError("it is gone")
+
+    async with serving(tmp_path, "agents: {}") as site:
+        gateway = site.running.gateway
+        shared: list[object] = []
+        monkeypatch.setattr(gateway._limits, "share", shared.append)
+        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
+        report = await site.rewrite(
+            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
+        )
+        assert (report.result, report.why, shared) == (Result.REFUSED, "it is gone", [])
+        monkeypatch.undo()
+        monkeypatch.setattr(gateway._limits, "share", shared.append)
+        report = await site.rewrite(
+            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
+        )
+        assert (report.result, shared) == (Result.APPLIED, [None])
+
+
+async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    text = "tenants: {{ acme: [] }}\nagents: {{}}\n{}"
+    file.write_text(whole_file(text.format(keys(acme="acme", left="acme"))))
+    origin = Origin(file, {})
+    gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin, state=StateUrl("memory"))
+    file.write_text(whole_file(text.format(keys(acme="acme"))))
+    await gateway.start()
+    try:
+        await until(lambda: gateway.reloader is not None and gateway.reloader.last is not None)
+        auth = gateway.snapshot.config.auth
+        assert auth is not None
+        assert list(auth.api_keys) == ["acme"]
+    finally:
+        await gateway.stop(asyncio.Event())

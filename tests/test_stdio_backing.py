@@ -8,6 +8,7 @@ import pytest
 
 from gateway.a2a.fault import Draining
 from gateway.holdings import Holdings
+from gateway.reload import Origin, Result, Trigger, Unusable
 from gateway.stdio_backing import kept
 from gateway.upstream.stdio import StdioUpstream
 from tests.doubles.gateway import RESULT, bearer, card_of, compiled, fronted, keys, running
@@ -173,3 +174,40 @@ async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_
     with pytest.raises(Draining):
         first.pool("acme")
     await other.aclose()
+
+
+async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        line = f"A={number} '{sys.executable}' '{FILE}' behaves" if number else "http://127.0.0.1"
+        stub = {"name": "Stub", "url": line, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+        (tmp_path / "card.json").write_text(json.dumps(stub))
+
+    write(1)
+    text = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
+    text += "agents:\n  notes: { backend: { card: card.json } }\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
+        reloader = gateway.gateway.reloader
+        assert reloader is not None
+        assert (await reloader.reload(Trigger.ADMIN)).result is Result.UNCHANGED
+        write(2)
+        report = await reloader.reload(Trigger.ADMIN)
+        assert (report.result, [str(each) for each in report.changed]) == (
+            Result.APPLIED,
+            ["~ agents.notes.backend.card"],
+        )
+        answer = (await gateway.post("/notes", call("environment"))).json
+        assert answer["result"]["message"]["parts"][1]["data"]["environ"]["A"] == "2"
+
+
+async def test_a_card_that_names_no_command_by_the_time_it_is_used_changes_nothing(tmp_path: Path) -> None:
+    line = f"'{sys.executable}' '{FILE}' behaves"
+    stub = {"name": "Stub", "url": line, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+    card = tmp_path / "card.json"
+    card.write_text(json.dumps(stub))
+    text = "agents:\n  notes: { backend: { card: card.json } }\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
+        examined = Origin(tmp_path / "gateway.yaml", {}).read()
+        card.write_text(json.dumps({**stub, "url": "http://127.0.0.1", "preferredTransport": "JSONRPC"}))
+        with pytest.raises(Unusable, match="stdio"):
+            await gateway.gateway.use(examined)
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"

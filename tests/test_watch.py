@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from gateway.config.stamp import stamp, stamp_of
 from gateway.watch import Notice, Watch
 from tests.doubles.assembly import until
 from tests.doubles.scripted import WAIT
@@ -35,8 +36,14 @@ class Heard:
 
 
 @asynccontextmanager
-async def watching(heard: Heard, *, every: float = 0.0, listens: bool = True) -> AsyncIterator[Watch]:
-    watch = Watch(lambda: heard.files, heard.changed, every=lambda: every, listens=lambda: listens)
+async def watching(
+    heard: Heard,
+    *,
+    every: float = 0.0,
+    listens: bool = True,
+    read: Callable[[], Mapping[Path, bytes]] | None = None,
+) -> AsyncIterator[Watch]:
+    watch = Watch(lambda: heard.files, heard.changed, every=lambda: every, listens=lambda: listens, read=read)
     task = asyncio.get_running_loop().create_task(watch.run())
     try:
         if listens:
@@ -127,8 +134,8 @@ async def test_files_that_come_to_count_are_looked_after_from_then_on(tmp_path: 
     async with watching(heard) as watch:
         file.write_text("two")
         await heard.next()
-        async with asyncio.timeout(WAIT):
-            await watch.listening.wait()
+        # From then on: what it says when it is first looked at is what is known of it.
+        await until(lambda: more in watch._known)
         more.write_text("two")
         await heard.next()
 
@@ -181,3 +188,61 @@ async def test_a_folder_that_cannot_be_watched_is_told_and_they_are_looked_at(
     assert await heard.next() is Notice.POLL
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_changed_between_being_read_and_the_first_look_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("two")
+    heard = Heard(file)
+    read = {file: stamp(b"one")}
+    async with watching(heard, read=lambda: read):
+        assert await heard.next() is Notice.WATCH
+        assert heard.told == [Notice.WATCH]
+
+
+async def test_a_file_that_came_before_the_first_look_was_not_read(tmp_path: Path) -> None:
+    file, late = tmp_path / "gateway.yaml", tmp_path / "late.yaml"
+    file.write_text("one")
+    late.write_text("one")
+    heard = Heard(file, late)
+    async with watching(heard, read=lambda: {file: stamp(b"one")}):
+        await heard.next()
+
+
+async def test_what_was_read_counts_and_not_what_was_there_before_or_after(tmp_path: Path) -> None:
+    """The file goes from one to two and back while it is read: two was read, for as long as one is there."""
+    file = tmp_path / "gateway.yaml"
+    file.write_text("zero")
+    heard = Heard(file)
+    read = {file: stamp(b"zero")}
+    twice = asyncio.Event()
+
+    async def changed(told: Notice) -> None:
+        if not heard.told:
+            read[file] = stamp(b"two")
+        else:
+            read[file] = stamp_of(file)
+            twice.set()
+        await Heard.changed(heard, told)
+
+    heard.changed = changed  # type: ignore[method-assign]  # for this one
+    async with watching(heard, read=lambda: read):
+        file.write_text("one")
+        async with asyncio.timeout(WAIT):
+            await twice.wait()
+    assert len(heard.told) == 2
+
+
+async def test_what_another_read_since_is_not_read_again(tmp_path: Path) -> None:
+    file, other = tmp_path / "gateway.yaml", tmp_path / "other"
+    file.write_text("one")
+    other.write_text("one")
+    heard = Heard(file, other)
+    read = {file: stamp(b"one"), other: stamp(b"one")}
+    async with watching(heard, read=lambda: read):
+        read[file] = stamp(b"two")
+        file.write_text("two")
+        other.write_text("two")
+        await heard.next()
+        read[other] = stamp(b"two")
+    assert len(heard.told) == 1

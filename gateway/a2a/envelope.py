@@ -47,13 +47,23 @@ def read_grpc(method: GrpcMethod, message: bytes, *, scope_field: int, bounds: B
     return call
 
 
-def write_call(call: Call, asked: Operation, theirs: Dialect, params: Tree, *, tenant: str | None, id: str) -> Call:  # noqa: A002 - JSON-RPC's word
+def write_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002 - JSON-RPC's word
+    context_id: str | None,
+) -> Call:
     """What an agent is asked, where a client made `call`.
 
     Args:
         params: As the agent's form gives them.
         tenant: What the agent is told as the A2A tenant, or None.
         id: As `translation.Translation`.
+        context_id: The context that they name, as the agent knows it.
 
     Raises:
         BadParams: they hold what the agent's schema has no place for.
@@ -71,7 +81,7 @@ def write_call(call: Call, asked: Operation, theirs: Dialect, params: Tree, *, t
             method=asked.value,
             tenant=tenant,
             task_id=call.task_id,
-            context_id=call.context_id,
+            context_id=context_id,
             body=written.body,
             query=written.query,
             path=written.path,
@@ -90,7 +100,7 @@ def write_call(call: Call, asked: Operation, theirs: Dialect, params: Tree, *, t
         id=identity,
         tenant=tenant,
         task_id=call.task_id,
-        context_id=call.context_id,
+        context_id=context_id,
         body=frame,
         in_body=tenant is not None,
         verb="POST",

@@ -110,7 +110,13 @@ class Listing:
         lowered = FORMS[self._theirs].lower_params(Operation.LIST_TASKS, params, Memo())
         try:
             return envelope.write_call(
-                self._client, Operation.LIST_TASKS, self._theirs, lowered, tenant=self._tenant, id=self._id
+                self._client,
+                Operation.LIST_TASKS,
+                self._theirs,
+                lowered,
+                tenant=self._tenant,
+                id=self._id,
+                context_id=self._client.context_id,
             )
         except BadParams as fault:
             if fault.field != "pageToken":

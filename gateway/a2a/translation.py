@@ -145,7 +145,9 @@ class Translation:
                 except Misfit as misfit:
                     raise _refused(misfit) from misfit
                 params = self._theirs.lower_params(asked, params, self._memo)
-        return envelope.write_call(call, asked, theirs, params, tenant=tenant, id=id)
+        # A send goes on in the agent's own context of its task, whatever word its client has for it.
+        context = self._memo.context_id if self._operation.sends else call.context_id
+        return envelope.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
         """Remember what the answer needs, put the agent's ids in place of the client's, and see what is asked for."""

@@ -1,7 +1,7 @@
 """Everything that can be said of a configuration before it is used: the one entry of `check`, `serve` and a reload."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -35,8 +35,9 @@ class Examined:
         config: The configuration, or None where there is an error.
         problems: Errors and warnings by place, secrets masked.
         failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
-        text_hash: SHA-256 over all files read, in hex.
+        text_hash: SHA-256 over all files read, in hex; where cards name commands, over those too.
         files: All files read.
+        stamps: What each of them said, and each that it is served with, when it was read.
     """
 
     config: Config | None
@@ -45,6 +46,7 @@ class Examined:
     marks: Marks
     text_hash: str
     files: tuple[Path, ...]
+    stamps: Mapping[Path, bytes] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -84,6 +86,7 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
         marks=loaded.marks,
         text_hash=loaded.text_hash,
         files=loaded.files,
+        stamps=loaded.stamps,
     )
 
 

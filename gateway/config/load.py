@@ -18,8 +18,9 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.reader import read
 from gateway.config.scalar import Value
-from gateway.config.secrets import Interpolation, Masks, Span, guess, quote
+from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, quote
 from gateway.config.source import Marks, Source
+from gateway.config.stamp import NOTHING, stamp
 from gateway.config.unbuilt import take_out
 from gateway.config.wording import explain
 from gateway.routing.route import Place
@@ -41,6 +42,7 @@ class Loaded:
         problems: By place; secrets masked.
         text_hash: SHA-256 over all files read, in hex.
         files: All files read, those of `${file:…}` too.
+        stamps: What they said, as `stamp_of` gives it; not of those that were not read to their end.
         written: The tree as the files write it, references filled in.
         broken: Written paths that a problem is about.
     """
@@ -51,6 +53,7 @@ class Loaded:
     problems: tuple[Problem, ...]
     text_hash: str
     files: tuple[Path, ...]
+    stamps: Mapping[Path, bytes]
     written: Mapping[str, Value]
     broken: frozenset[KeyPath]
     sources: tuple[Source, ...]
@@ -84,6 +87,7 @@ def load(path: Path, environ: Mapping[str, str], text: str | None = None) -> Loa
         problems=dress(problems, sources),
         text_hash=_hash([*(source.data for source in sources), *interpolation.files.values()]),
         files=(*paths, *interpolation.files),
+        stamps=_stamps(paths, sources, interpolation),
         written=written,
         broken=broken,
         sources=sources,
@@ -126,6 +130,12 @@ def _hash(files: Iterable[bytes]) -> str:
     for data in files:
         whole.update(hashlib.sha256(data).digest())
     return whole.hexdigest()
+
+
+def _stamps(paths: Sequence[Path], sources: Sequence[Source], interpolation: Interpolation) -> dict[Path, bytes]:
+    own = {path: source.stamp for path, source in zip(paths, sources, strict=True) if source.stamp is not None}
+    read = {path: stamp(data) for path, data in interpolation.files.items() if len(data) <= LARGEST_VALUE}
+    return dict.fromkeys(interpolation.absent, NOTHING) | read | own
 
 
 # ---- include -------------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ The reader is in one of three states: in a mapping before a key, in a mapping be
 cannot be used (of a duplicate key, an alias) is read to its end and dropped, so that what follows is looked at too.
 """
 
+import os
 import re
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +21,7 @@ from gateway.config.problem import KeyPath, Problem, is_odd, printable, spell_ke
 from gateway.config.scalar import Value, plain, surprise
 from gateway.config.secrets import MASK, Interpolation, Span, is_reference, is_secret, is_unknown
 from gateway.config.source import Marks, Source
+from gateway.config.stamp import NOTHING, stamp
 from gateway.config.syntax import explain
 from gateway.routing.route import Place
 
@@ -43,12 +46,14 @@ def read(path: Path, interpolation: Interpolation, text: str | None = None) -> S
     """
     file = str(path)
     if text is not None:
-        return _Reader(file, text, path.parent, interpolation).source(text.encode("utf-8", "replace"))
+        data = text.encode("utf-8", "replace")
+        return replace(_Reader(file, text, path.parent, interpolation).source(data), stamp=stamp(data))
     try:
         with path.open("rb") as stream:
+            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             data = stream.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
-        return _unread(Place(file, 1, 1), *_why(error))
+        return replace(_unread(Place(file, 1, 1), *_why(error)), stamp=NOTHING)
     if len(data) > LARGEST_FILE:
         remedy = "split it with `include:`"
         return _unread(Place(file, 1, 1), f"the file is larger than {LARGEST_FILE // 1024**2} MiB", remedy)
@@ -57,8 +62,10 @@ def read(path: Path, interpolation: Interpolation, text: str | None = None) -> S
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
-        return _unread(Place(file, line, column), "this byte is not UTF-8", "save the file as UTF-8", data)
-    return _Reader(file, decoded, path.parent, interpolation).source(data)
+        source = _unread(Place(file, line, column), "this byte is not UTF-8", "save the file as UTF-8", data)
+    else:
+        source = _Reader(file, decoded, path.parent, interpolation).source(data)
+    return replace(source, stamp=stamp(data) if regular else NOTHING)
 
 
 def _unread(place: Place, fact: str, remedy: str, data: bytes = b"") -> Source:

@@ -17,7 +17,7 @@ from gateway.config.unbuilt import UNBUILT_KEYS
 
 MASK = "***"
 _LONGEST_WORD = 20
-_LARGEST_FILE = 256 * 1024
+LARGEST_VALUE = 256 * 1024
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:[^{}]*)\}")
@@ -55,6 +55,7 @@ class Interpolation:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.files: dict[Path, bytes] = {}
+        self.absent: set[Path] = set()
 
     def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
         """The text with every reference replaced, and what could not be: pairs of a fact and a remedy.
@@ -99,25 +100,31 @@ class Interpolation:
             return ""
         return value
 
+    def _absent(self, path: Path) -> None:
+        if "\0" not in str(path):
+            self.absent.add(path)
+
     def _file(self, written: str, folder: Path, faults: list[tuple[str, str]]) -> str:
         try:
             path = folder / written
             data = self.files.get(path)
             if data is None:
                 if not path.is_file():
+                    self._absent(path)
                     faults.append(
                         (f"{written!r} is no file", f"create it, or correct the path, which is relative to {folder}")
                     )
                     return ""
                 with path.open("rb") as stream:
-                    data = stream.read(_LARGEST_FILE + 1)
+                    data = stream.read(LARGEST_VALUE + 1)
                 self.files[path] = data
         except (OSError, ValueError) as error:
+            self._absent(folder / written)
             faults.append((f"{written!r} cannot be read: {_reason(error)}", "let the gateway's user read it"))
             return ""
-        if len(data) > _LARGEST_FILE:
+        if len(data) > LARGEST_VALUE:
             faults.append(
-                (f"{written!r} is larger than {_LARGEST_FILE // 1024} KiB", "name a file that holds one value")
+                (f"{written!r} is larger than {LARGEST_VALUE // 1024} KiB", "name a file that holds one value")
             )
             return ""
         try:

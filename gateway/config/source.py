@@ -59,6 +59,7 @@ class Source:
         secret: What may be shown, by the value of a secret.
         dropped: Paths whose value was refused, so that nobody calls them missing.
         data: The bytes of the file.
+        stamp: What it said, as `stamp_of` gives it; None where it was not read to its end.
     """
 
     file: str
@@ -72,3 +73,4 @@ class Source:
     secret: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[KeyPath] = frozenset()
     data: bytes = b""
+    stamp: bytes | None = None

@@ -9,6 +9,7 @@ of it (`_MOST`, `_LEAST`).
 import contextlib
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ _MOST = frozenset({"build_info", "draining", "card_age_seconds", "config_last_re
 _LEAST = frozenset({"backend_up", "config_last_reload_successful", "jwks_last_success_timestamp_seconds"})
 _PREFIX = "a2a_gateway_"
 _GONE = "gone"
+_NEW = ".new"
 
 
 class _Family(msgspec.Struct):
@@ -58,13 +60,15 @@ class Board:
             counts = [family for family in last if family.type != "gauge"]
             self._write(_GONE, _sum([self._read(_GONE), counts]))
             (self._folder / str(pid)).unlink(missing_ok=True)
+            for unfinished in self._folder.glob(f"{pid}.*{_NEW}"):
+                unfinished.unlink(missing_ok=True)
 
     def render(self, registry: CollectorRegistry) -> bytes:
         """What all of them have counted, in the text format; of this process as it is now."""
         own = _families(registry.collect())
         with self._locked(fcntl.LOCK_SH):
             names = {path.name for path in self._folder.iterdir()} - {self._lock.name, str(os.getpid())}
-            others = [self._read(name) for name in sorted(names) if not name.endswith(".new")]
+            others = [self._read(name) for name in sorted(names) if not name.endswith(_NEW)]
         together = CollectorRegistry()
         together.register(_Told(_sum([own, *others])))
         return generate_latest(together)
@@ -76,9 +80,15 @@ class Board:
             return []
 
     def _write(self, name: str, families: list[_Family]) -> None:
-        new = self._folder / f"{name}.new"
-        new.write_bytes(msgspec.msgpack.encode(families))
-        new.replace(self._folder / name)
+        # A name for each writing: the last one may begin while a thread is still at the one before.
+        number, new = tempfile.mkstemp(suffix=_NEW, prefix=f"{name}.", dir=self._folder)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(msgspec.msgpack.encode(families))
+            Path(new).replace(self._folder / name)
+        except BaseException:
+            Path(new).unlink(missing_ok=True)
+            raise
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:

@@ -74,7 +74,7 @@ def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
 
 def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant: str | None = "acme") -> Call:
     given = Call(operation=operation, dialect=RPC, method=operation.value, task_id="t", context_id="c")
-    return envelope.write_call(given, operation, theirs, params, tenant=tenant, id="r-1")
+    return envelope.write_call(given, operation, theirs, params, tenant=tenant, id="r-1", context_id=given.context_id)
 
 
 SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}

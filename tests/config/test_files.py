@@ -6,7 +6,9 @@ from pathlib import Path
 import trustme
 
 from gateway.config.check import examine
-from gateway.config.files import files
+from gateway.config.files import files, stamped
+from gateway.config.reader import LARGEST_FILE
+from gateway.config.stamp import NOTHING, stamp, stamp_of
 from tests.doubles.assembly import CARD, certified
 
 TEXT = """\
@@ -47,3 +49,43 @@ def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> No
     file = tmp_path / "gateway.yaml"
     file.write_text("version: 2\n")
     assert files(examine(file, {})) == (file,)
+
+
+def test_cards_that_name_commands_are_named_and_hashed(tmp_path: Path) -> None:
+    stub = '{"name": "x", "url": "%s", "preferredTransport": "stdio", "protocolVersion": "0.3.0"}'
+    for name in ("one.json", "two.json"):
+        (tmp_path / name).write_text(stub % "sh -c true")
+    file = tmp_path / "gateway.yaml"
+    file.write_text(
+        "version: 1\n"
+        "auth: { api_keys: { k: { sha256: %s, tenant: acme } } }\n"
+        "tenants: { acme: [one, two] }\n"
+        "agents:\n"
+        "  one: { backend: { card: one.json } }\n"
+        "  two: { by_tenant: { acme: { backend: { card: two.json } } } }\n" % ("ab" * 32)
+    )
+    first = stamped(examine(file, {}))
+    assert first.config is not None, first.errors
+    assert set(files(first)) == {file, tmp_path / "one.json", tmp_path / "two.json"}
+    assert first.stamps == {path: stamp_of(path) for path in files(first)}
+    (tmp_path / "two.json").write_text(stub % "sh -c false")
+    assert stamped(examine(file, {})).text_hash != first.text_hash
+
+
+def test_each_file_bears_the_stamp_of_what_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    text = 'agents: { one: { backend: "https://127.0.0.1", upstream_auth: { bearer: "${file:%s}" } } }\nversion: 1\n'
+    (tmp_path / "secret").write_text("a-long-secret")
+    file.write_text(text % "secret")
+    examined = examine(file, {})
+    assert examined.stamps == {path: stamp_of(path) for path in (file, tmp_path / "secret")}
+    (tmp_path / "secret").unlink()
+    assert examine(file, {}).stamps == {file: stamp_of(file), tmp_path / "secret": NOTHING}
+    file.write_bytes(b"\xff")
+    assert examine(file, {}).stamps == {file: stamp(b"\xff")}
+    file.unlink()
+    assert examine(file, {}).stamps == {file: NOTHING}
+    # It is not known what the rest of it says.
+    file.write_bytes(b"#" * (LARGEST_FILE + 1))
+    assert examine(file, {}).stamps == {}
+    assert stamp_of(tmp_path) == NOTHING

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import Gateway
 from gateway.config.check import examine
+from gateway.config.files import stamped
 from gateway.config.state import StateUrl
 from gateway.push.webhook import WebhookPolicy
 from gateway.reload import Origin
@@ -343,7 +344,7 @@ async def running(
     whole = whole_file(text)
     if written:
         path.write_text(whole)  # noqa: ASYNC240 - a few bytes, before anything runs
-    examined = examine(path, environ or {}, text=whole)
+    examined = stamped(examine(path, environ or {}, text=whole))
     assert examined.errors == (), examined.errors
     lines: list[dict[str, Any]] = []
     found: list[Running] = []

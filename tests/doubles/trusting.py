@@ -18,6 +18,7 @@ class Trusting:
         tasks: By id.
         configs: Push configurations, by task and then by their own id.
         state: The state in which a send leaves its task.
+        fixed: The context of every task that a send makes; None for one of each.
     """
 
     def __init__(self, state: str = "TASK_STATE_COMPLETED") -> None:
@@ -25,6 +26,7 @@ class Trusting:
         self.tasks: dict[str, dict[str, Any]] = {}
         self.configs: dict[str, dict[str, Any]] = {}
         self.state = state
+        self.fixed: str | None = None
         self._made = 0
 
     @property
@@ -93,7 +95,7 @@ class Trusting:
         known = self.tasks.get(message.get("taskId") or "")
         if known is None:
             self._made += 1
-            context = message.get("contextId") or f"context-{self._made}"
+            context = self.fixed or message.get("contextId") or f"context-{self._made}"
             known = {"id": f"task-{self._made}", "contextId": context, "history": []}
             self.tasks[known["id"]] = known
         known["history"].append({**message, "contextId": known["contextId"], "taskId": known["id"]})

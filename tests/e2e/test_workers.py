@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -160,6 +161,60 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
         async with asyncio.timeout(30):
             for _ in range(20):
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
+
+
+async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_too(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process, client() as http:
+        write({**site(fleet, "late"), "defaults": {"isolation": "tenant"}}, tmp_path)
+        report = (await http.post(process.admin + "/-/reload")).json()
+        assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
+        assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
+        for victim in children(process):
+            os.kill(victim, signal.SIGKILL)
+            await asyncio.to_thread(process.said, f"worker {victim} is gone")
+        for _ in range(10):
+            assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
+
+
+async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    async with workers(fleet, tmp_path) as process, client() as http:
+        own = children(process)
+        for folder in temporary.iterdir():
+            shutil.rmtree(folder)
+        os.kill(own[0], signal.SIGKILL)
+        await asyncio.to_thread(process.said, f"worker {own[0]} is gone")
+        assert (await http.post(process.url + "/echo", json=SEND)).status_code == 200
+        process.signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
+    fleet: str, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    # From its first moment: what a process blocks is blocked in those that it starts.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        process = GatewayProcess(write(site(fleet), tmp_path), *options)
+        process.signal(signal.SIGHUP)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        process.await_serving()
+        process.said("2 workers serve" if options else "the configuration was read again")
+        if options:
+            for pid in children(process):
+                os.kill(pid, signal.SIGHUP)
+            process.said("the configuration was read again")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    finally:
+        process.close()
 
 
 async def test_who_kills_the_parent_ends_the_workers(fleet: str, tmp_path: Path) -> None:

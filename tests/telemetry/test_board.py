@@ -1,6 +1,7 @@
 """Several processes tell of one gateway, and no counter goes back when one of them is gone."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,22 @@ def test_nothing_is_left_of_it(tmp_path: Path) -> None:
     board.bury(1)
     board.close()
     assert not folder.exists()
+
+
+def test_a_process_may_write_once_more_while_it_still_writes(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    registry = busy(board, 3).registry
+    with ThreadPoolExecutor(4) as threads:
+        for written in [threads.submit(board.post, registry) for _ in range(100)]:
+            written.result()
+    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+def test_what_a_process_did_not_write_to_its_end_goes_with_it(tmp_path: Path, as_process: As) -> None:
+    board = Board(tmp_path)
+    as_process(1)
+    board.post(busy(board, 3).registry)
+    (tmp_path / "1.x.new").write_bytes(b"half")
+    (tmp_path / "12.x.new").write_bytes(b"of another")
+    board.bury(1)
+    assert {path.name for path in tmp_path.iterdir()} == {"12.x.new", "gone", "lock"}

@@ -3,15 +3,13 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from gateway.telemetry.shared_stream import SharedStream
+from tests.doubles.alone import alone
 
 LINES = 50
 
 
-# The process of the tests has threads.
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@alone
 def test_long_writes_of_two_processes_are_not_mixed(tmp_path: Path) -> None:
     hear, tell = os.pipe()
     own = []

@@ -1,0 +1,61 @@
+"""Short runs of the machine, the same every time; that it finds what is broken. The long run is the package's."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.claims import Claims, Tenure
+from gateway.tasks.store import Owner
+from tests.isolation.ask import OF_TASK, SENDS, SPEECHES
+from tests.isolation.model import Broken
+from tests.isolation.running import Here, run_machine, standing
+
+RUNS = 8
+STEPS = 50
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Here]:
+    with standing() as stands:
+        yield stands
+
+
+def test_nobody_reaches_what_is_anothers_whatever_is_asked_and_however(here: Here) -> None:
+    figures: Counter[str] = Counter()
+    run_machine(here, figures, seed=1, runs=RUNS, steps=STEPS)
+    assert all(figures[f"of {operation}"] for operation in (*SENDS, *OF_TASK, "ListTasks")), figures
+    assert all(figures[f"in {speech}"] for speech in SPEECHES), figures
+    assert sum(times for name, times in figures.items() if name.startswith("ids of others")) > STEPS, figures
+
+
+def test_nobody_reaches_what_is_anothers_where_the_gateway_calls_webhooks() -> None:
+    with standing(push="relay") as stands:
+        run_machine(stands, Counter(), seed=1, runs=RUNS // 2, steps=STEPS)
+
+
+def test_the_machine_finds_that_tasks_are_not_kept_apart(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Claims, "owns", lambda claims, owner: True)
+    assert found(here)[0] in "123"
+
+
+def test_the_machine_finds_that_principals_are_not_kept_apart(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    def owned(_tenure: Tenure, owner: Owner, by: Owner) -> bool:
+        return owner.tenant == by.tenant
+
+    monkeypatch.setattr(Tenure, "owned", owned)
+    assert found(here)[0] in "13"
+
+
+def test_the_machine_finds_that_contexts_are_shown_with_their_marks(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Claims, "unmarked", lambda claims, data: data)
+    assert found(here)[0] in "35"
+
+
+def found(here: Here) -> str:
+    """What the machine says of a gateway that is broken."""
+    with pytest.raises(Broken) as broken:
+        run_machine(here, Counter(), seed=1, runs=RUNS, steps=STEPS, shrinks=False)
+    return str(broken.value)
