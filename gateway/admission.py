@@ -114,7 +114,7 @@ def _tenants(config: Config) -> Mapping[str, Quota]:
 def _agents(config: Config) -> Mapping[str, Quota]:
     found: dict[str, Quota] = {}
     for name, agent in config.agents.items():
-        if agent.backend is not None:
+        if agent.backend:
             found[name] = _quota(effective.limits(config, agent))
         for tenant in agent.by_tenant:
             found[f"{name}/{tenant}"] = _quota(effective.limits(config, agent, tenant))

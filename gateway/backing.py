@@ -1,44 +1,43 @@
 """One backend of one agent, with all that belongs to it, and how it is made of what the file says."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
-from gateway.a2a.dialect import Binding
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
-from gateway.catalog.asking import CardAsker
+from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
-from gateway.catalog.trust import Trust, Trusted
+from gateway.catalog.trust import Trust, Trusting
 from gateway.claims import Tenure
 from gateway.config import effective
-from gateway.config.address import is_grpc
 from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
-from gateway.config.model import Gateway
+from gateway.config.replica import Retry
+from gateway.config.replication import is_several
 from gateway.config.sharing import shared
 from gateway.config.stdio import is_stdio
+from gateway.group import Group
 from gateway.holdings import Holdings
+from gateway.roster import Roster
 from gateway.stdio_backing import OnStdio
+from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
-from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
-from gateway.upstream.http import HttpUpstream
+from gateway.upstream.budget import Budget
+from gateway.upstream.connections import PoolLimits
+from gateway.upstream.repeating import NEVER, Missed, Repeats
+from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
-if TYPE_CHECKING:
-    from gateway.catalog.grpc_cards import GrpcCards
-
 _IDENTITY = ("tenant", "subject", "session")
-_BINDINGS = {binding.label: binding for binding in Binding}
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 
@@ -64,6 +63,10 @@ class Backing:
     Attributes:
         product: Whether its card is the agent's own, written in the file, and not that of this one backend.
         tenure: How its tasks are kept apart; None where they are not.
+        replica: Which of its replicas this is, with how it is.
+        group: All of them, where there may be several, or the backend may be left alone; else None.
+        repeats: What is sent again.
+        budget: How often.
     """
 
     agent: str
@@ -74,8 +77,17 @@ class Backing:
     methods: frozenset[Operation] | None
     meter: AgentMeter
     bounds: AnswerBounds
+    replica: Replica
     product: bool = False
     tenure: Tenure | None = None
+    group: Group | None = None
+    repeats: Repeats = field(default_factory=Repeats)
+    budget: Budget = field(default_factory=lambda: Budget(0.2))
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """Those that there are now."""
+        return [self.replica] if self.group is None else list(self.group.replicas())
 
 
 class Backings:
@@ -104,15 +116,18 @@ class Backings:
         self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
         self._shared = shared(examined.config)
+        self._retry = effective.retry(examined.config)
+        self._health = effective.health(examined.config)
+        self._affinity = effective.affinity(examined.config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
 
     def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
         """Those of one agent."""
         names = effective.identity_headers(self._config, agent)
-        if agent.backend is not None:
+        if agent.backend:
             treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
-            yield self._backing(name, agent, meter, key=name, backend=agent.backend, treatment=treatment)
+            yield self._backing(name, agent, meter, key=name, written=agent.backend, treatment=treatment)
         for tenant, own in agent.by_tenant.items():
             treatment = _treatment(
                 agent,
@@ -120,41 +135,58 @@ class Backings:
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
-            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", backend=own.backend, treatment=treatment)
+            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", written=own.backend, treatment=treatment)
 
     def _backing(
-        self, name: str, agent: Agent, meter: AgentMeter, *, key: str, backend: Backend, treatment: Treatment
+        self,
+        name: str,
+        agent: Agent,
+        meter: AgentMeter,
+        *,
+        key: str,
+        written: tuple[Backend, ...],
+        treatment: Treatment,
     ) -> Backing:
-        url = backend.url
+        url, *others = (one.url for one in written)
         card = Card() if agent.card is None else agent.card
         limits = self._config.defaults.cards
         pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
-        trusting = effective.authorities(self._config, name, self._examined.marks)
-        trusted = self._trust.of(trusting)
+        marks = self._examined.marks
+        trusting = Trusting(
+            effective.authorities(self._config, name, marks),
+            effective.shown_certificate(self._config, name, marks),
+            effective.server_name(self._config, name),
+        )
+        trusted = self._trust.of(trusting.authorities, trusting.shown)
         static = None if card.file is None else self._static(name, card.file)
         timeouts = _timeouts(effective.timeouts(self._config, agent))
-        over_grpc = None
-        if is_grpc(url):
-            over_grpc = _OverGrpc(
-                backend,
-                timeouts,
-                treatment,
-                gateway=self._config.gateway,
-                bounds=bounds,
-                metadata=pool_limits.header_bytes,
-                trust=self._trust,
-                file=trusting,
-                holdings=self._holdings,
-                key=key,
-            )
-        on_stdio = None
+        way: Approach | OnStdio
         if is_stdio(url):
             at = ("agents", name, "by_tenant", key.partition("/")[2]) if "/" in key else ("agents", name, "backend")
-            written = self._examined.marks.place(at).file
-            on_stdio = OnStdio(
-                key, backend, written, self._holdings, timeouts=timeouts, treatment=treatment, stub=static
+            way = OnStdio(
+                key,
+                written[0],
+                marks.place(at).file,
+                self._holdings,
+                timeouts=timeouts,
+                treatment=treatment,
+                stub=static,
             )
             static = None
+        else:
+            way = Approach(
+                key,
+                written,
+                timeouts=timeouts,
+                treatment=treatment,
+                limits=pool_limits,
+                longest=max(bounds.event, bounds.kept),
+                gateway=self._config.gateway,
+                trust=self._trust,
+                trusting=trusting,
+                public_url=self._public.origin + self._public.prefix,
+                holdings=self._holdings,
+            )
         place = CardPlace(
             url,
             card_url=card.url,
@@ -163,67 +195,90 @@ class Backings:
             ttl=limits.refresh,
             keep=limits.keep,
             longest=limits.size,
+            others=tuple(others),
+            server_name=trusting.server_name,
         )
-        discretion = Discretion(overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent)))
+        discretion = Discretion(
+            overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
+        )
         source = self._holdings.hold(
             ("card", key),
-            (name, place, trusted.client, discretion, _asked(over_grpc, on_stdio)),
+            (name, place, trusted.client, discretion, way.asks),
             lambda: _begun(
                 CardSource(
                     place,
                     trusted.client,
                     CardWatch(on_report=self._count_card(name)),
                     discretion=discretion,
-                    asker=_asker(over_grpc, on_stdio),
+                    asker=way.asker(),
                     turns=trusted.turns,
                 ),
-                on_stdio,
+                way,
             ),
             run=lambda made: (f"card of {key}", made.run),
         )
-        upstream: Upstream
-        if over_grpc is not None:
-            upstream = over_grpc.upstream(key, source)
-        elif on_stdio is not None:
-            upstream = on_stdio.upstream(source)
+        config = self._config
+        # Hardly any agent says something of its own, and a thousand of them are made one after the other.
+        retry = effective.retry(config, agent) if agent.retry.model_fields_set else self._retry
+        health = effective.health(config, agent) if agent.health.model_fields_set else self._health
+        affinity = effective.affinity(config, agent) if agent.affinity.model_fields_set else self._affinity
+        roster = Roster(key, written, health, self._holdings)
+        if isinstance(way, OnStdio):
+            replicas = [roster.alone(way.upstream(source))]
+            repeats = replace(NEVER, idempotent=agent.message_id_idempotent)
         else:
-            upstream = HttpUpstream(
-                backend=key,
-                url=url,
-                pool=self._pool(key, _origin(url), pool_limits, trusted),
-                cards=source,
-                timeouts=timeouts,
-                treatment=treatment,
-                binding=None if backend.protocol is None else _BINDINGS[backend.protocol],
-                version=backend.a2a_version,
-                public_url=self._public.origin + self._public.prefix,
-            )
+            replicas = roster.replicas(way, source, treatment.credentials)
+            repeats = _repeats(retry, idempotent=agent.message_id_idempotent)
+        upstream = replicas[0].upstream
         methods = None if agent.methods is None else frozenset(agent.methods)
         cards = ServedCards(
             source,
             upstream,
             self._public,
             schemes=self._schemes,
-            exposed=tuple(_BINDINGS[binding] for binding in agent.expose),
+            exposed=tuple(BINDINGS[binding] for binding in agent.expose),
             methods=methods if self._config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
-        product = card.file is not None or card.url is not None
-        return Backing(name, url, upstream, source, cards, methods, meter, bounds, product, self._tenure(key, agent))
-
-    def _pool(self, key: str, origin: Origin, limits: PoolLimits, trusted: Trusted) -> ConnectionPool:
-        return self._holdings.hold(
-            ("pool", key),
-            (origin, limits, trusted.tls),
-            lambda: ConnectionPool(origin, limits, tls=trusted.tls),
-            close=lambda pool: pool.aclose,
+        ejections = self._metrics.backend_ejections
+        group = roster.group(affinity, lambda replica: ejections.add((name, replica.key)))
+        share = (retry.budget or 0) / 100
+        backing = Backing(
+            name,
+            url,
+            upstream,
+            source,
+            cards,
+            methods,
+            meter,
+            bounds,
+            replicas[0],
+            product=card.file is not None or card.url is not None,
+            tenure=self._tenure(key, agent, follows=is_several(written) and affinity.by != "none"),
+            group=group,
+            repeats=repeats,
+            budget=self._holdings.hold(("budget", key), share, lambda: Budget(share)),
         )
+        if group is not None:
+            roster.fill(group, backing, replicas, None if isinstance(way, OnStdio) else way)
+        return backing
 
-    def _tenure(self, key: str, agent: Agent) -> Tenure | None:
+    def _tenure(self, key: str, agent: Agent, *, follows: bool) -> Tenure | None:
+        """How the tasks of a backend are kept apart.
+
+        Args:
+            follows: Whether it matters which of its replicas made a task.
+        """
         keeps = effective.tenure(self._config, agent)
-        if not keeps and self._config.push.mode != "relay":
+        if not keeps and not follows and self._config.push.mode != "relay":
             return None
+        homes = None
+        if follows:
+            ledger = self._ledger
+            # Where no ledger is kept it is not asked, and may be another each time.
+            made_of = (ledger if keeps else None, keeps)
+            homes = self._holdings.hold(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
         return Tenure(
             self._ledger,
             key,
@@ -232,6 +287,7 @@ class Backings:
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
+            homes=homes,
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
@@ -254,90 +310,9 @@ class Backings:
         return _CardCounter(self._metrics, agent)
 
 
-class _OverGrpc:
-    """How an agent behind gRPC is asked: one channel, for its calls and for its card."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        timeouts: Timeouts,
-        treatment: Treatment,
-        *,
-        gateway: Gateway,
-        bounds: AnswerBounds,
-        metadata: int,
-        trust: Trust,
-        file: Path | None,
-        holdings: Holdings,
-        key: str,
-    ) -> None:
-        # gRPC costs 20 MiB, which nobody pays who does without.
-        from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel  # noqa: PLC0415 - see above
-
-        self._backend = backend
-        self._timeouts = timeouts
-        self._treatment = treatment
-        self._scope_field = gateway.grpc.scope_field
-        allowed = GrpcBounds(request=gateway.body_limit, answer=max(bounds.event, bounds.kept), metadata=metadata)
-        roots = trust.roots(file) if backend.url.lower().startswith("grpcs:") else None
-        self._channel = holdings.hold(
-            ("channel", key),
-            (backend.url, allowed, timeouts.connect, roots),
-            lambda: GrpcChannel(backend.url, allowed, connect=timeouts.connect, roots=roots),
-            close=lambda channel: channel.aclose,
-        )
-
-    @property
-    def asks(self) -> object:
-        """What the way to ask for the card would be another by."""
-        treatment = self._treatment
-        return self._channel, self._backend.a2a_version, treatment.credentials, treatment.tenant, self._scope_field
-
-    def cards(self) -> "GrpcCards":
-        from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
-
-        credentials = {name.decode(): value.decode("latin-1") for name, value in self._treatment.credentials}
-        told = self._treatment.tenant
-        return GrpcCards(
-            self._channel,
-            urlsplit(self._backend.url).netloc,
-            credentials,
-            self._backend.a2a_version,
-            tenant=None if told in ("strip", "keep") else told,
-            scope_field=self._scope_field,
-        )
-
-    def upstream(self, key: str, source: CardSource) -> Upstream:
-        from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - see above
-
-        return GrpcUpstream(
-            backend=key,
-            url=self._backend.url,
-            channel=self._channel,
-            cards=source,
-            timeouts=self._timeouts,
-            treatment=self._treatment,
-            version=self._backend.a2a_version,
-            scope_field=self._scope_field,
-        )
-
-
-def _asker(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> CardAsker | None:
-    if over_grpc is not None:
-        return over_grpc.cards()
-    return None if on_stdio is None else on_stdio.cards
-
-
-def _asked(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> object:
-    """By what else than the URL a card is another one."""
-    if over_grpc is not None:
-        return over_grpc.asks
-    return None if on_stdio is None else on_stdio.asks
-
-
-def _begun(source: CardSource, on_stdio: OnStdio | None) -> CardSource:
-    if on_stdio is not None:
-        on_stdio.begin(source)
+def _begun(source: CardSource, way: Approach | OnStdio) -> CardSource:
+    if isinstance(way, OnStdio):
+        way.begin(source)
     return source
 
 
@@ -398,6 +373,5 @@ def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, An
     return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
 
 
-def _origin(url: str) -> Origin:
-    parts = urlsplit(url)
-    return Origin(parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+def _repeats(written: Retry, *, idempotent: bool) -> Repeats:
+    return Repeats(written.max or 0, frozenset(Missed(one) for one in written.when or ()), idempotent)

@@ -29,7 +29,8 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import status_without, with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
-from gateway.tasks.ledger import Ledger, carried
+from gateway.tasks.homes import Homes
+from gateway.tasks.ledger import Ledger, carried, soon
 from gateway.tasks.seal import Seal
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
@@ -67,6 +68,7 @@ class Tenure:
         shared: Whether several owners reach the backend.
         keeps: Whether owners are kept at all; where they are not, only webhooks have one.
         most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
+        homes: Which of its replicas made what; None where that is of no matter.
     """
 
     ledger: Ledger
@@ -76,6 +78,7 @@ class Tenure:
     shared: bool = True
     keeps: bool = True
     most_open: Mapping[str, int | None] = field(default_factory=dict)
+    homes: Homes | None = None
     # By tenant, issuer and subject: most calls are made by somebody who has called before.
     _callers: dict[tuple[str, str, str], _Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -144,6 +147,7 @@ class Claims(msgspec.Struct, eq=False):
         mark_bytes: What stands before the caller's words at the agent; empty where nothing does.
         foreign: Whether the call or its answer named what is another's; for the audit.
         renamed: Whether the client has other words than the agent for what is known to be the caller's.
+        replica: Which of the backend's replicas is asked; empty where there is one.
     """
 
     _tenure: Tenure
@@ -162,6 +166,7 @@ class Claims(msgspec.Struct, eq=False):
     # The context that the agent is asked for.
     _asked: str = ""
     _pending: bool = False
+    replica: str = ""
     # Tasks of nobody's that the call names: the caller's as soon as the agent has said that there are such.
     _adopting: tuple[str, ...] = ()
 
@@ -235,6 +240,39 @@ class Claims(msgspec.Struct, eq=False):
                 return marked
         self._adopt(id, task)
         return id
+
+    def home(self, named: Mentions) -> Soon[tuple[str, bool]]:
+        """Which replica a call belongs to, and whether that is by a task; empty for none that is known.
+
+        Args:
+            named: What it names. Whose that is is asked later; nobody is told of it here.
+
+        Raises:
+            StateUnavailable: nobody knows.
+        """
+        return carried(self._home(named))
+
+    def _home(self, named: Mentions) -> Generator[Any, Any, tuple[str, bool]]:
+        homes = self._tenure.homes
+        if homes is None or not (named.tasks or named.context):
+            return "", False
+        mark = yield from self._marked()
+        found: tuple[str, bool] = yield from homes.of(named.tasks, named.context, mark)
+        return found
+
+    def has_begun(self, context: str) -> Soon[bool]:
+        """Whether a context that is known by the caller's word is the caller's."""
+        return carried(self._has_begun(context))
+
+    def _has_begun(self, context: str) -> Generator[Any, Any, bool]:
+        if not self._tenure.keeps:
+            return True
+        yield from self._get_mark()
+        for spelled in (self._mark + context, context):
+            owner: Owner | None = yield self._tenure.ledger.store.context(self._tenure.scope, spelled)
+            if owner is not None and self.owns(owner):
+                return True
+        return False
 
     def marked(self) -> Soon[str]:
         """What stands in the agent's ids before those of the caller; empty where nothing does."""
@@ -375,7 +413,7 @@ class Claims(msgspec.Struct, eq=False):
             and not self.renamed
             and not self._stale
             and told.legible
-        ) or not self._tenure.keeps
+        ) or not (self._tenure.keeps or self._follows)
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
         """Write down what an agent's frame names, before it leaves; None where that is done.
@@ -390,14 +428,12 @@ class Claims(msgspec.Struct, eq=False):
         """
         tenure = self._tenure
         if not tenure.keeps:
-            return None
+            return self._remember(told)
         if not told.legible:
             raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
         task, context, state = told.task_id or "", kept(told.context_id or ""), told.state or ""
         is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
-        if is_known and not (self._stale and task):
-            return None
-        if not task and not context:
+        if (is_known and not (self._stale and task)) or not (task or context):
             return None
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
@@ -405,7 +441,7 @@ class Claims(msgspec.Struct, eq=False):
             steps = self._meet_adopted if task in self._adopting else self._meet_in_passing
             return cast("Awaitable[None] | None", carried(steps(task, context, state)))
         ledger = tenure.ledger
-        sighting = Sighting(self.owner, task, context, state, "", self._label, int(ledger.wall()))
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, int(ledger.wall()))
         try:
             met = ledger.store.meet(tenure.scope, sighting)
         except StateUnavailable:
@@ -414,16 +450,33 @@ class Claims(msgspec.Struct, eq=False):
             raise
         if isinstance(met, Met):
             self._learn(sighting, met)
-            return None
+            if not self._follows:
+                return None
+            return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
         return self._learn_later(sighting, met)
+
+    @property
+    def _follows(self) -> bool:
+        """Whether it matters which replica a frame came from."""
+        return self.replica != "" and self._tenure.homes is not None
+
+    def _remember(self, told: Progress) -> Awaitable[None] | None:
+        """Have it known which replica a frame came from, where no owners are kept; as `meet`."""
+        task, context = told.task_id or "", told.context_id or ""
+        if not self._follows or (task in ("", self._task) and context in ("", self._context)):
+            self._state = told.state or self._state
+            return None
+        self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
+        return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
 
     def _meet_in_passing(self, task: str, context: str, _: str) -> Generator[Any, Any, None]:
         """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
         ledger, scope = self.ledger, self._tenure.scope
         (known,) = yield ledger.store.tasks(scope, (task,))
         state = "" if known is not None else "completed"
-        sighting = Sighting(self.owner, task, context, state, "", self._label, ledger.now())
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, ledger.now())
         self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
+        yield from self._met_at(task, context)
 
     def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         """Write down a task that nobody owned when the call named it, unless it stands in another's context."""
@@ -436,8 +489,9 @@ class Claims(msgspec.Struct, eq=False):
             owner: Owner | None = yield store.context(scope, context)
             if owner is not None and not self._is_ours(context, owner):
                 self._refuse("context")
-        sighting = Sighting(self.owner, task, context, state, "", self._label, self.ledger.now())
+        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, self.ledger.now())
         self._learn(sighting, (yield store.meet(scope, sighting)))
+        yield from self._met_at(task, context)
         self._adopting = tuple(each for each in self._adopting if each != task)
 
     def _is_ours(self, context: str, owner: Owner) -> bool:
@@ -451,6 +505,13 @@ class Claims(msgspec.Struct, eq=False):
                 self.ledger.refused()
             raise
         self._learn(sighting, met)
+        await soon(carried(self._met_at(sighting.task, sighting.context)))
+
+    def _met_at(self, task: str, context: str) -> Generator[Any, Any, None]:
+        """Have it known which replica named a task and a context."""
+        homes = self._tenure.homes
+        if homes is not None and self.replica:
+            yield from homes.met(self.owner.tenant, task, context, self.replica)
 
     def _learn(self, sighting: Sighting, met: Met) -> None:
         """Go on with what was met, unless it is another's."""

@@ -3,16 +3,16 @@
 A list of tasks of which only the caller's own may be shown is made of several of the agent's answers (`listing.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gateway.a2a import agent_error, envelope
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
 from gateway.a2a.progress import state_of
@@ -22,13 +22,12 @@ from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.relay import Relay, refuse_type
+from gateway.repetition import Asking
 from gateway.reply import Reply
 from gateway.tasks.ledger import soon
-from gateway.upstream.http import HttpUpstream
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
-from gateway.upstream.stdio import StdioUpstream
 from gateway.upstream.upstream import Caller
 from gateway.wire import Wire
 
@@ -46,12 +45,11 @@ class Enquiry:
         status: Of the last answer, in HTTP's numbers; None before the first.
     """
 
-    def __init__(
-        self, exchange: Exchange, backing: Backing, interface: Interface, caller: Caller, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, exchange: Exchange, asking: Asking, caller: Caller, clock: Callable[[], float]) -> None:
         self._exchange = exchange
-        self._backing = backing
-        self._interface = interface
+        self._asking = asking
+        self._backing = asking.backing
+        self._interface = asking.interface
         self._caller = caller
         self._clock = clock
         self._passed: Pairs = []
@@ -94,11 +92,17 @@ class Enquiry:
     async def _ask(self, claims: Claims, call: Call) -> bytes:
         """The agent's good answer."""
         asked = await soon(claims.enter(call))
-        exchange, upstream = self._exchange, self._backing.upstream
+        exchange = self._exchange
         began = self._clock()
         try:
-            if isinstance(upstream, HttpUpstream | StdioUpstream):
-                response = await upstream.send(asked, self._interface, exchange.head, self._caller)
+            # Where it is asked again it is the same replica, or another that speaks alike.
+            try:
+                answer = await self._send(asked)
+            except Fault as fault:
+                answer = await self._asking.again(asked, fault, partial(self._send, asked))
+            if isinstance(answer, Response):
+                response = answer
+                self._asking.answered(response.status)
                 hearing = _Hearing(exchange, self._backing, self._interface, self._clock, asked)
                 try:
                     self.status = response.status
@@ -107,13 +111,17 @@ class Enquiry:
                     response.close()
                 self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
                 return frame
-            answer = cast("GrpcAnswer", await upstream.send(asked, self._interface, exchange.head, self._caller))
+            self._asking.answered(200)
             try:
                 return self._message(answer, asked, claims)
             finally:
                 answer.close()
         finally:
             exchange.upstream += self._clock() - began
+
+    def _send(self, asked: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
+        upstream, interface = self._asking.backing.upstream, self._asking.interface
+        return upstream.send(asked, interface, self._exchange.head, self._caller)
 
     def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:

@@ -43,7 +43,7 @@ class Exchange:
     """
 
     __slots__ = (
-        "agent", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
+        "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
         "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
         "operation", "permit", "principal", "progress", "pushing", "received", "rpc_id", "rule", "sent", "started",
         "status", "stream", "trace_id", "upstream", "version",
@@ -74,6 +74,7 @@ class Exchange:
         self.status = 0
         self.progress: Progress = NOTHING
         self.grpc_status = 0
+        self.attempts = 1
         self.sent: float | None = None
         self.received: float | None = None
         self.upstream = 0.0
@@ -173,7 +174,7 @@ class Exchange:
             "first_byte_s": None if first_byte is None else round(first_byte, DIGITS),
             "upstream_s": None if self.sent is None else round(self.upstream, DIGITS),
             "overhead_s": None if overhead is None else round(overhead, DIGITS),
-            "attempts": 0 if self.sent is None else 1,
+            "attempts": 0 if self.sent is None else self.attempts,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "stream": self.stream,

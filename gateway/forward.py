@@ -7,10 +7,11 @@ Relay or translate: where both sides speak the same dialect the client's bytes g
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
+from gateway.a2a.fault import Fault, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias
@@ -27,9 +29,12 @@ from gateway.a2a.translation import Translation
 from gateway.backing import Backing
 from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
+from gateway.group import Group
 from gateway.interpreter import Interpreter
+from gateway.once import Once
 from gateway.principal import Principal
 from gateway.relay import Relay
+from gateway.repetition import FAILING, Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.tasks.ledger import soon
 from gateway.upstream.http import HttpUpstream
@@ -67,8 +72,29 @@ class Forwarder:
         self._aside = aside
         self._aliases = Aliases()
         self._lasting: KeptAliases | None = None
+        # By backend; they outlive a configuration.
+        self._once: dict[str, Once] = {}
 
-    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
+    def forward(
+        self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks
+    ) -> Coroutine[Any, Any, None]:
+        """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
+
+        Raises:
+            Fault: as `_forward`; BadParams where another message has the same id.
+        """
+        if backing.repeats.idempotent:
+            once = self._once.get(backing.upstream.backend)
+            if once is None:
+                once = self._once[backing.upstream.backend] = Once(self._clock)
+            key = once.key(exchange, call)
+            if key is not None:
+                send = partial(self._forward, exchange, backing, call, webhooks)
+                return once.send(key, exchange, call, wire, send)
+        # Not awaited here: each frame in between is gone through again when the answer comes.
+        return self._forward(exchange, backing, call, webhooks, wire)
+
+    async def _forward(self, exchange: Exchange, backing: Backing, call: Call, webhooks: Webhooks, wire: Wire) -> None:
         """Ask the agent, and bring its answer to the client.
 
         Raises:
@@ -79,16 +105,21 @@ class Forwarder:
             TaskNotFound, TasksLimited: as `Claims.enter`.
             PushDenied: a webhook may not be called.
             StateUnavailable: nobody knows whose the tasks are.
+            NoHealthyBackend: the backend is left alone, or the replica that the call belongs to is gone.
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
-        upstream, meter, principal = backing.upstream, backing.meter, exchange.principal
+        meter, principal = backing.meter, exchange.principal
         assert principal is not None
-        key = self._key(principal, upstream, call)
+        key = self._key(principal, backing.upstream, call)
         alias = None if key is None else await self._alias(key, backing, call)
+        binds, home = False, None
+        if backing.group is not None:
+            backing, binds, home = await self._lead(backing, backing.group, principal, call, alias)
+        upstream = backing.upstream
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
         if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
-            await self._list(exchange, backing, interface, call, wire)
+            await self._list(exchange, backing, interface, call, wire, binds=binds)
             return
         claims = None
         if backing.tenure is not None:
@@ -116,42 +147,102 @@ class Forwarder:
             await webhooks.judge(named.webhooks)
         meter.forwarding(1)
         exchange.sent = self._clock()
-        asking = _Asking(exchange, backing, interface, translation, Caller(principal, exchange.client_ip, exchange.id))
+        caller = Caller(principal, exchange.client_ip, exchange.id)
+        asking = _Asking(
+            exchange, backing, interface, self._clock, binds=binds, home=home, translation=translation, caller=caller
+        )
         try:
-            await self._ask(asking, upstream, call, wire)
+            await self._ask(asking, call, wire)
         finally:
+            asking.end()
             meter.forwarding(-1)
-            meter.answered(upstream.backend, asking.status)
+            meter.answered(asking.backing.replica.key, asking.status)
 
-    async def _list(self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire) -> None:
+    @staticmethod
+    async def _lead(
+        backing: Backing, group: Group, principal: Principal, call: Call, alias: Alias | None
+    ) -> tuple[Backing, bool, str | None]:
+        """Which replica a call goes to, whether to that or to none, and which one made its task.
+
+        The last is empty where nobody knows, and None where any replica knows of any task.
+
+        Raises:
+            NoHealthyBackend: as `Group.admit` and `Group.lead`.
+            TaskNotFound: the same, of a task that is not the caller's.
+            StateUnavailable: nobody knows where it belongs.
+        """
+        if not group.is_settled:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(backing.upstream.timeouts.connect):
+                    await group.settled()
+        group.admit()
+        if backing.tenure is None or backing.tenure.homes is None:
+            return group.another(()), False, None
+        named = mentions(call)
+        if alias is not None and not alias.newer:
+            named = replace(named, tasks=(alias.task_id, *named.tasks))
+        claims = backing.tenure.of(principal, "")
+        home, by_task = await soon(claims.home(named))
+        if call.operation is Operation.LIST_TASKS and not home:
+            return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
+        binds = home != "" and group.keeping.binds(by_task=by_task)
+        if binds and not group.has(home):
+            # Who may not know of something is not told that its replica is gone.
+            for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
+                await soon(claims.claim(each, call.dialect.version))
+            if not by_task and not await soon(claims.has_begun(named.context or "")):
+                return group.another(()), False, ""
+        return group.lead(home, binds=binds), binds, home if by_task else ""
+
+    async def _list(
+        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
+    ) -> None:
         """Bring the client those of an agent's tasks that are the caller's."""
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = backing.tenure.of(exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
-        enquiry = Enquiry(exchange, backing, interface, caller, self._clock)
+        asking = Asking(exchange, backing, interface, self._clock, binds=binds)
+        enquiry = Enquiry(exchange, asking, caller, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
         try:
             await enquiry.list_tasks(call, claims, wire)
         finally:
+            asking.end()
             backing.meter.forwarding(-1)
-            backing.meter.answered(backing.upstream.backend, enquiry.status)
+            backing.meter.answered(asking.backing.replica.key, enquiry.status)
 
-    async def _ask(self, asking: "_Asking", upstream: Upstream, call: Call, wire: Wire) -> None:
-        if isinstance(upstream, HttpUpstream | StdioUpstream):
-            await self._over_http(asking, upstream, call, wire)
+    async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+        if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
+            await self._over_http(asking, call, wire)
         else:
-            await self._over_grpc(asking, upstream, call, wire)
+            await self._over_grpc(asking, call, wire)
         claims = asking.exchange.claims
         if claims is not None and asking.missed:
             await claims.gone()
 
-    async def _over_http(
-        self, asking: "_Asking", upstream: HttpUpstream | StdioUpstream, call: Call, wire: Wire
-    ) -> None:
+    async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
-        response = await upstream.send(call, asking.interface, exchange.head, asking.caller)
+        try:
+            response = await asking.over_http(call)
+        except Fault as fault:
+            response = await asking.again(call, fault, partial(asking.over_http, call))
+        try:
+            await self._bring(asking, call, response, wire)
+        except UpstreamReset as fault:
+            # The head was there and the rest was not; where nobody was told of it, it is as if there were none.
+            if exchange.status:
+                raise
+            response = await asking.again(call, fault, partial(asking.over_http, call))
+            await self._bring(asking, call, response, wire)
+
+    async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
+        """Bring the client an answer."""
+        exchange = asking.exchange
+        if response.status in FAILING:
+            response = await asking.unless_busy(call, response)
+        asking.answered(response.status)
         relay: Relay
         if asking.translation is None:
             relay = Relay(exchange, asking.backing, asking.interface, self._clock)
@@ -159,6 +250,7 @@ class Forwarder:
             relay = interpreter = Interpreter(
                 exchange, asking.backing, asking.interface, self._clock, asking.translation
             )
+            upstream = asking.backing.upstream
             if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
                 response = await _by_the_other_verb(interpreter, upstream, response, call, asking)
         asking.status = response.status
@@ -168,9 +260,13 @@ class Forwarder:
         finally:
             response.close()
 
-    async def _over_grpc(self, asking: "_Asking", upstream: Upstream, call: Call, wire: Wire) -> None:
+    async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
-        answer = cast("GrpcAnswer", await upstream.send(call, asking.interface, exchange.head, asking.caller))
+        try:
+            answer = await asking.over_grpc(call)
+        except Fault as fault:
+            answer = await asking.again(call, fault, partial(asking.over_grpc, call))
+        asking.answered(200)
         asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
         exchange.received = self._clock()
         try:
@@ -242,7 +338,7 @@ def _is_mixed(call: Call) -> bool:
     return call.dialect.version is Version.V1_0 and call.dialect.binding is Binding.JSONRPC and "/" in call.method
 
 
-class _Asking:
+class _Asking(Asking):
     """One call on its way to an agent.
 
     Attributes:
@@ -250,26 +346,56 @@ class _Asking:
         status: That of the answer, in HTTP's numbers; None until there is one.
     """
 
-    __slots__ = ("backing", "caller", "exchange", "interface", "status", "translation")
+    __slots__ = ("_home", "caller", "status", "translation")
 
     def __init__(
         self,
         exchange: Exchange,
         backing: Backing,
         interface: Interface,
+        clock: Callable[[], float],
+        *,
+        binds: bool,
+        home: str | None,
         translation: Translation | None,
         caller: Caller,
     ) -> None:
-        self.exchange = exchange
-        self.backing = backing
-        self.interface = interface
+        super().__init__(exchange, backing, interface, clock, binds=binds)
+        self._home = home
         self.translation = translation
         self.caller = caller
         self.status: int | None = None
 
+    def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
+        """Send the call to the replica of the moment, which answers as one over HTTP does."""
+        upstream = cast("HttpUpstream | StdioUpstream", self.backing.upstream)
+        return upstream.send(call, self.interface, self.exchange.head, self.caller)
+
+    def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
+        """As `over_http`, behind gRPC."""
+        upstream = self.backing.upstream
+        return cast(
+            "Coroutine[Any, Any, GrpcAnswer]", upstream.send(call, self.interface, self.exchange.head, self.caller)
+        )
+
+    async def unless_busy(self, call: Call, response: Response) -> Response:
+        """The answer to a call that was answered by 502, 503 or 504: that one, or that to the call sent again."""
+        if response.status != 503 or not await self.after_busy(call, response.header(b"retry-after")):
+            return response
+        response.close()
+        try:
+            return await self.over_http(call)
+        except Fault as fault:
+            return await self.again(call, fault, partial(self.over_http, call))
+
     @property
     def missed(self) -> bool:
-        """Whether the agent has said that it knows no such task, or that it is over."""
+        """Whether the agent has said that it knows no such task, or that it is over.
+
+        Of several replicas that is for the one to say that made it: another knows nothing of it.
+        """
+        if self._home is not None and self._home != self.backing.replica.name:
+            return False
         if self.exchange.progress.error is not None:
             return self.exchange.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST

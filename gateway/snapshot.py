@@ -25,6 +25,7 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
+from gateway.upstream.replica import Replica
 from gateway.upstream.stdio import StdioUpstream
 from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
@@ -142,10 +143,12 @@ class Snapshot:
         self.holdings.open(background)
 
     async def settled(self) -> None:
-        """Wait until every card and every key set was read, or could not be."""
+        """Wait until every card and key set was read and every name looked up, or could not be."""
         for backing in self.backings.values():
             if not backing.source.settled.is_set():
                 await backing.source.settled.wait()
+            if backing.group is not None and not backing.group.is_settled:
+                await backing.group.settled()
         for keys in self.key_sets.values():
             await keys.settled()
 
@@ -156,18 +159,26 @@ class Snapshot:
     def samples(self) -> Iterable[Sample]:
         """Figures that are read when the metrics are."""
         backings = list(self.backings.items())
+        replicas: dict[tuple[str, str], list[Replica]] = {}
+        for _, backing in backings:
+            for replica in backing.replicas:
+                replicas.setdefault((backing.agent, replica.key), []).append(replica)
         yield Sample(
             "backend_connections",
             "Connections to backends. Series: backends x 2 states (active, idle).",
             ("agent", "backend", "state"),
             tuple(
-                ((backing.agent, key, state), float(count))
-                for key, backing in backings
-                for state, count in (
-                    ("active", backing.upstream.active),
-                    ("idle", backing.upstream.idle),
-                )
+                ((*names, state), float(sum(getattr(one.upstream, state) for one in several)))
+                for names, several in replicas.items()
+                for state in ("active", "idle")
             ),
+        )
+        yield Sample(
+            "backend_up",
+            "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
+            "its addresses. Series: backends.",
+            ("agent", "backend"),
+            tuple((names, float(sum(each.condition.is_up for each in several))) for names, several in replicas.items()),
         )
         yield Sample(
             "card_age_seconds",

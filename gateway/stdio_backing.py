@@ -77,6 +77,10 @@ class OnStdio:
         """Which processes are asked for the card, and what is shown until they answer."""
         return self._agent, self.cards.stub
 
+    def asker(self) -> StdioCards:
+        """Who asks them."""
+        return self.cards
+
     def begin(self, source: CardSource) -> None:
         """Have a card to show before the agent has told its own."""
         stub = self.cards.stub

@@ -258,7 +258,8 @@ async def test_the_card_of_an_agent_without_an_extended_one_is_the_one_that_anyb
         assert line["bytes_out"] == len(message) + 5
         # Clients of 1.0 have another method for it, and it is the agent's.
         assert (await client.ask(CARD)).reasons == ["UPSTREAM_RESET"]
-        assert len(backend.requests) == 1
+        # It may be asked for twice.
+        assert len(backend.requests) == 2
 
 
 async def test_an_agent_of_1_0_over_grpc_gives_clients_of_0_3_that_card_as_well(tmp_path: Path) -> None:

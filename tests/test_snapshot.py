@@ -378,6 +378,7 @@ async def test_figures_of_a_snapshot_nobody_has_used_are_zero_or_absent() -> Non
                 ("crm", "crm/acme", "active"): 0.0,
                 ("crm", "crm/acme", "idle"): 0.0,
             },
+            "backend_up": {("echo", "echo"): 1.0, ("crm", "crm/acme"): 1.0},
             "card_age_seconds": {},
             "jwks_last_success_timestamp_seconds": {("corp",): 0.0},
         }

@@ -81,6 +81,26 @@ async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp
         assert "stdio" in json.dumps(config["running"])
 
 
+async def test_what_is_said_of_the_health_of_all_agents_leaves_a_command_as_it_is(tmp_path: Path) -> None:
+    text = f"""
+    defaults: {{ health: {{ path: /healthz, every: 10ms, fail_after: 1, breaker: {{ after: 1, time: 5m }} }} }}
+    agents:
+      notes: {{ backend: {{ stdio: {words("dies")} }} }}
+      alike: {{ backend: [{{ stdio: {words("dies")} }}] }}
+    """
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        for name in ("notes", "alike"):
+            assert told(await gateway.post(f"/{name}", call("ok"))) == "ok"
+            assert gateway.metric("backend_up", backend=name) == 1
+            answer = await gateway.post(f"/{name}", call("die"))
+            assert answer.reasons == ["UPSTREAM_RESET"]
+            assert (await gateway.post(f"/{name}", call("ok"))).reasons == ["NO_HEALTHY_BACKEND"]
+        assert max(line["attempts"] for line in gateway.lines) == 1
+        for shown in (await gateway.get("/-/agents", admin=True)).json["agents"]:
+            assert len(shown["processes"]) == len(shown["replicas"]) == 1
+            assert "open" in shown["breaker"]
+
+
 async def test_a_card_of_the_operators_is_a_whole_backend_and_is_shown_before_the_agents_own(tmp_path: Path) -> None:
     line = f"A=1 '{sys.executable}' '{FILE}' behaves"
     stub = {"name": "Stub", "url": line, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}

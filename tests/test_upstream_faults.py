@@ -59,7 +59,11 @@ async def timed(gateway: Running, target: str = "/echo", body: bytes | None = CA
 @undisturbed(0.05)
 async def test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing() -> None:
     async with fronted(answers(whole(RESULT))) as (other, backend):
-        text = f"agents:\n  echo: http://127.0.0.1:{refused_port()}\n  good: {backend.url}\n"
+        refused = f"http://127.0.0.1:{refused_port()}"
+        text = (
+            f"agents:\n  echo: {{ backend: '{refused}', retry: {{ max: 0 }} }}\n  good: {backend.url}\n"
+            f"  again: {refused}\n"
+        )
         async with running(text, settled=False) as gateway:
             spent = []
             for _ in range(20):
@@ -72,6 +76,15 @@ async def test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing
             assert gateway.metric("rejected_total", agent="echo", reason="upstream_connect") == 21
             figure("R1", f"upstream_connect in {max(spent) * 1e3:.1f} ms at the worst of {len(spent)} (target < 100)")
             assert max(spent) < SOON
+            repeated = [(await timed(gateway, "/again"))[0] for _ in range(10)]
+            retries = gateway.metric("backend_retries_total", agent="again", reason="connect")
+            most = max(line["attempts"] for line in gateway.lines)
+            figure("R1", f"with repeats {max(repeated) * 1e3:.0f} ms at the worst, at most {most - 1} for a call")
+            assert most == 3
+            # Once it has failed for some time there are none.
+            assert retries <= 4
+            assert max(repeated) < SOON + 2 * 0.25
+            assert max(repeated[2:]) < SOON
         assert other.lines == []
 
 

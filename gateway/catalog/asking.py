@@ -34,3 +34,6 @@ class CardAsker(Protocol):
         Raises:
             Fault: it does not answer; UpstreamProtocol where what came is no card, or too long.
         """
+
+    def turn(self) -> None:
+        """Ask the next replica from now on, if there is one."""

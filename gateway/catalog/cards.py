@@ -65,6 +65,8 @@ class CardPlace:
         keep: Seconds for which the last good card serves although the agent gives none.
         longest: Bytes of the longest card.
         deadline: Seconds that one request may take.
+        others: URLs of other replicas, which are asked in turn where this one gives no card.
+        server_name: What is asked for over TLS, instead of the URL's host; None for that.
     """
 
     backend_url: str
@@ -75,6 +77,15 @@ class CardPlace:
     keep: float = KEEP
     longest: int = MAX_CARD
     deadline: float = DEADLINE
+    others: tuple[str, ...] = ()
+    server_name: str | None = None
+
+    def elsewhere(self) -> "CardPlace":
+        """The same at the next replica."""
+        if not self.others:
+            return self
+        following, *rest = self.others
+        return replace(self, backend_url=following, others=(*rest, self.backend_url))
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -253,7 +264,7 @@ class CardSource:
     async def refresh(self) -> CardReport:
         """Make one attempt to read the card; what goes wrong is in `error`, never raised."""
         try:
-            report = await self._read()
+            report = await self._read_somewhere()
             self.error = None
             self.fetched_at = self._timing.clock()
         except _Failed as failure:
@@ -266,6 +277,17 @@ class CardSource:
             self.settled.set()
         self._watch.on_report(report)
         return report
+
+    async def _read_somewhere(self) -> CardReport:
+        """Read the card where one replica after the other was asked; the next time, begin where there was one."""
+        for _ in self._place.others:
+            try:
+                return await self._read()
+            except _Failed:
+                self._place = self._place.elsewhere()
+                if self._asker is not None:
+                    self._asker.turn()
+        return await self._read()
 
     async def _read(self) -> CardReport:
         if self._asker is not None:
@@ -366,7 +388,7 @@ class CardSource:
             raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
         longest = self.longest
         try:
-            async with self._client.stream("GET", url, headers=dict(headers)) as response:
+            async with self._client.stream("GET", url, headers=dict(headers), extensions=self._named(url)) as response:
                 if response.status_code == 304 and held is not None and "If-None-Match" in headers:
                     return replace(held, report=CardReport.UNCHANGED)
                 _refuse_status(response)
@@ -380,6 +402,13 @@ class CardSource:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
             raise _Failed(CardReport.UNREACHABLE, f"not reached: {type(error).__name__}") from error
+
+    def _named(self, url: str) -> dict[str, str]:
+        """What httpx is told of the name that is asked for over TLS."""
+        place = self._place
+        if place.server_name is None or _origin(url) != _origin(place.backend_url):
+            return {}
+        return {"sni_hostname": place.server_name}
 
     def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
         headers = dict(self._place.credentials) if _origin(url) == _origin(self._place.backend_url) else {}

@@ -6,7 +6,8 @@ what it gets is shown to who may call the agent; anybody else sees a bare card, 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 
 from gateway.a2a.bindings.body import write
 from gateway.a2a.bindings.grpc import read_answer, with_tenant
@@ -30,6 +31,7 @@ class GrpcCards:
         version: The generation that the file writes, or None for whichever answers.
         tenant: The tenant that the file has the agent told in every call, or None.
         scope_field: The number of `scope` in requests of the scoped service, by which 0.3 is told a tenant.
+        others: Those of other replicas, and where they are, which are asked after a `turn`.
     """
 
     def __init__(
@@ -41,13 +43,21 @@ class GrpcCards:
         *,
         tenant: str | None = None,
         scope_field: int = SCOPE_FIELD,
+        others: Sequence[tuple[GrpcChannel, str]] = (),
     ) -> None:
+        self._others = deque(others)
         self._channel = channel
         self._place = place
         self._metadata = tuple((name.lower(), value) for name, value in credentials.items())
         self._versions = (Version.V1_0, Version.V0_3) if version is None else (version,)
         self._tenant = tenant
         self._scope_field = scope_field
+
+    def turn(self) -> None:
+        """Ask the next replica from now on."""
+        if self._others:
+            self._others.append((self._channel, self._place))
+            self._channel, self._place = self._others.popleft()
 
     async def ask(self, deadline: float, longest: int) -> Told:
         """Ask for it in one generation after the other, until there is one.

@@ -61,6 +61,9 @@ class StdioCards:
         versions = self._versions(own, told.versions) or generations(merged)
         return Told(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
 
+    def turn(self) -> None:
+        """There is no other to ask."""
+
     def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
         return (self._version,) if self._version is not None else generations(card) or answered
 

@@ -11,7 +11,22 @@ import httpx
 from gateway.catalog.cards import READERS, open_client
 from gateway.holdings import Holdings
 from gateway.upstream.authorities import authorities
-from gateway.upstream.connections import client_tls
+from gateway.upstream.connections import client_tls, shows
+
+
+@dataclass(frozen=True, slots=True)
+class Trusting:
+    """What the file says of the connections to an agent.
+
+    Attributes:
+        authorities: PEM file of those who vouch for it, or None for the system's.
+        shown: PEM files of the certificate that the gateway shows and of its key, or None for none.
+        server_name: What is asked for and has to be on the agent's certificate, or None for the host.
+    """
+
+    authorities: Path | None = None
+    shown: tuple[Path, Path] | None = None
+    server_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +53,28 @@ class Trust:
 
     def __init__(self, holdings: Holdings | None = None) -> None:
         self._holdings = Holdings() if holdings is None else holdings
-        self._made: dict[Path | None, Trusted] = {}
+        self._made: dict[tuple[Path | None, tuple[Path, Path] | None], Trusted] = {}
         self._read: dict[Path | None, bytes] = {}
 
-    def of(self, file: Path | None = None) -> Trusted:
+    def of(self, file: Path | None = None, shown: tuple[Path, Path] | None = None) -> Trusted:
         """The authorities of a PEM file, or of the system.
+
+        Args:
+            shown: The certificate that the gateway shows with them, as `Trusting.shown`.
 
         Raises:
             OSError: the file is gone, or is no longer what it was when it was checked.
         """
-        made = self._made.get(file)
+        made = self._made.get((file, shown))
         if made is None:
+            files = [*(() if file is None else (file,)), *(shown or ())]
             # Those of the system are read once in the life of a process.
-            said = None if file is None else hashlib.sha256(file.read_bytes()).digest()
-            made = self._made[file] = self._holdings.hold(
-                ("trust", str(file or "")), said, lambda: _trusted(file), close=lambda trusted: trusted.client.aclose
+            said = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
+            made = self._made[file, shown] = self._holdings.hold(
+                ("trust", str(file or ""), *(str(each) for each in shown or ())),
+                said,
+                lambda: _trusted(file, shown),
+                close=lambda trusted: trusted.client.aclose,
             )
         return made
 
@@ -67,6 +89,8 @@ class Trust:
         return self._read[file]
 
 
-def _trusted(file: Path | None) -> Trusted:
+def _trusted(file: Path | None, shown: tuple[Path, Path] | None) -> Trusted:
     tls = client_tls(None if file is None else str(file))
+    if shown is not None:
+        tls = shows(tls, *shown)
     return Trusted(tls, open_client(tls), asyncio.Semaphore(READERS))

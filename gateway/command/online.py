@@ -2,10 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
 from gateway.catalog.cards import DEADLINE
@@ -15,8 +16,19 @@ from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.probe import Probe, Probing
+from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    # Most configurations do without gRPC.
+    from gateway.upstream.grpc import GrpcUpstream
+    from gateway.upstream.grpc_channel import GrpcChannel
 
 _AT_ONCE = 16
+_WELL_KNOWN = "/.well-known/agent-card.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,10 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
 
     async def one(key: str, backing: Backing) -> Visit:
         source = backing.source
+        async with at_once:
+            silent = await _silent(backing)
+        if silent:
+            return Visit(key, good=False, fact=silent, missed="no answer from a replica")
         if is_grpc(backing.url):
             async with at_once:
                 why = await _unanswered(backing)
@@ -83,6 +99,30 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
         return tuple(await asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())))
     finally:
         await snapshot.aclose()
+
+
+async def _silent(backing: Backing) -> str:
+    """Which of several replicas do not answer, and why; empty where all do, whatever they say."""
+    found = []
+    probing = Probing(_WELL_KNOWN, timeout=DEADLINE)
+    for replica in [] if backing.group is None else backing.replicas:
+        upstream = replica.upstream
+        connections = _connections(upstream)
+        if connections is None:
+            continue
+        probe = Probe(replica.key, upstream.url, tuple, probing, credentials=upstream.treatment.credentials)
+        try:
+            await probe.answer(connections)
+        except Fault as fault:
+            found.append(f"{replica.name or replica.key}: {fault.message}")
+    return "; ".join(found)
+
+
+def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
+    """Those by which an agent is asked; None for one that is no server."""
+    if isinstance(upstream, StdioUpstream):
+        return None
+    return upstream.pool if isinstance(upstream, HttpUpstream) else cast("GrpcUpstream", upstream).channel
 
 
 async def _unanswered(backing: Backing) -> str:

@@ -10,11 +10,13 @@ from pydantic import SecretStr, field_validator, model_validator
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
+from gateway.config.replica import Affinity, Health, Retry
 from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
     A2aVersion,
     Callable,
     ClaimValue,
+    Count,
     Duration,
     Flag,
     Header,
@@ -23,6 +25,9 @@ from gateway.config.value import (
     Strings,
     TenantNames,
 )
+
+SYSTEM = "system"
+"""The authorities that the system trusts."""
 
 
 class Match(Part):
@@ -67,6 +72,12 @@ class Backend(Part):
     """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
+    weight: Count = 100
+    """Of several replicas, how much this one is asked beside the others; 0 for follow-ups of its tasks alone."""
+    label: Name | None = None
+    """What a replica is called in logs, metrics and the ledger of tasks; its host and port where it is left out."""
+    dns: Literal["headless"] | None = None
+    """`headless`: each address that the host has is a replica, also those that it gets and loses while this runs."""
     stdio: Stdio | None = None
     """Instead of a URL: a command that the gateway runs."""
     card: str | None = None
@@ -91,15 +102,17 @@ def _program(written: dict[str, Any]) -> str:
     return str(written.get("card") or first or "")[:256]
 
 
-SYSTEM = "system"
-"""The authorities that the system trusts."""
-
-
 class AgentTls(Part):
-    """Who vouches for agents that are reached by https or grpcs."""
+    """Who vouches for agents that are reached by https or grpcs, and for the gateway with them."""
 
-    ca: str
+    ca: str = SYSTEM
     """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
+    cert: str | None = None
+    """PEM file with the certificate chain that the gateway shows, relative to this file; needs `key`."""
+    key: str | None = None
+    """PEM file with its private key, relative to this file."""
+    server_name: str | None = None
+    """The name that is asked for and has to be on the certificate, instead of the URL's host."""
 
 
 class Timeouts(Part):
@@ -162,8 +175,8 @@ Exposed = Literal["jsonrpc", "rest", "grpc"]
 class ByTenant(Part):
     """One tenant's own backend of an agent."""
 
-    backend: Backend
-    """Its address."""
+    backend: Annotated[tuple[Backend, ...], OneOrMany()]
+    """Its address, or a list of replicas."""
     upstream_auth: UpstreamAuth | None = None
     """The credential that this backend gets, instead of the agent's."""
     upstream_tenant: str | None = None
@@ -174,14 +187,14 @@ class ByTenant(Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str) else value
+        return {"backend": value} if isinstance(value, str | list) else value
 
 
 class Agent(Part):
     """One agent: where clients find it, and where it is."""
 
-    backend: Backend | None = None
-    """Its address; left out where `by_tenant` has one per tenant."""
+    backend: Annotated[tuple[Backend, ...], OneOrMany()] = ()
+    """Its address, or a list of replicas; left out where `by_tenant` has one per tenant."""
     match: Annotated[tuple[Match, ...], OneOrMany()] = ()
     """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
     by_tenant: dict[Name, ByTenant] = {}
@@ -223,11 +236,20 @@ class Agent(Part):
     """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
     """`deny`: a task that the gateway never saw is no task; `adopt`: it belongs to who is first answered about it."""
+    affinity: Affinity = Affinity()
+    """Which of its replicas follow-ups go to, where that differs from `defaults`."""
+    health: Health = Health()
+    """How it is found out whether it can be asked, where that differs from `defaults`."""
+    retry: Retry = Retry()
+    """Which calls are sent again, where that differs from `defaults`."""
+    message_id_idempotent: Flag = False
+    """Whether the agent takes two messages with one `messageId` for one: then a send is repeated like other calls, and
+    the second of two equal ones gets the answer of the first."""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str) else value
+        return {"backend": value} if isinstance(value, str | list) else value
 
 
 class Defaults(Part):
@@ -251,3 +273,9 @@ class Defaults(Part):
     """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"
     """What of tasks that the gateway never saw: `deny` them, or `adopt` them for who is first answered about them."""
+    affinity: Affinity = Affinity()
+    """Which replica the follow-ups of a task go to."""
+    health: Health = Health()
+    """How it is found out whether a backend can be asked."""
+    retry: Retry = Retry()
+    """Which calls are sent again."""

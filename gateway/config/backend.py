@@ -1,5 +1,6 @@
 """What lies behind an agent: its address, card and patience."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import msgspec
 from gateway.a2a.dialect import Version
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
 from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts
-from gateway.config.certificate import CertificateUnusable, check_authorities
+from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.config.command import check_command
 from gateway.config.finding import Findings
 from gateway.config.model import Config
@@ -20,6 +21,7 @@ from gateway.config.value import NAME, RESERVED
 
 LARGEST_CARD = 256 * 1024
 
+_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
 
 
@@ -47,17 +49,23 @@ def check_backends(config: Config, findings: Findings) -> None:
 
 def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
     """The backends of an agent, with where each is written."""
-    if agent.backend is not None:
-        yield agent.backend, (*at, "backend")
+    yield from _numbered(agent.backend, (*at, "backend"))
     for tenant, entry in agent.by_tenant.items():
-        yield entry.backend, (*at, "by_tenant", tenant, "backend")
+        yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+
+
+def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    # One is mostly written without a list.
+    several = len(replicas) > 1
+    for number, backend in enumerate(replicas):
+        yield backend, (*at, number) if several else at
 
 
 def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
-    if agent.backend is not None and agent.by_tenant:
+    if agent.backend and agent.by_tenant:
         remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
         findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
-    if agent.backend is None and not agent.by_tenant and not findings.is_broken((*at, "backend"), (*at, "by_tenant")):
+    if not agent.backend and not agent.by_tenant and not findings.is_broken((*at, "backend"), (*at, "by_tenant")):
         findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
 
 
@@ -113,9 +121,12 @@ def _tls(config: Config, findings: Findings) -> None:
     written: list[tuple[AgentTls | None, KeyPath]] = [(config.defaults.tls, ("defaults", "tls"))]
     written += [(agent.tls, ("agents", name, "tls")) for name, agent in config.agents.items()]
     for tls, at in written:
-        if tls is None or tls.ca == SYSTEM:
+        if tls is None:
             continue
         folder = Path(findings.marks.place(at).file).parent
+        _shown(tls, at, folder, findings)
+        if tls.ca == SYSTEM:
+            continue
         file = folder / tls.ca
         if file not in unusable:
             unusable[file] = _unusable(file)
@@ -130,6 +141,24 @@ def _tls(config: Config, findings: Findings) -> None:
             remedy = "write its URL with https or grpcs, or remove `tls`"
             fact = "the agent is not reached over TLS: nobody has to vouch"
             findings.warning(("agents", name, "tls"), fact, remedy)
+
+
+def _shown(tls: AgentTls, at: KeyPath, folder: Path, findings: Findings) -> None:
+    """See that the certificate that the gateway shows can be used, and that the name that it asks for is one."""
+    if tls.server_name is not None and not _HOST.fullmatch(tls.server_name):
+        fact = f"{printable(tls.server_name)!r} is no name of a host"
+        findings.error((*at, "server_name"), fact, "write a name such as agent.example.com")
+    if (tls.cert is None) != (tls.key is None):
+        there, missing = ("key", "cert") if tls.cert is None else ("cert", "key")
+        findings.error_at_key((*at, there), f"it is of no use without `{missing}`", f"add `{missing}`, or remove it")
+    elif tls.cert is not None and tls.key is not None:
+        try:
+            # What a server can show a client can show.
+            server_context(folder / tls.cert, folder / tls.key)
+        except CertificateUnusable as error:
+            file = tls.cert if error.key == "cert" else tls.key
+            remedy = f"{error.remedy}; it is relative to {folder}"
+            findings.error((*at, error.key), f"{printable(file)!r} {error.fact}", remedy)
 
 
 def _unusable(file: Path) -> CertificateUnusable | None:

@@ -18,6 +18,7 @@ from gateway.config.load import Loaded, dress, load
 from gateway.config.model import Config
 from gateway.config.notification import check_notifications
 from gateway.config.problem import Problem, in_order
+from gateway.config.replication import check_replication
 from gateway.config.routes import table as routing_table
 from gateway.config.scalar import Value
 from gateway.config.source import Marks
@@ -114,6 +115,7 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_endpoints(draft, findings)
     check_addressing(draft, findings)
     check_backends(draft, findings)
+    check_replication(draft, findings)
     check_headers(draft, findings)
     check_storage(draft, findings)
     check_allowances(draft, findings)

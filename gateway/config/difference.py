@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeGuard
 
 import msgspec
 
+from gateway.config.agent import Backend
 from gateway.config.display import shown
 from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.problem import KeyPath, printable, spell
+from gateway.config.replication import replica_name
 
 _WIDEST = 60
 
@@ -38,7 +41,8 @@ class Change:
 
     def __str__(self) -> str:
         sign = {Sort.ADDED: "+", Sort.REMOVED: "-", Sort.CHANGED: "~"}[self.sort]
-        told = f": {self.old} → {self.new}" if self.old or self.new else ""
+        told = " → ".join(each for each in (self.old, self.new) if each or self.sort is Sort.CHANGED)
+        told = f": {told}" if self.old or self.new else ""
         return f"{sign} {spell(self.path)}{told}"
 
     def as_json(self) -> dict[str, str]:
@@ -63,6 +67,8 @@ def _between(old: object, new: object, path: KeyPath, told: tuple[object, object
                 yield Change(Sort.REMOVED, at)
             else:
                 yield from _between(before[key], after[key], at, (_below(told[0], key), _below(told[1], key)))
+    elif _are_replicas(old) and _are_replicas(new):
+        yield from _among(old, new, path, told)
     elif old != new:
         whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
         words = ("", "") if whole else _words(told)
@@ -72,6 +78,29 @@ def _between(old: object, new: object, path: KeyPath, told: tuple[object, object
             yield Change(Sort.CHANGED, path, *words)
 
 
+def _are_replicas(value: object) -> TypeGuard[tuple[Backend, ...]]:
+    return isinstance(value, tuple) and value != () and all(isinstance(each, Backend) for each in value)
+
+
+def _among(
+    old: tuple[Backend, ...], new: tuple[Backend, ...], path: KeyPath, told: tuple[object, object]
+) -> Iterator[Change]:
+    """What differs between the replicas of a backend: they are told apart by their names, wherever they stand."""
+    if len(old) == len(new) == 1:
+        yield from _between(old[0], new[0], path, (_below(told[0], 0), _below(told[1], 0)))
+        return
+    before = {replica_name(one): number for number, one in enumerate(old)}
+    for number, one in enumerate(new):
+        at = (*path, number)
+        was = before.pop(replica_name(one), None)
+        if was is None:
+            yield Change(Sort.ADDED, at, new=_word(replica_name(one)))
+        else:
+            yield from _between(old[was], one, at, (_below(told[0], was), _below(told[1], number)))
+    for name, number in before.items():
+        yield Change(Sort.REMOVED, (*path, number), old=_word(name))
+
+
 def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
     if isinstance(value, Part):
         return {field.alias or name: getattr(value, name) for name, field in type(value).model_fields.items()}
@@ -79,6 +108,8 @@ def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _below(tree: object, key: object) -> object:
+    if isinstance(tree, list) and isinstance(key, int):
+        return tree[key] if key < len(tree) else None
     return tree.get(key) if isinstance(tree, Mapping) else None
 
 
@@ -87,6 +118,10 @@ def _words(told: tuple[object, object]) -> tuple[str, str]:
     if old == new:
         return "", ""
     return _short(old), _short(new)
+
+
+def _word(name: str) -> str:
+    return _short(printable(msgspec.json.encode(name).decode()))
 
 
 def _short(text: str) -> str:

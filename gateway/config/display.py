@@ -21,6 +21,9 @@ def shown(config: Config) -> dict[str, Any]:
     tree["defaults"] |= {
         "timeouts": effective.timeouts(config).model_dump(mode="json"),
         "connections": effective.connections(config).model_dump(mode="json"),
+        "affinity": effective.affinity(config).model_dump(mode="json"),
+        "health": effective.health(config).model_dump(mode="json"),
+        "retry": effective.retry(config).model_dump(mode="json"),
         "identity_headers": _headers(effective.identity_headers(config)),
     }
     for name in config.tenants:
@@ -31,6 +34,9 @@ def shown(config: Config) -> dict[str, Any]:
             "allow_insecure": insecure,
             "timeouts": effective.timeouts(config, agent).model_dump(mode="json"),
             "connections": effective.connections(config, agent).model_dump(mode="json"),
+            "affinity": effective.affinity(config, agent).model_dump(mode="json"),
+            "health": effective.health(config, agent).model_dump(mode="json"),
+            "retry": effective.retry(config, agent).model_dump(mode="json"),
             "limits": effective.limits(config, agent).model_dump(mode="json"),
             "identity_headers": _headers(effective.identity_headers(config, agent)),
             "isolation": effective.isolation(config, agent),

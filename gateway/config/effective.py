@@ -26,6 +26,16 @@ from gateway.config.limit import (
 from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.push import Push
+from gateway.config.replica import (
+    DEFAULT_AFFINITY,
+    DEFAULT_BREAKER,
+    DEFAULT_EJECT,
+    DEFAULT_HEALTH,
+    DEFAULT_RETRY,
+    Affinity,
+    Health,
+    Retry,
+)
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl, default_state
 
@@ -47,6 +57,29 @@ def connections(config: Config, agent: Agent | None = None) -> Connections:
     """The bounds on the agent's connections and answers; every key is written."""
     written = [config.defaults.connections] if agent is None else [agent.connections, config.defaults.connections]
     return _first([*written, DEFAULT_CONNECTIONS])
+
+
+def affinity(config: Config, agent: Agent | None = None) -> Affinity:
+    """Which replica follow-ups go to; every key is written."""
+    written = [config.defaults.affinity] if agent is None else [agent.affinity, config.defaults.affinity]
+    return _first([*written, DEFAULT_AFFINITY])
+
+
+def health(config: Config, agent: Agent | None = None) -> Health:
+    """How it is found out whether the agent can be asked; every key is written but `path`, where nobody is."""
+    written = [config.defaults.health] if agent is None else [agent.health, config.defaults.health]
+    found = _first([*written, DEFAULT_HEALTH])
+    parts = {
+        "eject": _first([*(one.eject for one in written), DEFAULT_EJECT]),
+        "breaker": _first([*(one.breaker for one in written), DEFAULT_BREAKER]),
+    }
+    return found.model_copy(update=parts)
+
+
+def retry(config: Config, agent: Agent | None = None) -> Retry:
+    """Which calls are sent again; every key is written."""
+    written = [config.defaults.retry] if agent is None else [agent.retry, config.defaults.retry]
+    return _first([*written, DEFAULT_RETRY])
 
 
 def drain_delay(config: Config) -> float:
@@ -159,6 +192,32 @@ def audit(config: Config, marks: Marks) -> Path | None:
     if written.file == "-":
         return STANDARD_OUTPUT
     return Path(marks.place(("observe", "audit")).file).parent / written.file
+
+
+def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
+    """The PEM files of the certificate that an agent is shown, and of its key; None for none.
+
+    Args:
+        name: The agent's.
+    """
+    own = config.agents[name].tls
+    written = config.defaults.tls if own is None else own
+    if written is None or written.cert is None or written.key is None:
+        return None
+    at = ("defaults", "tls") if own is None else ("agents", name, "tls")
+    folder = Path(marks.place(at).file).parent
+    return folder / written.cert, folder / written.key
+
+
+def server_name(config: Config, name: str) -> str | None:
+    """What an agent is asked for over TLS, and has to be on its certificate; None for the host of its URL.
+
+    Args:
+        name: The agent's.
+    """
+    own = config.agents[name].tls
+    written = config.defaults.tls if own is None else own
+    return None if written is None else written.server_name
 
 
 def authorities(config: Config, name: str, marks: Marks) -> Path | None:

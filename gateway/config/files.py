@@ -60,6 +60,7 @@ def _beside(examined: Examined, config: Config) -> tuple[Path, ...]:
         authorities = effective.authorities(config, name, examined.marks)
         if authorities is not None:
             found[authorities] = None
+        found |= dict.fromkeys(effective.shown_certificate(config, name, examined.marks) or ())
         if agent.card is not None and agent.card.file is not None:
             found[_folder(examined, ("agents", name, "card")) / agent.card.file] = None
     return tuple(found | dict.fromkeys(command_cards(examined).values()))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gateway.config import effective
-from gateway.config.agent import Agent, Match
+from gateway.config.agent import Agent, Backend, Match
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import reach
@@ -69,8 +69,15 @@ def _rules(name: str, agent: Agent, marks: Marks) -> Iterator[Rule]:
 
 def _routes(name: str, agent: Agent) -> dict[str | None, Route]:
     found: dict[str | None, Route] = {
-        tenant: Route(name, f"{name}/{tenant}", entry.backend.url, tenant) for tenant, entry in agent.by_tenant.items()
+        tenant: _route(name, f"{name}/{tenant}", entry.backend, tenant)
+        for tenant, entry in agent.by_tenant.items()
+        if entry.backend
     }
-    if agent.backend is not None:
-        found[None] = Route(name, name, agent.backend.url)
+    if agent.backend:
+        found[None] = _route(name, name, agent.backend)
     return found
+
+
+def _route(name: str, key: str, backend: tuple[Backend, ...], tenant: str | None = None) -> Route:
+    first, *others = backend
+    return Route(name, key, first.url, tenant, tuple(one.url for one in others))

@@ -10,6 +10,7 @@ from typing import Any
 from gateway.config.agent import Agent, Backend, ByTenant, Card
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
 from gateway.config.part import Part
+from gateway.config.replica import Affinity
 from gateway.config.stdio import Stdio
 
 Schema = dict[str, Any]
@@ -17,13 +18,15 @@ Schema = dict[str, Any]
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{"}
 _TEXT: Schema = {"type": "string"}
+_REPLICAS: Schema = {"type": "array", "items": {"$ref": "#/$defs/Backend"}, "description": "Its replicas."}
 
 _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     Admin: ({"type": "string", "description": "Address and port."},),
-    Agent: ({"type": "string", "description": "The URL of its backend."},),
+    Affinity: ({"type": "string", "enum": ["task", "context", "none"], "description": "What `by` says."},),
+    Agent: ({"type": "string", "description": "The URL of its backend."}, _REPLICAS),
     Audit: ({"type": "string", "description": "The file, or `-`."},),
     Backend: ({"type": "string", "description": "Its URL."},),
-    ByTenant: ({"type": "string", "description": "The URL of the tenant's backend."},),
+    ByTenant: ({"type": "string", "description": "The URL of the tenant's backend."}, _REPLICAS),
     Card: ({"type": "string", "description": "A URL, or a file."},),
     Drain: ({"type": "string", "description": "How long open calls and streams get."},),
     Expect: ({"type": "string", "description": "The agent that answers."},),

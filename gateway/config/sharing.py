@@ -10,7 +10,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import EVERYONE, reach
 from gateway.config.stdio import is_stdio
-from gateway.config.unbuilt import PLACEHOLDER
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
@@ -72,8 +71,8 @@ def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, 
         for backend, at in backends(agent, ("agents", name)):
             own = str(at[3]) if at[2] == "by_tenant" else None
             who = may_call if own is None else frozenset(_who(own, may_call, reached))
-            # A backend that was taken out is nobody else's, and a command is run for each that has it.
-            place = str(at) if backend.url == PLACEHOLDER or is_stdio(backend.url) else same_place(backend.url)
+            # A command is run for each that has it.
+            place = str(at) if is_stdio(backend.url) else same_place(backend.url)
             key, here = (name, ("agents", name)) if own is None else (f"{name}/{own}", at[:4])
             yield place, Share(name, key, here, who)
 

@@ -128,7 +128,9 @@ def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
         return expect.reason == verdict.reason
     if expect.reason is not None or expect.agent not in (None, route.agent):
         return False
-    return expect.backend is None or expect.backend.rstrip("/") == route.url.rstrip("/")
+    return expect.backend is None or expect.backend.rstrip("/") in {
+        url.rstrip("/") for url in (route.url, *route.others)
+    }
 
 
 def _expected(test: RouteTest) -> str:

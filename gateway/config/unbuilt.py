@@ -11,15 +11,8 @@ from gateway.config.scalar import Value
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
     ("auth", "mtls"): "client certificates",
-    ("defaults", "retry"): "retries",
-    ("defaults", "health"): "health checks",
-    ("defaults", "affinity"): "replicas",
-    ("agents", "*", "retry"): "retries",
-    ("agents", "*", "health"): "health checks",
-    ("agents", "*", "affinity"): "replicas",
     ("agents", "*", "trust"): "the catalog",
     ("agents", "*", "latency"): "the catalog",
-    ("agents", "*", "message_id_idempotent"): "retries",
     ("agents", "*", "match", "skill"): "the catalog",
     ("agents", "*", "match", "*", "skill"): "the catalog",
     ("agents", "*", "card", "sign"): "card signing",
@@ -27,11 +20,6 @@ UNBUILT: Mapping[tuple[str, ...], str] = {
 }
 """Keys, with what they belong to; `*` stands for any one name or index."""
 
-_BACKEND: Mapping[str, str] = {
-    "weight": "replicas",
-    "label": "replicas",
-    "dns": "replicas",
-}
 _UPSTREAM_AUTH: Mapping[str, str] = {
     "oauth2": "OAuth2 client credentials",
     "mtls": "client certificates",
@@ -39,7 +27,7 @@ _UPSTREAM_AUTH: Mapping[str, str] = {
 }
 
 
-UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_BACKEND) | frozenset(_UPSTREAM_AUTH)
+UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_UPSTREAM_AUTH)
 """The keys alone."""
 
 
@@ -71,9 +59,7 @@ class _Node:
 
 def take_out(tree: dict[str, Value]) -> list[Unbuilt]:
     """Remove from the tree what is not built, and tell what it was."""
-    found = list(_keys(tree, _root(), ()))
-    found += _values(tree)
-    return found
+    return list(_keys(tree, _root(), ()))
 
 
 def _root() -> _Node:
@@ -81,7 +67,6 @@ def _root() -> _Node:
     root = _Node()
     paths = dict(UNBUILT)
     for agent in (("agents", "*"), ("agents", "*", "by_tenant", "*")):
-        paths |= {(*agent, "backend", key): feature for key, feature in _BACKEND.items()}
         paths |= {(*agent, "upstream_auth", key): feature for key, feature in _UPSTREAM_AUTH.items()}
     for path, feature in paths.items():
         node = root
@@ -106,35 +91,3 @@ def _keys(value: Value, node: _Node, path: KeyPath) -> Iterator[Unbuilt]:
                 del value[key]
             else:
                 yield from _keys(value[key], below, (*path, key))
-
-
-def _values(tree: dict[str, Value]) -> Iterator[Unbuilt]:
-    """Keys that are built, with values that are not."""
-    agents = tree.get("agents")
-    for name, agent in agents.items() if isinstance(agents, dict) else ():
-        path: KeyPath = ("agents", name)
-        if isinstance(agent, list):
-            yield from _address(agents if isinstance(agents, dict) else {}, name, path)
-        elif isinstance(agent, dict):
-            yield from _address(agent, "backend", (*path, "backend"))
-            entries = agent.get("by_tenant")
-            for tenant, entry in list(entries.items()) if isinstance(entries, dict) else ():
-                below = (*path, "by_tenant", tenant)
-                if isinstance(entry, dict):
-                    yield from _address(entry, "backend", (*below, "backend"))
-                elif isinstance(entries, dict):
-                    yield from _address(entries, tenant, below)
-
-
-def _address(holder: dict[str, Value], key: str, path: KeyPath) -> Iterator[Unbuilt]:
-    value = holder.get(key)
-    if isinstance(value, list):
-        yield Unbuilt(path, "a list of backends", "replicas")
-        holder[key] = PLACEHOLDER
-    elif isinstance(value, dict) and not value:
-        # Only what is not built stood here, and that has been told.
-        holder[key] = PLACEHOLDER
-
-
-PLACEHOLDER = "http://127.0.0.1:1/-/taken-out"
-"""Stands where a backend was taken out, so that the rest of the agent can be looked at."""

@@ -16,6 +16,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.config.part import Part
 from gateway.units import parse_duration, parse_rate, parse_size
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -102,6 +103,12 @@ def _count(value: object) -> object:
 def _positive(value: int) -> int:
     if value < 1:
         raise ValueError("is not enough", "write at least 1")
+    return value
+
+
+def _percent(value: int) -> int:
+    if value > 100:
+        raise ValueError("is more than all of them", "write a number of percent up to 100")
     return value
 
 
@@ -196,7 +203,7 @@ class OneOrMany:
 
     @staticmethod
     def _widen(value: object) -> object:
-        return [value] if isinstance(value, str | dict) else value
+        return [value] if isinstance(value, str | dict | Part) else value
 
 
 _DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
@@ -223,6 +230,8 @@ Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer
 """A whole number."""
 Positive = Annotated[Count, AfterValidator(_positive)]
 """A whole number from 1 on."""
+Percent = Annotated[Count, AfterValidator(_percent)]
+"""A whole number of percent."""
 FieldNumber = Annotated[Count, AfterValidator(_field_number)]
 """The number of a protobuf field, of those that the requests of A2A leave free."""
 Wait = Annotated[Duration, AfterValidator(_wait)]

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -258,5 +259,38 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
         **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),
-        "connections": {"active": upstream.active, "idle": upstream.idle},
+        "connections": {
+            "active": sum(each.upstream.active for each in backing.replicas),
+            "idle": sum(each.upstream.idle for each in backing.replicas),
+        },
+        **_health_of(backing),
     }
+
+
+def _health_of(backing: Backing) -> dict[str, Any]:
+    """How a backend is, and each of its replicas, in words."""
+    now = time.monotonic()
+    group = backing.group
+    found: dict[str, Any] = {
+        "up": any(each.condition.is_up for each in backing.replicas),
+        "replicas": [
+            {
+                "name": each.name or each.key,
+                "url": each.url,
+                "label": each.label,
+                "weight": each.weight,
+                "up": each.condition.is_up,
+                "state": each.condition.state(now),
+                "ejections": each.condition.ejections,
+                "connections": {"active": each.upstream.active, "idle": each.upstream.idle},
+            }
+            for each in backing.replicas
+        ],
+    }
+    if group is not None and group.trouble:
+        found["trouble"] = group.trouble
+    if group is not None and group.breaker.opened:
+        left = group.breaker.left(now)
+        when = f"for {left:.0f} s more" if left else "until a call goes well"
+        found["breaker"] = f"open {when}: the last failure: {group.breaker.why}"
+    return found

@@ -35,12 +35,14 @@ class Route:
         backend: Key of the backend: the agent's name, or `<agent>/<tenant>` for a `by_tenant` one.
         url: The backend's URL as written, for explanations.
         tenant: The tenant whose backend this is (`by_tenant`), or None.
+        others: The URLs of its other replicas.
     """
 
     agent: str
     backend: str
     url: str
     tenant: str | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

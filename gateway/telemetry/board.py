@@ -23,7 +23,7 @@ EVERY = 1.0
 """Seconds between two writings."""
 
 _MOST = frozenset({"build_info", "draining", "card_age_seconds", "config_last_reload_success_timestamp_seconds"})
-_LEAST = frozenset({"config_last_reload_successful", "jwks_last_success_timestamp_seconds"})
+_LEAST = frozenset({"backend_up", "config_last_reload_successful", "jwks_last_success_timestamp_seconds"})
 _PREFIX = "a2a_gateway_"
 _GONE = "gone"
 _NEW = ".new"

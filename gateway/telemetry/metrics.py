@@ -155,6 +155,16 @@ class Metrics:
             "Requests sent to backends, by the class of the answer. Series: backends x 6 (1xx to 5xx, error).",
             ("agent", "backend", "status"),
         )
+        self.backend_retries = self._tally(
+            "backend_retries_total",
+            "Calls sent again, by the backend that missed them. Series: backends x 3 reasons (connect, reset, 503).",
+            ("agent", "backend", "reason"),
+        )
+        self.backend_ejections = self._tally(
+            "backend_ejections_total",
+            "How often a replica was left alone because its calls failed. Series: backends.",
+            ("agent", "backend"),
+        )
         self.auth = self._tally(
             "auth_total",
             "Callers by how they showed who they are. Series: 5 methods (jwt, api_key, anonymous, none, unknown) x "
@@ -281,6 +291,10 @@ class AgentMeter:
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
         self._tasks[state] = self._tasks.get(state, 0) + 1
+
+    def repeated(self, backend: str, reason: str) -> None:
+        """Count a call that is sent again."""
+        self._metrics.backend_retries.add((self._agent, backend, reason))
 
     def answered(self, backend: str, status: int | None) -> None:
         """Count one answer of a backend; None where there was none."""

@@ -62,6 +62,16 @@ class PoolLimits:
 DEFAULT_LIMITS = PoolLimits()
 
 
+def shows(context: ssl.SSLContext, chain: Path, key: Path) -> ssl.SSLContext:
+    """The same, with a certificate that the gateway shows to whoever asks for one.
+
+    Raises:
+        OSError: as `client_tls`; the files were there when they were checked.
+    """
+    context.load_cert_chain(chain, key)
+    return context
+
+
 def client_tls(ca_file: str | None = None) -> ssl.SSLContext:
     """How agents are verified: always, by name, with TLS 1.2 or later. Costs milliseconds; make one, share it.
 
@@ -87,14 +97,24 @@ class ConnectionPool:
     """The connections to one origin."""
 
     def __init__(
-        self, origin: Origin, limits: PoolLimits = DEFAULT_LIMITS, *, tls: ssl.SSLContext | None = None
+        self,
+        origin: Origin,
+        limits: PoolLimits = DEFAULT_LIMITS,
+        *,
+        tls: ssl.SSLContext | None = None,
+        address: str | None = None,
+        server_name: str | None = None,
     ) -> None:
         """Connect nowhere yet.
 
         Args:
+            address: One of those that the origin's host has, where connections go to no other.
+            server_name: What is asked for over TLS and has to be on the certificate, instead of the origin's host.
             tls: From `client_tls`, shared between pools; made here if it is left out and the scheme is `https`.
         """
         self.origin = origin
+        self._host = origin.host if address is None else address
+        self._server_name = server_name or origin.host
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
         self._slots = 0
@@ -244,10 +264,10 @@ class ConnectionPool:
             async with asyncio.timeout(seconds):
                 await loop.create_connection(
                     lambda: connection,
-                    self.origin.host,
+                    self._host,
                     self.origin.port,
                     ssl=self._tls,
-                    server_hostname=self.origin.host if self._tls is not None else None,
+                    server_hostname=self._server_name if self._tls is not None else None,
                 )
             if self._closed:
                 raise closing()

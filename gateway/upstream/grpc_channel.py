@@ -59,10 +59,21 @@ class GrpcChannel:
         url: `grpc://host:port`, or `grpcs://host:port` for TLS.
         connect: Seconds to connect in, name look-up and TLS included.
         roots: The certificates of who vouches for the agent, as `authorities` reads them; for TLS only.
+        shown: The private key and the certificates that the gateway shows, as PEM; None for none.
+        address: One of those that the URL's host has, where the connection goes to no other.
+        server_name: What is asked for over TLS and has to be on the certificate, instead of the URL's host.
     """
 
     def __init__(
-        self, url: str, bounds: GrpcBounds = DEFAULT_BOUNDS, *, connect: float, roots: bytes | None = None
+        self,
+        url: str,
+        bounds: GrpcBounds = DEFAULT_BOUNDS,
+        *,
+        connect: float,
+        roots: bytes | None = None,
+        shown: tuple[bytes, bytes] | None = None,
+        address: str | None = None,
+        server_name: str | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in _DEFAULT_PORT:
@@ -70,10 +81,19 @@ class GrpcChannel:
         if parts.scheme == "grpcs" and not roots:
             # gRPC would look for some by itself, where the environment says.
             raise ValueError("nobody vouches for the agent")
-        host = parts.hostname or ""
+        host = address or parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
         # Without a name for the way to look it up, some hosts would be taken for one.
         self._target = f"dns:///{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
+        named: list[tuple[str, str]] = []
+        if server_name or address is not None:
+            if parts.scheme == "grpcs":
+                # gRPC names the agent so in each call, too: who is not on the certificate is not asked.
+                named.append(("grpc.ssl_target_name_override", server_name or parts.hostname or ""))
+            else:
+                named.append(("grpc.default_authority", parts.netloc))
+        self._named = tuple(named)
+        self._shown = shown
         self._bounds = bounds
         self._connect = connect
         self._roots = roots if parts.scheme == "grpcs" else None
@@ -180,7 +200,9 @@ class GrpcChannel:
     def _make(self) -> aio.Channel:
         if self._roots is None:
             return aio.insecure_channel(self._target, options=self._options())
-        return aio.secure_channel(self._target, grpc.ssl_channel_credentials(self._roots), options=self._options())
+        key, chain = (None, None) if self._shown is None else self._shown
+        credentials = grpc.ssl_channel_credentials(self._roots, key, chain)
+        return aio.secure_channel(self._target, credentials, options=self._options())
 
     def _options(self) -> tuple[tuple[str, int | str], ...]:
         return (
@@ -205,6 +227,7 @@ class GrpcChannel:
             # The environment names no proxies (safety K9), and no two backends share a connection.
             ("grpc.enable_http_proxy", 0),
             ("grpc.use_local_subchannel_pool", 1),
+            *self._named,
         )
 
 

@@ -102,7 +102,7 @@ class HttpUpstream:
         return self.pool.idle
 
     def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, Response]:
-        """Send the call; the answer's head has arrived when this was awaited, and whoever gets it closes it.
+        """Send the call, once; the answer's head has arrived when this was awaited, and whoever gets it closes it.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
@@ -125,7 +125,8 @@ class HttpUpstream:
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
-            repeatable=call.operation.repeatable,
+            # Whether it may be sent again is for whoever knows of other replicas.
+            repeatable=False,
         )
 
     async def aclose(self) -> None:

@@ -47,6 +47,22 @@ agents:
     assert visits["older"].fact == "JSONRPC 0.1"
 
 
+async def test_every_replica_has_to_answer(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_bytes(msgspec.json.encode(CARD))
+    with serving() as fleet:
+        text = f"""\
+version: 1
+agents:
+  both: {{ backend: ["{fleet}/echo", {{ url: "{fleet}/clock", label: two }}] }}
+  half: {{ backend: ["{fleet}/echo", {{ url: "http://127.0.0.1:1", label: away }}] }}
+"""
+        examined = examine(tmp_path / "gateway.yaml", {}, text=text)
+        assert examined.errors == ()
+        visits = {each.backend: each for each in await visit(examined)}
+    assert visits["both"].good
+    assert visits["half"].as_text() == "half: no answer from a replica: away: the agent could not be reached"
+
+
 async def test_agents_behind_grpc_are_asked_wherever_their_cards_are(tmp_path: Path) -> None:
     interface = {"url": "tracker:1", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     (tmp_path / "card.json").write_bytes(msgspec.json.encode({"name": "A", "supportedInterfaces": [interface]}))

@@ -34,8 +34,7 @@ def test_the_url_alone_says_where_the_agent_is_and_is_found(
 ) -> None:
     found, agent = served(url)
     assert found == name
-    assert agent.backend is not None
-    assert agent.backend.url == backend
+    assert [one.url for one in agent.backend] == [backend]
     assert (None if agent.card is None else agent.card.url) == card
 
 

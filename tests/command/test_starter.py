@@ -26,8 +26,7 @@ def test_an_agent_that_answers_gets_a_configuration_without_problems() -> None:
     loaded = load(Path("gateway.yaml"), {}, text)
     assert loaded.problems == ()
     assert loaded.config is not None
-    backend = loaded.config.agents["echo"].backend
-    assert backend is not None
+    [backend] = loaded.config.agents["echo"].backend
     assert backend.url == f"{url}/echo"
 
 

@@ -30,8 +30,8 @@ def test_a_card_comes_from_a_url_or_a_file() -> None:
 
 def test_a_tenant_has_a_backend_of_its_own_by_its_url_alone() -> None:
     agent = good("version: 1\nagents: { a: { by_tenant: { u: http://127.0.0.1:2 } } }\n").agents["a"]
-    assert agent.by_tenant == {"u": ByTenant(backend=Backend(url="http://127.0.0.1:2"))}
-    assert agent.backend is None
+    assert agent.by_tenant == {"u": ByTenant(backend=(Backend(url="http://127.0.0.1:2"),))}
+    assert agent.backend == ()
 
 
 def test_a_header_is_written_by_its_name_or_as_name_and_value() -> None:

@@ -138,14 +138,13 @@ def test_a_version_beside_a_wrong_protocol_is_not_told_too() -> None:
 )
 def test_an_agent_behind_grpc_has_the_protocol_that_its_url_says(backend: str) -> None:
     found = good(f"version: 1\nagents: {{ a: {{ backend: {backend} }} }}\n").agents["a"].backend
-    assert found is not None
-    assert found.protocol == "grpc"
+    assert [one.protocol for one in found] == ["grpc"]
 
 
 def test_the_short_forms_of_an_agent_behind_grpc_have_it_too() -> None:
     config = good("version: 1\nagents: { a: 'grpc://127.0.0.1:1', b: { by_tenant: { t: 'grpcs://h' } } }\n")
     found = [config.agents["a"].backend, config.agents["b"].by_tenant["t"].backend]
-    assert [one.protocol for one in found if one is not None] == ["grpc", "grpc"]
+    assert [each.protocol for one in found for each in one] == ["grpc", "grpc"]
 
 
 @pytest.mark.parametrize(

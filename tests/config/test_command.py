@@ -82,8 +82,7 @@ def test_what_is_run_is_what_the_file_says_and_little_of_the_gateways_own(tmp_pa
     written = "{ stdio: { command: [sh, x], cwd: work, env: { A: '1' }, env_from: [B, MISSING] } }"
     found = looked_at(tmp_path, written)
     assert found.config is not None
-    backend = found.config.agents["notes"].backend
-    assert backend is not None
+    [backend] = found.config.agents["notes"].backend
     own = {"PATH": "/bin", "HOME": "/root", "B": "2", "SECRET": "3"}
     run = program(backend, str(tmp_path / "gateway.yaml"), own)
     assert run.words == ("sh", "x")
@@ -96,8 +95,7 @@ def test_a_card_of_the_operators_names_the_command_and_its_environment(tmp_path:
     found = looked_at(tmp_path, "{ card: card.json, stdio: { uid: 0, env: { B: '2' } } }")
     assert found.errors == ()
     assert found.config is not None
-    backend = found.config.agents["notes"].backend
-    assert backend is not None
+    [backend] = found.config.agents["notes"].backend
     assert backend.url == "stdio:card.json"
     run = program(backend, str(tmp_path / "gateway.yaml"), {"HOME": "/root"})
     assert run.words == ("sh", "-c", "echo $TOKEN")

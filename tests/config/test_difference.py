@@ -16,6 +16,11 @@ def config(text: str) -> Config:
 
 
 ONE = "agents:\n  one: http://127.0.0.1:1\n"
+REPLICAS = """\
+agents:
+  one: { backend: ['http://127.0.0.1:1', { url: 'http://127.0.0.1:2', weight: 5, label: canary }] }
+"""
+NEXT = '~ agents.one.backend[1].url: "http://127.0.0.1:2" → "http://127.0.0.1:3"'
 KEY = "auth: {{ api_keys: {{ k: {{ sha256: {}, tenant: acme }} }} }}\ntenants: {{ acme: [one] }}\n"
 
 
@@ -27,6 +32,13 @@ KEY = "auth: {{ api_keys: {{ k: {{ sha256: {}, tenant: acme }} }} }}\ntenants: {
         (ONE, ONE + "  two: http://127.0.0.1:2\n", ["+ agents.two"]),
         (ONE + "  two: http://127.0.0.1:2\n", ONE, ["- agents.two"]),
         (ONE, ONE.replace(":1\n", ":2\n"), ['~ agents.one.backend.url: "http://127.0.0.1:1" → "http://127.0.0.1:2"']),
+        (REPLICAS, REPLICAS.replace("5,", "20,"), ["~ agents.one.backend[1].weight: 5 → 20"]),
+        (REPLICAS, REPLICAS.replace("url: 'http://127.0.0.1:2'", "url: 'http://127.0.0.1:3'"), [NEXT]),
+        (
+            REPLICAS,
+            "agents: { one: { backend: ['http://127.0.0.1:3', 'http://127.0.0.1:1'] } }",
+            ['+ agents.one.backend[0]: "127.0.0.1:3"', '- agents.one.backend[1]: "canary"'],
+        ),
         (ONE, ONE + "gateway: { body_limit: 5 }", ["~ gateway.body_limit: 10485760 → 5"]),
         (KEY.format("a" * 64) + ONE, KEY.format("b" * 64) + ONE, ["~ auth.api_keys.k.sha256"]),
         (ONE, KEY.format("a" * 64) + ONE, ["+ auth", "+ tenants.acme"]),

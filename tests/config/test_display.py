@@ -25,7 +25,7 @@ def test_no_secret_is_shown_and_everything_else_is() -> None:
     text = json.dumps(shown(config))
     for secret in ("admin-secret-1", "bearer-secret-2", "header-secret-3", "state-secret-4", HASH):
         assert secret not in text
-    assert shown(config)["agents"]["a"]["backend"]["url"] == "http://127.0.0.1:1"
+    assert shown(config)["agents"]["a"]["backend"][0]["url"] == "http://127.0.0.1:1"
     assert shown(config)["auth"]["api_keys"]["bot"]["tenant"] == "acme"
     assert shown(config)["gateway"]["state"] == "rediss://redis/2"
 

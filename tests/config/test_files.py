@@ -1,5 +1,6 @@
 """Every file that a change of would change what is served is named."""
 
+import shutil
 from pathlib import Path
 
 import trustme
@@ -17,14 +18,17 @@ gateway:
   tls: { cert: tls/chain.pem, key: tls/key.pem }
 defaults: { tls: { ca: ca.pem } }
 agents:
+  two: { backend: "https://127.0.0.1:2", tls: { cert: tls/shown.pem, key: tls/shown.key } }
   one: { backend: "https://127.0.0.1", card: { file: card.json }, upstream_auth: { bearer: "${file:secret}" } }
 """
 
 
 def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path: Path) -> None:
     certified(tmp_path)
+    shutil.copy(tmp_path / "tls/chain.pem", tmp_path / "tls/shown.pem")
+    shutil.copy(tmp_path / "tls/key.pem", tmp_path / "tls/shown.key")
     (tmp_path / "agents.d").mkdir()
-    (tmp_path / "agents.d/a.yaml").write_text("agents: { two: 'http://127.0.0.1:2' }\n")
+    (tmp_path / "agents.d/a.yaml").write_text("agents: { three: 'http://127.0.0.1:2' }\n")
     (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
     (tmp_path / "card.json").write_bytes(CARD)
     (tmp_path / "secret").write_text("a-long-secret")
@@ -36,7 +40,7 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
     (tmp_path / "agents.d/b.yaml").write_text("agents: {}\n")
     named = {
         "gateway.yaml", "agents.d/a.yaml", "agents.d/b.yaml", "secret", "tls/chain.pem", "tls/key.pem", "ca.pem",
-        "card.json",
+        "card.json", "tls/shown.pem", "tls/shown.key",
     }  # fmt: skip
     assert {str(path.relative_to(tmp_path)) for path in files(examined)} == named
 

@@ -93,8 +93,7 @@ def test_references_of_an_included_file_are_relative_to_it(tmp_path: Path) -> No
     (tmp_path / "teams/url").write_text("http://127.0.0.1:2\n")
     loaded = load(path, {})
     assert loaded.config is not None
-    assert loaded.config.agents["b"].backend is not None
-    assert loaded.config.agents["b"].backend.url == "http://127.0.0.1:2"
+    assert [one.url for one in loaded.config.agents["b"].backend] == ["http://127.0.0.1:2"]
 
 
 def test_an_error_leaves_a_draft_for_further_checks_and_no_configuration(tmp_path: Path) -> None:
@@ -105,8 +104,8 @@ def test_an_error_leaves_a_draft_for_further_checks_and_no_configuration(tmp_pat
     loaded = load(path, {})
     assert loaded.config is None
     assert loaded.draft is not None
-    assert loaded.draft.agents["a"].backend is None
-    assert loaded.draft.agents["b"].backend is not None
+    assert loaded.draft.agents["a"].backend == ()
+    assert len(loaded.draft.agents["b"].backend) == 1
     assert [spell(one.path) for one in loaded.problems] == ["agents.a.backend"]
 
 

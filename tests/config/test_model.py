@@ -38,8 +38,8 @@ def test_short_forms_are_widened_everywhere() -> None:
     assert [match.path for match in agent.match] == ["/x"]
     assert (agent.allow, agent.methods, agent.forward_headers) == (("t",), (Operation.GET_TASK,), ("X-Region",))
     assert agent.expose == ("rest",)
-    assert agent.backend is not None
-    assert agent.backend.a2a_version is Version.V0_3
+    [backend] = agent.backend
+    assert backend.a2a_version is Version.V0_3
     assert (config.tests[0].request.path, config.tests[0].request.method) == ("/x", "POST")
     assert config.tests[0].expect.agent == "a"
 

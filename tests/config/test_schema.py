@@ -124,7 +124,7 @@ def test_short_forms_and_references_are_accepted(text: str) -> None:
         "version: 1\nagents: { a: { backend: http://x, visibility: hidden } }\n",
         "version: 1\nagents: { a: { backend: http://x, timeouts: { send: 10 } } }\n",
         "version: 1\nagents: { a: { backend: http://x, timeouts: { send: 10 minutes } } }\n",
-        "version: 1\nagents: { a: { backend: http://x, health: {} } }\n",
+        "version: 1\nagents: { a: { backend: http://x, trust: {} } }\n",
         "version: 1\nagents: { a: { backend: http://x, limits: { open_tasks: 1 } } }\n",
         "version: 1\nagents: { a: { backend: http://x, identity_headers: { tenant: true } } }\n",
         "version: 1\ntenants: { a: { limits: { requests: 600 } } }\n",

@@ -22,8 +22,7 @@ def backend(written: str) -> str:
 def test_a_command_may_be_written_short(written: str, command: tuple[str, ...]) -> None:
     config = examined(backend(written)).config
     assert config is not None
-    found = config.agents["notes"].backend
-    assert found is not None
+    [found] = config.agents["notes"].backend
     assert found.stdio is not None
     assert found.stdio.command == command
     assert found.url == "stdio:sh"

@@ -19,12 +19,6 @@ def test_a_key_that_is_not_built_is_refused_with_that_reason(path: tuple[str, ..
 @pytest.mark.parametrize(
     ("text", "path", "fact"),
     [
-        ("a: [http://127.0.0.1:1]", "agents.a", "a list of backends is not available yet: it belongs to replicas"),
-        (
-            "a: { by_tenant: { t: { backend: { weight: 5 } } } }",
-            "agents.a.by_tenant.t.backend.weight",
-            "`weight` is not available yet: it belongs to replicas",
-        ),
         (
             "a: { backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }",
             "agents.a.upstream_auth.oauth2",

@@ -45,7 +45,7 @@ def test_the_model_at_a_path_is_found_through_short_forms() -> None:
     assert model_at(()) is Config
     assert model_at(("agents", "a", "match", 0)) is Match
     assert model_at(("agents", "a", "match")) is None
-    assert model_at(("agents", "a", "by_tenant", "t", "backend")) is Backend
+    assert model_at(("agents", "a", "by_tenant", "t", "backend", 0)) is Backend
     assert model_at(("agents", "a")) is Agent
     assert model_at(("tenants", "*")) is Tenant
     assert model_at(("no", "such", "path")) is None

@@ -233,7 +233,7 @@ async def test_the_configuration_is_shown_without_its_secrets(site: Site) -> Non
     assert said["files"] == ["gateway.yaml"]
     assert len(said["hash"]) == 64
     running = said["running"]
-    assert running["agents"]["support"]["backend"]["url"] == site.backend.url
+    assert running["agents"]["support"]["backend"][0]["url"] == site.backend.url
     assert set(running["auth"]["api_keys"]) == {"acme", "globex"}
     text = answer.body.decode()
     for hidden in SECRETS:
@@ -273,6 +273,19 @@ async def test_agents_are_shown_with_their_card_and_connections(site: Site) -> N
         "card": {"read": True, "name": "Scripted", "stale": False, "error": None},
         "speaks": ["JSONRPC 1.0"],
         "connections": {"active": 0, "idle": 1},
+        "up": True,
+        "replicas": [
+            {
+                "name": "support",
+                "url": site.backend.url,
+                "label": None,
+                "weight": 100,
+                "up": True,
+                "state": "up",
+                "ejections": 0,
+                "connections": {"active": 0, "idle": 1},
+            }
+        ],
     }
 
 

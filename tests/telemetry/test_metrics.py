@@ -27,6 +27,8 @@ CATALOGUE = {
     "state_operations": {"operation", "result"},
     "push_deliveries": {"agent", "result"},
     "backend_requests": {"agent", "backend", "status"},
+    "backend_retries": {"agent", "backend", "reason"},
+    "backend_ejections": {"agent", "backend"},
     "auth": {"method", "issuer", "result"},
     "card_fetches": {"agent", "result"},
     "event_loop_lag_seconds": set(),
@@ -57,6 +59,8 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.event("task")
     meter.task("completed")
     meter.answered("echo", 200)
+    meter.repeated("echo", "connect")
+    metrics.backend_ejections.add(("echo", "echo@a"))
     metrics.auth.add(("jwt", "corp", "ok"))
     metrics.card_fetches.add(("echo", "ok"))
     metrics.reloads.add(("applied", "signal"))

@@ -136,7 +136,7 @@ async def test_0_3_has_its_prefix() -> None:
     call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
     pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
     assert pool.line == "GET /base/v1/tasks/t"
-    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": True}
+    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": False}
 
 
 @pytest.mark.parametrize(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])
@@ -332,8 +332,8 @@ async def test_a_tenant_of_the_agents_own_making_stays_one_segment() -> None:
 
 
 @pytest.mark.parametrize("operation", list(Operation)[:11])
-async def test_sends_wait_long_and_only_what_may_be_repeated_is(operation: Operation) -> None:
+async def test_sends_wait_long_and_nothing_is_repeated_by_the_pool(operation: Operation) -> None:
     call = replace(rpc("GetTask", {"id": "t"}), operation=operation)
     pool = await sent(call)
     assert pool.asked["first_byte"] == (3 if operation.sends else 2)
-    assert pool.asked["repeatable"] is operation.repeatable
+    assert pool.asked["repeatable"] is False

@@ -1,0 +1,230 @@
+"""FORWARD where it goes wrong: what a failure tells of a replica, and whether, when and where the call is sent again.
+
+`upstream/repeating.py` says what may be. A call that was never sent goes to another replica at once, if there is one;
+all others wait for a moment by chance, so that callers who failed together do not come together. Nothing is repeated
+while the backend as a whole is left alone, nor beyond its budget.
+
+A call that belongs to one replica goes there again, and where the file says so it waits for it as long as no connection
+can be made: then nothing was sent, whatever it is.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from gateway.a2a.call import Call
+from gateway.a2a.fault import Fault, MethodNotAllowed, Overloaded, UpstreamConnect, UpstreamReset, VersionUnsupported
+from gateway.backing import Backing
+from gateway.exchange import Exchange
+from gateway.group import Turn
+from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
+from gateway.upstream.repertoire import Interface
+
+FAILING = frozenset({502, 503, 504})
+"""Statuses by which a server in front of the agent, or the agent, says that it is not there."""
+
+_SHORTEST = 0.025
+_LONGEST = 0.25
+_LONGEST_WAIT = 1.0
+
+T = TypeVar("T")
+
+
+class Asking:
+    """Where one call goes: to one replica after the other, until it is answered or may not be sent again.
+
+    Args:
+        binds: Whether it goes where it belongs, or nowhere.
+
+    Attributes:
+        backing: The backing of the replica that is asked now.
+        interface: Where that speaks the call's dialect.
+    """
+
+    __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface")
+
+    def __init__(
+        self, exchange: Exchange, backing: Backing, interface: Interface, clock: Callable[[], float], *, binds: bool
+    ) -> None:
+        self.exchange = exchange
+        self.backing = backing
+        self.interface = interface
+        self._clock = clock
+        self._binds = binds
+        self._tried: list[str] = []
+        self._missed: dict[Missed, int] = {}
+        self._turn: Turn | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        backing = self.backing
+        backing.budget.call(self._clock() if self.exchange.sent is None else self.exchange.sent)
+        if backing.group is not None:
+            self._turn = backing.group.begin(backing.replica)
+            self._tell()
+
+    def _tell(self) -> None:
+        replica, exchange = self.backing.replica, self.exchange
+        exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
+        if exchange.claims is not None:
+            exchange.claims.replica = replica.name
+
+    def end(self) -> None:
+        """The call is over, however it ended."""
+        if self._turn is not None:
+            self._turn.end()
+            self._turn = None
+
+    # ---- What answers tell -----------------------------------------------------------------------------------------
+
+    def answered(self, status: int) -> None:
+        """The replica has answered, with a status in HTTP's numbers."""
+        backing = self.backing
+        if status in FAILING:
+            self._failed(f"status {status}")
+        elif backing.group is not None:
+            backing.group.succeeded(backing.replica)
+        elif backing.replica.condition.ejection.failures:
+            backing.replica.condition.succeeded(self._clock())
+
+    def _failed(self, why: str) -> None:
+        backing = self.backing
+        if backing.group is None:
+            backing.replica.condition.failed(self._clock(), why, may_open=True)
+        else:
+            backing.group.failed(backing.replica, why)
+
+    # ---- Again -----------------------------------------------------------------------------------------------------
+
+    async def again(self, call: Call, fault: Fault, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer to a call that went wrong, from wherever it may be sent again.
+
+        Args:
+            call: As the agent gets it.
+            send: Sends it to `backing`.
+
+        Raises:
+            Fault: the last one, where it may not.
+        """
+        began = self._clock()
+        lost: UpstreamReset | None = None
+        while True:
+            if isinstance(fault, UpstreamConnect | UpstreamReset):
+                self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
+            how = missed(fault)
+            # Where there was no connection left, only another replica is of any help.
+            stays = not isinstance(fault, Overloaded)
+            if isinstance(fault, UpstreamReset):
+                lost = fault
+            elif how is Missed.CONNECT and lost is not None:
+                # That nothing was sent is true of the last try alone.
+                fault = lost
+            if how is None:
+                raise fault
+            if self._may(call, how) and await self._move(call, how, stays=stays):
+                pass
+            elif not await self._waits(how, began):
+                raise fault
+            try:
+                return await send()
+            except Fault as following:
+                fault = following
+
+    async def after_busy(self, call: Call, retry_after: bytes | None) -> bool:
+        """Whether a call that was answered by 503 is to be sent again; returns when it is time.
+
+        Args:
+            retry_after: What the agent says of that.
+        """
+        patience = _seconds(retry_after)
+        if patience is None or patience > MOST_PATIENCE or not self._may(call, Missed.BUSY):
+            return False
+        before = self.backing
+        self._failed("status 503")
+        await self._move(call, Missed.BUSY, stays=True)
+        if self.backing is before:
+            await asyncio.sleep(patience)
+        return True
+
+    def _may(self, call: Call, how: Missed) -> bool:
+        backing = self.backing
+        repeats = backing.repeats
+        done = self._missed.get(how, 0)
+        if how not in repeats.when or sum(self._missed.values()) >= repeats.most:
+            return False
+        if (how is not Missed.CONNECT and done) or not may_repeat(call, how, idempotent=repeats.idempotent):
+            return False
+        if (
+            how is Missed.CONNECT
+            and backing.replica.condition.ejection.opened
+            and (backing.group is None or self._binds)
+        ):
+            # It has been away for some time, and there is nowhere else to go.
+            return False
+        now = self._clock()
+        if backing.group is not None and not backing.group.breaker.admits(now):
+            return False
+        if not backing.budget.take(now):
+            return False
+        self._missed[how] = done + 1
+        return True
+
+    async def _move(self, call: Call, how: Missed, *, stays: bool) -> bool:
+        """Go to where the call is sent next, and wait until it is time; False where it would have to stay, and may not.
+
+        Args:
+            stays: Whether it may be sent to the same replica again.
+        """
+        left = self.backing
+        self._tried.append(left.replica.name)
+        found = self._elsewhere(call)
+        if found is None and not stays:
+            return False
+        left.meter.repeated(left.replica.key, how.value)
+        at_once = how is Missed.CONNECT and found is not None and found.replica.name not in self._tried
+        if not at_once:
+            await asyncio.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311 - no secret
+        self.exchange.attempts += 1
+        if found is not None and found is not left:
+            self.end()
+            self.backing = found
+            self._begin()
+        return True
+
+    def _elsewhere(self, call: Call) -> Backing | None:
+        """Where the call may go instead; None where it stays."""
+        group = self.backing.group
+        if group is None or self._binds:
+            return None
+        found = group.another(self._tried)
+        if found is self.backing:
+            return None
+        # What was translated, or written, for one dialect is read in that one.
+        with suppress(VersionUnsupported, MethodNotAllowed):
+            interface = found.upstream.interface(call, (self.interface.dialect,))
+            same = interface.dialect == self.interface.dialect
+            if same and found.upstream.tenant(call, interface) == self.backing.upstream.tenant(call, self.interface):
+                self.interface = interface
+                return found
+        return None
+
+    async def _waits(self, how: Missed, began: float) -> bool:
+        """Whether the call waits for its replica; returns when it is to be tried again."""
+        group = self.backing.group
+        if group is None or not self._binds or how is not Missed.CONNECT:
+            return False
+        left = group.keeping.wait - (self._clock() - began)
+        if left <= 0:
+            return False
+        done = self._missed[how] = self._missed.get(how, 0) + 1
+        pause = min(_SHORTEST * 2**done, _LONGEST_WAIT, left)
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        self.exchange.attempts += 1
+        return True
+
+
+def _seconds(written: bytes | None) -> float | None:
+    """Seconds of a `Retry-After`, or None where it says none."""
+    return float(written) if written is not None and written.isdigit() and len(written) < 9 else None

@@ -1,0 +1,67 @@
+import pytest
+
+from gateway.config.replication import replica_name
+from tests.config.reading import errors, good, warnings
+
+A, B = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+def agent(backend: str, more: str = "", top: str = "") -> str:
+    return f"version: 1\n{top}agents: {{ a: {{ backend: {backend}{more} }} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("backend", "path", "fact"),
+    [
+        ("[]", "agents.a", "the agent has no `backend`"),
+        (f"['{A}', '{A}/']", "agents.a.backend[1]", "it is a replica already (line 2)"),
+        (
+            f"[{{ url: '{A}', label: x }}, {{ url: '{B}', label: x }}]",
+            "agents.a.backend[1]",
+            "another replica is called 'x', too (line 2)",
+        ),
+        (f"['{A}', 'grpc://127.0.0.1:2']", "agents.a.backend[1]", "some replicas are behind gRPC and others are not"),
+        (
+            f"[{{ url: '{A}', weight: 0 }}, {{ url: '{B}', weight: 0 }}]",
+            "agents.a.backend[0].weight",
+            "no replica gets any call: every weight is 0",
+        ),
+        (f"{{ url: '{A}', dns: headless }}", "agents.a.backend.dns", "the host is an address already"),
+    ],
+)
+def test_replicas_that_cannot_be_are_refused(backend: str, path: str, fact: str) -> None:
+    assert errors(agent(backend)) == [(path, fact)]
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "fact"),
+    [
+        ("health: { path: healthz }", "health.path", "'healthz' is no path"),
+        ("health: { path: '/a b' }", "health.path", "'/a b' is no path"),
+        ("health: { every: 5s }", "health.every", "nobody is asked how it is without `path`"),
+        (
+            "health: { path: /h, eject: { time: 10s, longest: 5s } }",
+            "health.eject.longest",
+            "it is less than `time`",
+        ),
+        ("affinity: { by: none, wait: 3s }", "affinity.wait", "no call belongs to a replica: `by` is none"),
+    ],
+)
+def test_what_means_nothing_is_refused(more: str, path: str, fact: str) -> None:
+    assert errors(agent(A, f", {more}")) == [(f"agents.a.{path}", fact)]
+
+
+def test_several_gateways_have_to_know_of_each_others_tasks() -> None:
+    top = "gateway: { replicas: 2, state: 'redis://127.0.0.1:1/0' }\n"
+    assert [path for path, _ in warnings(agent(f"['{A}', '{B}']", top=top))] == ["agents.a.backend"]
+    assert warnings(agent(f"['{A}', '{B}']", ", affinity: none", top)) == []
+    assert warnings(agent(f"['{A}', '{B}']", ", isolation: tenant", top)) == []
+
+
+def test_a_replica_is_called_by_its_label_or_by_its_host_and_port() -> None:
+    agent_ = good(agent("[{ url: 'http://127.0.0.1:1', label: canary }, 'http://LOCALHOST:2/x']")).agents["a"]
+    assert [replica_name(each) for each in agent_.backend] == ["canary", "localhost:2"]
+
+
+def test_of_a_list_each_item_has_its_place() -> None:
+    assert errors(agent(f"['{A}', 'ftp://h']"))[0][0] == "agents.a.backend[1]"

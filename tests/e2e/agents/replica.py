@@ -1,0 +1,110 @@
+"""One replica of an agent on the official SDK, as a process of its own that can be killed: its tasks outlive it.
+
+    python -m tests.e2e.agents.replica NAME PORT FOLDER [grpc]
+
+Tasks lie in FOLDER, where no other replica looks. Every execution is a line in `FOLDER/executed`: its message's id.
+It says `ready` on standard output once it listens.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import uvicorn
+from a2a.helpers import new_task_from_user_message
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.context import ServerCallContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, Task, a2a_pb2_grpc
+from starlette.applications import Starlette
+
+from gateway.upstream.grpc_library import aio
+
+TAKES = 0.01
+"""Seconds that a message takes."""
+
+
+class Kept(InMemoryTaskStore):
+    """Tasks in files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        await super().save(task, context)
+        fresh = self._folder / f".{task.id}"
+        fresh.write_bytes(task.SerializeToString())
+        fresh.rename(self._folder / task.id)
+
+    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
+        file = self._folder / task_id
+        return Task.FromString(file.read_bytes()) if file.exists() else None
+
+
+class Noting(AgentExecutor):
+    """Says who it is, and notes every execution before it begins."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._notes = os.open(folder / "executed", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
+        os.write(self._notes, context.message.message_id.encode() + b"\n")
+        task = context.current_task or new_task_from_user_message(context.message)
+        if context.current_task is None:
+            await event_queue.enqueue_event(task)
+        await asyncio.sleep(TAKES)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await updater.add_artifact([Part(text=self._name)], name=self._name)
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError
+
+
+def card(name: str, port: int, binding: str) -> AgentCard:
+    url = f"127.0.0.1:{port}" if binding == "GRPC" else f"http://127.0.0.1:{port}/"
+    return AgentCard(
+        name="replicated",
+        description=f"One of several; this one is {name}.",
+        version="1.0.0",
+        supported_interfaces=[AgentInterface(url=url, protocol_binding=binding, protocol_version="1.0")],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="name", name="Name", description="Says its name.", tags=["test"])],
+    )
+
+
+async def main(name: str, port: int, folder: Path, *, over_grpc: bool) -> None:
+    known = card(name, port, "GRPC" if over_grpc else "JSONRPC")
+    handler = DefaultRequestHandler(agent_executor=Noting(name, folder), task_store=Kept(folder), agent_card=known)
+    if over_grpc:
+        server = aio.server()
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)  # type: ignore[no-untyped-call]  # generated
+        server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await server.wait_for_termination()
+        return
+
+    async def ready() -> None:
+        while not http.started:  # noqa: ASYNC110 - uvicorn tells nobody
+            await asyncio.sleep(0.01)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+
+    app = Starlette(routes=[*create_agent_card_routes(known), *create_jsonrpc_routes(handler, "/")])
+    http = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_config=None, access_log=False, lifespan="off"))
+    await asyncio.gather(http.serve(), ready())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), over_grpc=sys.argv[4:] == ["grpc"]))

@@ -1,0 +1,202 @@
+"""Several replicas of one agent: who is asked, and what follows a task."""
+
+import json
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from gateway.a2a.fault import NoHealthyBackend
+from gateway.backing import Backing
+from gateway.group import Group, Keeping
+from gateway.upstream.fuse import Fuse
+from gateway.upstream.replica import Condition, Replica
+from gateway.upstream.upstream import Upstream
+from tests.doubles.gateway import CALL, JSON, agent, bearer, keys
+from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
+from tests.doubles.scripted import Script, Wire, chunk, head, whole
+
+pytestmark = pytest.mark.anyio
+
+SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
+
+
+# ---- Who is asked ----------------------------------------------------------------------------------------------------
+
+
+async def test_calls_go_to_all_replicas() -> None:
+    async with replicated(named("a"), named("b")) as (gateway, backends):
+        for _ in range(40):
+            await sent(gateway)
+        assert sum(map(count, backends)) == 40
+        assert min(map(count, backends)) > 5
+        assert {line["backend"] for line in gateway.lines} == {"echo@a", "echo@b"}
+        assert gateway.metric("backend_requests_total", backend="echo@a", status="2xx") == count(backends[0])
+
+
+async def test_a_canary_gets_its_share() -> None:
+    async with replicated(named("a"), named("b"), lines=(", weight: 90", ", weight: 10")) as (gateway, backends):
+        for _ in range(200):
+            await sent(gateway)
+        assert 2 <= count(backends[1]) <= 60
+
+
+async def test_a_replica_without_weight_gets_the_follow_ups_of_its_tasks_alone() -> None:
+    async with replicated(named("a"), named("b"), lines=("", ", weight: 0")) as (gateway, backends):
+        for _ in range(10):
+            await sent(gateway)
+        assert list(map(count, backends)) == [10, 0]
+
+
+# ---- Affinity --------------------------------------------------------------------------------------------------------
+
+AUTH = keys(acme="acme") + "tenants: { acme: [echo] }\n"
+
+
+@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+async def test_a_task_is_answered_for_by_the_replica_that_made_it(auth: str) -> None:
+    headers = (bearer("acme"),) if auth else ()
+    async with replicated(named("a"), named("b"), named("c"), auth=auth) as (gateway, _):
+        made = [(await sent(gateway, headers=headers))["result"]["task"]["id"] for _ in range(12)]
+        assert len({each[0] for each in made}) == 3
+        for each in made:
+            for body in (asks("GetTask", id=each), asks("CancelTask", id=each)):
+                assert (await sent(gateway, body, headers=headers))["result"]["id"] == each
+            followed = (await sent(gateway, sends(task=each), headers=headers))["result"]["task"]["id"]
+            assert followed == each
+        assert gateway.metric("rejected_total") == 0
+
+
+@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+async def test_a_context_stays_where_it_began(auth: str) -> None:
+    headers = (bearer("acme"),) if auth else ()
+    async with replicated(named("a"), named("b"), named("c"), auth=auth) as (gateway, _):
+        for context in map(str, range(8)):
+            first = (await sent(gateway, sends(context), headers=headers))["result"]["task"]["id"]
+            for _ in range(3):
+                again = (await sent(gateway, sends(context), headers=headers))["result"]["task"]["id"]
+                assert again[0] == first[0]
+
+
+async def test_the_replica_of_a_task_stands_in_the_ledger() -> None:
+    async with replicated(named("a"), named("b"), auth=AUTH) as (gateway, _):
+        made = (await sent(gateway, headers=(bearer("acme"),)))["result"]["task"]["id"]
+        ledger = gateway.gateway._ledger
+        assert ledger is not None
+        [known] = ledger.store.tasks("echo", [made])  # type: ignore[misc]  # the store in memory answers at once
+        assert known is not None
+        assert known.replica == made[0]
+
+
+async def test_without_affinity_any_replica_is_asked() -> None:
+    async with replicated(named("a"), named("b"), more="    affinity: none\n") as (gateway, backends):
+        made = (await sent(gateway))["result"]["task"]["id"]
+        for _ in range(20):
+            await sent(gateway, asks("GetTask", id=made))
+        assert min(map(count, backends)) > 2
+
+
+async def test_a_task_whose_replica_is_gone_is_refused_clearly_or_asked_of_another() -> None:
+    for gone, reason in (("refuse", "UPSTREAM_CONNECT"), ("other", None)):
+        more = f"    affinity: {{ gone: {gone} }}\n"
+        async with replicated(named("a"), named("b"), more=more) as (gateway, backends):
+            while not (made := (await sent(gateway))["result"]["task"]["id"]).startswith("a"):
+                pass
+            await backends[0].__aexit__(None, None, None)
+            answer = await sent(gateway, asks("GetTask", id=made))
+            if reason is None:
+                assert answer["error"]["code"] == -32001
+            else:
+                assert [each["reason"] for each in answer["error"]["data"]] == [reason]
+
+
+def streaming(name: str) -> Script:
+    """Makes a task, tells of it in a stream that does not end, and knows that task alone."""
+
+    async def play(wire: Wire) -> None:
+        request = await wire.request()
+        call = json.loads(request.body)
+        if "Streaming" in call["method"]:
+            state = {"task": {"id": name, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+            event = json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": state}).encode()
+            await wire.send(SSE + chunk(b"data: " + event + b"\n\n"))
+            await wire.hang()
+            return
+        await wire.send(whole(get(name) if call["params"]["id"] == name else b"{}"))
+
+    return agent(play)
+
+
+@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> None:
+    headers = (bearer("acme"),) if auth else ()
+    names = ("a", "b", "c", "d")
+    async with replicated(*map(streaming, names), auth=auth) as (gateway, _):
+        for _ in names:
+            client = await gateway.client()
+            await client.ask("POST", "/echo", CALL.replace(b"SendMessage", b"SendStreamingMessage"), (JSON, *headers))
+            await client.head()
+            name = json.loads((await client.piece())[6:])["result"]["task"]["id"]
+            for _ in range(3):
+                assert (await sent(gateway, asks("GetTask", id=name), headers=headers))["result"]["id"] == name
+        # Each stream is one more that its replica has to do.
+        assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
+    assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
+
+
+# ---- Who is left alone -----------------------------------------------------------------------------------------------
+
+
+def group(*names: str, most: int = 50, after: int = 1) -> Group:
+    found = Group(Keeping(), Fuse(0, 1), most_ejected=most, clock=lambda: 100.0)
+    for name in names:
+        replica = Replica(name, f"echo@{name}", cast("Upstream", None), url="", condition=Condition(Fuse(after, 10)))
+        found.members[name] = cast("Backing", SimpleNamespace(replica=replica))
+    return found
+
+
+def failed(found: Group, *names: str) -> list[str]:
+    for name in names:
+        found.failed(found.members[name].replica, "no connection")
+    return [each.name for each in found.replicas() if each.condition.ejection.opened]
+
+
+def test_never_more_than_a_share_of_the_replicas_is_left_alone_but_one_in_any_case() -> None:
+    assert failed(group("a", "b", "c", "d"), "a", "b", "c", "d") == ["a", "b"]
+    assert failed(group("a", "b"), "a", "b") == ["a"]
+    assert failed(group("a", "b", "c", "d", most=0), "a", "b") == ["a"]
+    assert failed(group("a"), "a") == []
+
+
+def test_a_caller_is_led_to_the_same_replica_for_what_is_about_no_task() -> None:
+    found = group("a", "b", "c")
+    led = {f"owner {n}": found.steady(f"owner {n}").replica.name for n in range(60)}
+    assert set(led.values()) == {"a", "b", "c"}
+    failed(found, "a")
+    again = {owner: found.steady(owner).replica.name for owner in led}
+    assert all(again[owner] == name for owner, name in led.items() if name != "a")
+    assert "a" not in again.values()
+
+
+def test_a_call_that_belongs_to_nobody_any_more_is_refused_only_where_it_is_bound() -> None:
+    found = group("a", "b")
+    with pytest.raises(NoHealthyBackend, match="gone"):
+        found.lead("x", binds=True)
+    assert found.lead("x", binds=False).replica.name in ("a", "b")
+    failed(found, "a")
+    assert found.lead("a", binds=True).replica.name == "a"
+    assert found.lead("a", binds=False).replica.name == "b"
+
+
+def test_where_a_call_was_tried_it_is_tried_last() -> None:
+    found = group("a", "b")
+    assert {found.another(["a"]).replica.name for _ in range(10)} == {"b"}
+    assert found.another(["a", "b"]).replica.name in ("a", "b")
+
+
+async def test_what_an_agent_says_in_words_of_a2a_is_no_failure() -> None:
+    more = "    health: { breaker: { after: 1 }, eject: { after: 1 } }\n"
+    async with replicated(named("a"), named("b"), more=more) as (gateway, _):
+        for _ in range(4):
+            assert (await sent(gateway, asks("GetTask", id="unknown")))["error"]["code"] == -32001
+        assert gateway.metric("backend_up") == 2

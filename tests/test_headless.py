@@ -1,0 +1,101 @@
+"""Each address of a name is a replica: safety R10, with its figure."""
+
+import socket
+import sys
+
+import pytest
+
+from gateway.headless import EVERY, MOST, Headless, resolve
+from tests.doubles.gateway import Running, running
+from tests.doubles.replicated import asks, count, named, sent
+from tests.doubles.scripted import ScriptedBackend
+
+pytestmark = pytest.mark.anyio
+
+
+class Names:
+    """Answers for DNS."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = list(addresses)
+        self.asked: list[tuple[str, int]] = []
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append((host, port))
+        if not self.addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        return list(self.addresses)
+
+
+def headless(gateway: Running) -> Headless:
+    """The one of the only agent; nobody else looks its name up."""
+    group = gateway.gateway.snapshot.backings["echo"].group
+    assert group is not None
+    [named] = group.names
+    return named.headless
+
+
+async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_none() -> None:
+    async with ScriptedBackend(named("a")) as one:
+        text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
+        async with running(text, settled=False) as gateway:
+            names = headless(gateway)
+            names._resolve = dns = Names("127.0.0.1")
+            await names.look()
+            assert dns.asked == [("localhost", one.port)]
+            made = (await sent(gateway))["result"]["task"]["id"]
+            line = await gateway.line()
+            assert line["backend"] == f"echo@localhost:{one.port}@127.0.0.1:{one.port}"
+            # What clients ask for is the name, wherever it leads.
+            assert one.requests[-1].header(b"host") == f"localhost:{one.port}".encode()
+            assert gateway.metric("backend_up", backend=f"echo@localhost:{one.port}") == 1
+
+            dns.addresses = ["127.0.0.1", "127.0.0.2"]
+            await names.look()
+            assert gateway.metric("backend_up", backend=f"echo@localhost:{one.port}") == 2
+            page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
+            assert [each["name"] for each in page["replicas"]] == [f"127.0.0.{n}:{one.port}" for n in (1, 2)]
+            assert "warming" in page["replicas"][1]["state"]
+
+            dns.addresses = []
+            await names.look()
+            assert "cannot be looked up" in names.error
+            assert len(gateway.gateway.snapshot.backings["echo"].replicas) == 2
+
+            dns.addresses = ["127.0.0.2"]
+            await names.look()
+            before = count(one)
+            answer = await gateway.post("/echo", asks("GetTask", id=made))
+            reasons = [each["reason"] for each in answer.json["error"]["data"]]
+            assert (answer.status, reasons) == (503, ["NO_HEALTHY_BACKEND"])
+            assert count(one) == before
+            sys.stdout.write(f"R10: what DNS says is followed within {EVERY:g} s (target 30)\n")
+
+
+async def test_the_system_looks_names_up() -> None:
+    async with ScriptedBackend(named("a")) as one:
+        text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
+        async with running(text, settled=False) as gateway:
+            # ::1 may be an address of it as well, where nobody listens.
+            assert "result" in await sent(gateway)
+    assert "127.0.0.1" in await resolve("localhost", 80)
+
+
+async def test_a_name_without_addresses_is_told_clearly() -> None:
+    text = "agents:\n  echo: { backend: { url: 'http://localhost:9', dns: headless } }\n"
+    async with running(text, settled=False) as gateway:
+        names = headless(gateway)
+        names._resolve = Names()
+        await names.settled.wait()
+        names._take([])
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
+
+
+async def test_a_name_has_so_many_addresses_at_most() -> None:
+    text = "agents:\n  echo: { backend: { url: 'http://localhost:9', dns: headless } }\n"
+    async with running(text, settled=False) as gateway:
+        names = headless(gateway)
+        names._resolve = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
+        await names.look()
+        assert len(gateway.gateway.snapshot.backings["echo"].replicas) == MOST

@@ -1,0 +1,212 @@
+"""What is sent again, and what is never, with several replicas and with one."""
+
+import sys
+import time
+
+import pytest
+
+from tests.doubles.gateway import CALL, JSON, agent, fronted, running
+from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, refused_port, whole
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_send_that_never_went_out_goes_to_another_replica() -> None:
+    port = refused_port()
+    async with ScriptedBackend(named("a")) as there:
+        text = (
+            "agents:\n  echo:\n    backend:\n"
+            f"      - {{ url: 'http://127.0.0.1:{port}', label: away }}\n      - {{ url: {there.url}, label: there }}\n"
+        )
+        async with running(text, settled=False) as gateway:
+            spent = []
+            for _ in range(30):
+                began = time.monotonic()
+                assert "result" in await sent(gateway)
+                spent.append(time.monotonic() - began)
+            assert count(there) == 30
+            sys.stdout.write(f"R1: with another replica answered in {max(spent) * 1e3:.1f} ms at the worst of 30\n")
+            assert gateway.metric("backend_retries_total", backend="echo@away", reason="connect") >= 5
+            assert gateway.metric("backend_ejections_total", backend="echo@away") == 1
+            assert gateway.metric("backend_up", backend="echo@away") == 0
+            assert gateway.metric("backend_up", backend="echo@there") == 1
+            page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
+            assert page["up"] is True
+            away, there_ = page["replicas"]
+            assert "left alone" in away["state"]
+            assert "in a row failed" in away["state"]
+            assert there_["state"] == "up"
+
+
+async def answered_once(wire: Wire) -> None:
+    """Reads a call and resets."""
+    await wire.request()
+    wire.reset()
+
+
+async def test_a_send_that_may_have_been_seen_is_never_sent_again() -> None:
+    async with replicated(agent(answered_once), agent(answered_once)) as (gateway, backends):
+        for body in (CALL, CALL.replace(b"SendMessage", b"SendStreamingMessage")):
+            before = sum(map(count, backends))
+            answer = await sent(gateway, body)
+            assert [each["reason"] for each in answer["error"]["data"]] == ["UPSTREAM_RESET"]
+            assert sum(map(count, backends)) == before + 1
+
+
+async def test_what_may_be_repeated_is_sent_once_more() -> None:
+    async with replicated(agent(answered_once), agent(answered_once)) as (gateway, backends):
+        for method in ("GetTask", "CancelTask", "SubscribeToTask"):
+            before = sum(map(count, backends))
+            answer = await sent(gateway, asks(method, id="t"))
+            assert [each["reason"] for each in answer["error"]["data"]] == ["UPSTREAM_RESET"]
+            assert sum(map(count, backends)) == before + 2
+
+
+async def test_a_replica_without_a_connection_left_leaves_its_calls_to_another() -> None:
+    async def hangs(wire: Wire) -> None:
+        await wire.request()
+        await wire.hang()
+
+    more = "    connections: { max: 1, queue: 1, queue_timeout: 10ms }\n    affinity: none\n"
+    weights = (", weight: 1000", ", weight: 1")
+    async with replicated(agent(hangs), named("b"), more=more, lines=weights) as (gateway, (full, there)):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL, (JSON,))
+        await full.until(lambda: count(full) == 1)
+        for number in range(10):
+            assert "result" in await sent(gateway)
+            assert count(there) == number + 1
+        assert count(full) == 1
+        # It has much to do, which is no failure.
+        assert gateway.metric("backend_up", backend="echo@a") == 1
+
+
+async def test_where_there_is_no_other_the_caller_is_told_at_once() -> None:
+    async def hangs(wire: Wire) -> None:
+        await wire.request()
+        await wire.hang()
+
+    async with fronted(agent(hangs), "connections: { max: 1, queue: 1, queue_timeout: 10ms }") as (gateway, backend):
+        client = await gateway.client()
+        await client.ask("POST", "/echo", CALL, (JSON,))
+        await backend.until(lambda: count(backend) == 1)
+        assert (await sent(gateway))["error"]["data"][0]["reason"] == "OVERLOADED"
+        assert gateway.metric("backend_retries_total") == 0
+
+
+BUSY = whole(b"{}", b"retry-after: 1", status=b"503 Service Unavailable")
+
+
+def busy_first(good: bytes) -> tuple[list[int], Script]:
+    """An agent that is busy when it is asked for the first time."""
+    asked: list[int] = []
+
+    async def play(wire: Wire) -> None:
+        while True:
+            await wire.request()
+            asked.append(1)
+            await wire.send(BUSY if len(asked) == 1 else whole(good))
+
+    return asked, play
+
+
+async def test_who_reads_asks_an_agent_again_that_is_busy_for_a_moment() -> None:
+    asked, play = busy_first(get("t"))
+    async with fronted(agent(play)) as (gateway, _):
+        assert (await sent(gateway, asks("GetTask", id="t")))["result"]["id"] == "t"
+        assert len(asked) == 2
+        assert gateway.metric("backend_retries_total", reason="503") == 1
+        assert (await gateway.line())["attempts"] == 2
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage", "CancelTask", "SubscribeToTask"])
+async def test_nobody_else_does(method: str) -> None:
+    asked, play = busy_first(get("t"))
+    async with fronted(agent(play)) as (gateway, _):
+        body = sends().replace(b"SendMessage", method.encode()) if "Send" in method else asks(method, id="t")
+        assert (await gateway.post("/echo", body)).status == 503
+        assert len(asked) == 1
+
+
+async def test_an_agent_that_asks_for_more_patience_is_not_asked_again() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(b"{}", b"retry-after: 3", status=b"503 Service Unavailable"))
+
+    async with fronted(agent(play)) as (gateway, backend):
+        assert (await gateway.post("/echo", asks("GetTask", id="t"))).status == 503
+        assert len(backend.requests) == 1
+
+
+async def test_an_answer_that_breaks_off_before_anybody_was_told_is_asked_for_again() -> None:
+    broken = 0
+
+    async def play(wire: Wire) -> None:
+        nonlocal broken
+        while True:
+            await wire.request()
+            if not broken:
+                broken += 1
+                await wire.send(whole(get("t"))[:-5])
+                wire.reset()
+                return
+            await wire.send(whole(get("t")))
+
+    async with fronted(agent(play)) as (gateway, backend):
+        assert (await sent(gateway, asks("GetTask", id="t")))["result"]["id"] == "t"
+        assert len(backend.requests) == 2
+        broken = 0
+        answer = await sent(gateway)
+        assert answer["error"]["data"][0]["reason"] == "UPSTREAM_RESET"
+        assert len(backend.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "times"),
+    [
+        ({"taskId": "t", "url": "https://hooks.example.com/x", "id": "mine"}, 2),
+        ({"taskId": "t", "url": "https://hooks.example.com/x"}, 1),
+    ],
+    ids=["named", "not named"],
+)
+async def test_a_push_configuration_is_set_again_where_the_client_named_it(
+    params: dict[str, object], times: int
+) -> None:
+    async with fronted(agent(answered_once)) as (gateway, backend):
+        answer = await sent(gateway, asks("CreateTaskPushNotificationConfig", **params))
+        assert answer["error"]["data"][0]["reason"] == "UPSTREAM_RESET"
+        assert len(backend.requests) == times
+
+
+async def test_with_no_repeats_there_are_none() -> None:
+    async with fronted(agent(answered_once), "retry: { max: 0 }") as (gateway, backend):
+        await sent(gateway, asks("GetTask", id="t"))
+        assert len(backend.requests) == 1
+
+
+async def test_repeats_have_a_budget() -> None:
+    async with fronted(agent(answered_once), "retry: { budget: 0 }") as (gateway, backend):
+        for _ in range(40):
+            await sent(gateway, asks("GetTask", id="t"))
+        # Twenty in any ten seconds, however many calls there are.
+        assert len(backend.requests) == 60
+
+
+async def test_a_backend_whose_calls_all_fail_is_left_alone_and_tried_by_one_call() -> None:
+    more = "health: { breaker: { after: 3, time: 300ms } }\nretry: { max: 0 }"
+    async with fronted(agent(answered_once), more) as (gateway, backend):
+        for _ in range(3):
+            assert (await sent(gateway))["error"]["data"][0]["reason"] == "UPSTREAM_RESET"
+        answer = await gateway.post("/echo", CALL)
+        assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
+        assert answer.header("retry-after") == "1"
+        assert len(backend.requests) == 3
+        page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
+        assert "open" in page["breaker"]
+        backend.script = named("a")
+        group = gateway.gateway.snapshot.backings["echo"].group
+        assert group is not None
+        await gateway.until(lambda: group.breaker.admits(group.clock()))
+        assert "result" in await sent(gateway)
+        assert not group.breaker.opened

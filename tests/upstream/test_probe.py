@@ -1,0 +1,108 @@
+"""Replicas are asked how they are: by GET, and over gRPC by grpc.health.v1."""
+
+from typing import cast
+
+import pytest
+
+from gateway.upstream.grpc import GrpcUpstream
+from gateway.upstream.grpc_library import grpc
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.probe import Probe, Probing
+from gateway.upstream.replica import Station
+from tests.doubles.gateway import Running, fronted, running
+from tests.doubles.grpc_agent import Answer, fails, grpc_agent, hangs, says
+from tests.doubles.scripted import Script, Wire, resets_at_once, whole
+
+pytestmark = pytest.mark.anyio
+
+HEALTH = "/grpc.health.v1.Health/Check"
+
+
+def probe(gateway: Running, **more: object) -> Probe:
+    backing = gateway.gateway.snapshot.backings["echo"]
+    probing = Probing("/healthz", **{"fail_after": 1, "timeout": 0.5, **more})  # type: ignore[arg-type]  # as it is told
+    upstream = cast("HttpUpstream | GrpcUpstream", backing.upstream)
+    connections = upstream.pool if isinstance(upstream, HttpUpstream) else upstream.channel
+    return Probe("echo", backing.url, lambda: (Station(connections, backing.replica.condition),), probing)
+
+
+def state(gateway: Running) -> str:
+    [replica] = gateway.gateway.snapshot.backings["echo"].replicas
+    return replica.condition.state(0.0)
+
+
+def answering(*statuses: bytes) -> Script:
+    """Answers with one status after the other; the last one is kept."""
+    left = list(statuses)
+
+    async def play(wire: Wire) -> None:
+        while True:
+            await wire.request()
+            status = left.pop(0) if len(left) > 1 else left[0]
+            await wire.send(whole(b"well", status=status))
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (b"200 OK", "up"),
+        (b"404 Not Found", "down: /healthz answers 404"),
+        (b"500 Internal Server Error", "down: /healthz answers 500"),
+    ],
+)
+async def test_a_replica_is_as_it_answers(status: bytes, told: str) -> None:
+    async with fronted(answering(status)) as (gateway, backend):
+        await probe(gateway).ask_all()
+        assert state(gateway) == told
+        assert gateway.metric("backend_up", agent="echo") == (1 if told == "up" else 0)
+        assert backend.requests[-1].target == b"/healthz"
+
+
+async def test_one_that_leaves_is_down_until_it_answers_and_only_one_that_has_gone_on_failing() -> None:
+    async with fronted(resets_at_once) as (gateway, backend):
+        asking = probe(gateway, fail_after=2, pass_after=2)
+        await asking.ask_all()
+        assert state(gateway) == "up"
+        await asking.ask_all()
+        assert state(gateway).startswith("down: the agent closed the connection")
+        backend.script = answering(b"200 OK")
+        await asking.ask_all()
+        assert "down" in state(gateway)
+        await asking.ask_all()
+        assert state(gateway).startswith("up")
+
+
+async def test_it_is_asked_again_and_again_where_the_file_says_so() -> None:
+    more = "health: { path: /healthz, every: 10ms, fail_after: 1 }\nupstream_auth: { bearer: secret-of-the-gateway }"
+    script = answering(*[b"503 Service Unavailable"] * 30, b"200 OK")
+    async with fronted(script, more) as (gateway, backend):
+        await gateway.until(lambda: gateway.metric("backend_up", agent="echo") == 0)
+        await gateway.until(lambda: gateway.metric("backend_up", agent="echo") == 1)
+        asked = next(each for each in backend.requests if each.target == b"/healthz")
+        assert asked.header(b"authorization") == b"Bearer secret-of-the-gateway"
+
+
+def checking(answer: Answer) -> Answer:
+    async def play(asked: object) -> None:
+        await (answer if asked.path == HEALTH else fails("UNIMPLEMENTED"))(asked)  # type: ignore[attr-defined, arg-type]
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (says(b"\x08\x01"), "up"),
+        (says(b"\x08\x02"), "down: grpc.health.v1 says that it is not serving"),
+        (fails("UNIMPLEMENTED"), "up"),
+        (fails("INTERNAL", "broken"), f"down: grpc.health.v1 answers with status {grpc.StatusCode.INTERNAL.value[0]}"),
+        (hangs(), "down: the agent did not answer in time"),
+    ],
+    ids=["serving", "not serving", "no such service", "an error", "silence"],
+)
+async def test_a_replica_behind_grpc_is_asked_by_the_standard_service(answer: Answer, told: str) -> None:
+    async with grpc_agent(checking(answer)) as one, running(f"agents:\n  echo: {one.url}\n") as gateway:
+        await probe(gateway).ask_all()
+        assert state(gateway).startswith(told)
