@@ -165,6 +165,7 @@ class Backings:
             longest=limits.size,
         )
         discretion = Discretion(overrides=card.set, secrets=self._secrets(url, card.url), own=self._own(_hosts(agent)))
+        before = self._holdings.before(("card", key))
         source = self._holdings.hold(
             ("card", key),
             (name, place, trusted.client, discretion, _asked(over_grpc, on_stdio)),
@@ -178,6 +179,7 @@ class Backings:
                     turns=trusted.turns,
                 ),
                 on_stdio,
+                before,
             ),
             run=lambda made: (f"card of {key}", made.run),
         )
@@ -335,9 +337,9 @@ def _asked(over_grpc: _OverGrpc | None, on_stdio: OnStdio | None) -> object:
     return None if on_stdio is None else on_stdio.asks
 
 
-def _begun(source: CardSource, on_stdio: OnStdio | None) -> CardSource:
+def _begun(source: CardSource, on_stdio: OnStdio | None, before: object) -> CardSource:
     if on_stdio is not None:
-        on_stdio.begin(source)
+        on_stdio.begin(source, before)
     return source
 
 
