@@ -281,6 +281,7 @@ class Gateway:
             self._limits.share(rates)
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
+        snapshot.holdings.enter()
         self._outgoing.see_out(before.holdings, self._line.outlasting())
         # To take apart what a thousand agents are made of takes 40 ms.
         last = [before]

@@ -201,6 +201,7 @@ class Backings:
         discretion = Discretion(
             overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
         )
+        before = self._holdings.before(("card", key))
         source = self._holdings.hold(
             ("card", key),
             (name, place, trusted.client, discretion, way.asks),
@@ -214,6 +215,7 @@ class Backings:
                     turns=trusted.turns,
                 ),
                 way,
+                before,
             ),
             run=lambda made: (f"card of {key}", made.run),
         )
@@ -310,9 +312,9 @@ class Backings:
         return _CardCounter(self._metrics, agent)
 
 
-def _begun(source: CardSource, way: Approach | OnStdio) -> CardSource:
+def _begun(source: CardSource, way: Approach | OnStdio, before: object) -> CardSource:
     if isinstance(way, OnStdio):
-        way.begin(source)
+        way.begin(source, before)
     return source
 
 

@@ -213,6 +213,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
         restarts[name] += told.restarts
         dropped[name, "late"] += told.late
         dropped[name, "stray"] += told.strays
+        dropped[name, "notification"] += told.notices
     yield Sample(
         "stdio_processes",
         "Processes of agents on stdio that calls go to. Series: agents.",
@@ -227,7 +228,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     )
     yield Sample(
         "stdio_frames_dropped_total",
-        "Frames from agents on stdio that went to no call. Series: agents x 2 reasons (late, stray).",
+        "Frames from agents on stdio that went to no call. Series: agents x 3 reasons (late, stray, notification).",
         ("agent", "reason"),
         tuple((labels, float(count)) for labels, count in dropped.items()),
     )

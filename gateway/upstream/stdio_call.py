@@ -47,11 +47,12 @@ class StdioCall:
 
     Attributes:
         bare: Whether the caller wants a result without its envelope, and what is none as a status.
+        own: Whether the gateway itself asks.
     """
 
     __slots__ = (
         "_alarm", "_alarm_at", "_deadline", "_expired", "_identity", "_key", "_link", "_longest", "_may_end", "_over",
-        "_streams", "_version", "bare", "loop", "response",
+        "_streams", "_version", "bare", "loop", "own", "response",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class StdioCall:
     ) -> None:
         self.loop = link.loop
         self.bare = False
+        self.own = False
         self.response = Response(self, ResponseReader(0, 0))
         self._link = link
         self._key = key
