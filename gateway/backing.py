@@ -13,7 +13,6 @@ from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
-from gateway.claims import Tenure
 from gateway.config import effective
 from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
@@ -31,6 +30,7 @@ from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.tenure import Tenure
 from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
 from gateway.upstream.repeating import NEVER, Missed, Repeats

@@ -11,10 +11,8 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-import hashlib
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -23,117 +21,34 @@ from msgspec.structs import replace
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.fault import StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import status_without, with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
-from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger, carried, soon
-from gateway.tasks.seal import Seal
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
+from gateway.tenure import Tenure, kept
 from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
 _GONE = "failed"
-_MOST_CALLERS = 10_000
-_BEGINNING = 64
 _NEWS = frozenset({"task", "status", "artifact"})
 """Events by which a task is known to be one that goes on, as `Progress.event` spells them."""
 
 
-class _Caller(msgspec.Struct, frozen=True):
-    """One of those who call a backend.
+def claims_of(tenure: Tenure, principal: Principal, label: str) -> "Claims":
+    """The claims of one caller.
 
-    Attributes:
-        seal: What its mark was made with.
-        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+    Args:
+        label: What the caller speaks.
+
+    Raises:
+        NotAdmitted: as `Tenure.caller`.
     """
-
-    owner: Owner
-    seal: Seal | None
-    mark: str = ""
-    mark_bytes: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Tenure:
-    """How a backend's tasks are kept apart.
-
-    Attributes:
-        scope: The key of the backend.
-        by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task that nobody owns becomes that caller's who is first answered about it.
-        shared: Whether several owners reach the backend.
-        keeps: Whether owners are kept at all; where they are not, only webhooks have one.
-        most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
-        homes: Which of its replicas made what; None where that is of no matter.
-    """
-
-    ledger: Ledger
-    scope: str
-    by_principal: bool = False
-    adopts: bool = False
-    shared: bool = True
-    keeps: bool = True
-    most_open: Mapping[str, int | None] = field(default_factory=dict)
-    homes: Homes | None = None
-    # By tenant, issuer and subject: most calls are made by somebody who has called before.
-    _callers: dict[tuple[str, str, str], _Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @property
-    def filters(self) -> bool:
-        """Whether a list of tasks has to be gone through: not where all that the agent has is one owner's anyway."""
-        return self.keeps and (self.shared or not self.adopts)
-
-    def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
-        """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
-        return carried(self._notified(owner, told)) if self.keeps else True
-
-    def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
-        context = kept(told.context_id or "")
-        sighting = Sighting(owner, told.task_id or "", context, told.state or "", now=self.ledger.now())
-        met: Met = yield self.ledger.store.meet(self.scope, sighting)
-        if met.task is None or not self.owned(met.task, owner):
-            return False
-        if met.context is None or self.owned(met.context, owner):
-            return True
-        seal = yield self.ledger.seal()
-        return sighting.context.startswith(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
-
-    def owned(self, owner: Owner, by: Owner) -> bool:
-        """Whether what is one's is another's, too."""
-        return owner.tenant == by.tenant and (owner.principal == by.principal or not self.by_principal)
-
-    def of(self, principal: Principal, label: str) -> "Claims":
-        """The claims of one caller.
-
-        Args:
-            label: What the caller speaks.
-
-        Raises:
-            NotAdmitted: callers are told apart, and its token does not say which one it is.
-        """
-        key = (principal.tenant, principal.issuer, principal.subject)
-        caller = self._callers.get(key)
-        if caller is None or caller.seal is not self.ledger.known_seal:
-            caller = self._caller(key, principal)
-        return Claims(self, caller.owner, label, caller.mark, caller.mark_bytes)
-
-    def _caller(self, key: tuple[str, str, str], principal: Principal) -> _Caller:
-        tenant, issuer, subject = key
-        if self.by_principal and principal.method == "jwt" and not subject:
-            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
-        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
-        mark = ""
-        if self.keeps and seal is not None:
-            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
-        caller = _Caller(owner, seal, mark, mark.encode("ascii"))
-        if len(self._callers) >= _MOST_CALLERS:
-            self._callers.clear()
-        self._callers[key] = caller
-        return caller
+    caller = tenure.caller(principal)
+    return Claims(tenure, caller.owner, label, caller.mark, caller.mark_bytes)
 
 
 class Claims(msgspec.Struct, eq=False):
@@ -629,10 +544,3 @@ class Claims(msgspec.Struct, eq=False):
         """Whose something is that is sealed for the caller."""
         owner, tenure = self.owner, self._tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
-
-
-def kept(context: str) -> str:
-    """As what a context stands in the ledger: itself, or where it is too long for that, its beginning and its hash."""
-    if len(context) <= LONGEST_ID:
-        return context
-    return f"{context[:_BEGINNING]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"
