@@ -22,8 +22,10 @@ from gateway.holdings import Holdings
 from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
+from gateway.identity.standing import standing
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio import StdioUpstream
@@ -141,6 +143,18 @@ class Snapshot:
         """Start what runs beside requests: reading cards and keys, watching the clock."""
         self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
         self.holdings.open(background)
+
+    def entitles(self, owner: Owner, scope: str, now: float) -> bool:
+        """Whether an owner could still call a backend; for what is done in its name while it does not.
+
+        Args:
+            now: Unix seconds.
+        """
+        auth = self.config.auth
+        anonymous = self.config.gateway.anonymous or auth is None
+        principal = standing(auth, owner.tenant, owner.principal, anonymous=anonymous, now=now)
+        agent, _, tenant = scope.partition("/")
+        return principal is not None and self.table.may_reach(principal, agent, tenant or None)
 
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""
