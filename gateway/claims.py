@@ -356,7 +356,7 @@ class Claims(msgspec.Struct, eq=False):
             steps = self._meet_adopted if task in self._adopting else self._meet_in_passing
             return cast("Awaitable[None] | None", carried(steps(task, context, state)))
         ledger = tenure.ledger
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, int(ledger.wall()))
+        sighting = self._sighting(task, context, state)
         try:
             met = ledger.store.meet(tenure.scope, sighting)
         except StateUnavailable:
@@ -389,28 +389,21 @@ class Claims(msgspec.Struct, eq=False):
         ledger, scope = self.ledger, self._tenure.scope
         (known,) = yield ledger.store.tasks(scope, (task,))
         state = "" if known is not None else "completed"
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, ledger.now())
+        sighting = self._sighting(task, context, state)
         self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
         yield from self._met_at(task, context)
 
     def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
-        """Write down a task that nobody owned when the call named it, unless it stands in another's context."""
-        store, scope = self.ledger.store, self._tenure.scope
-        (known,) = yield store.tasks(scope, (task,))
-        if known is not None and not self.owns(known.owner):
-            # Another has been answered meanwhile.
-            self._refuse_task(found=True)
-        if context:
-            owner: Owner | None = yield store.context(scope, context)
-            if owner is not None and not self._is_ours(context, owner):
-                self._refuse("context")
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, self.ledger.now())
-        self._learn(sighting, (yield store.meet(scope, sighting)))
+        """Write down a task that nobody owned when the call named it."""
+        sighting = self._sighting(task, context, state)
+        self._learn(sighting, (yield self.ledger.store.meet(self._tenure.scope, sighting)))
         yield from self._met_at(task, context)
         self._adopting = tuple(each for each in self._adopting if each != task)
 
-    def _is_ours(self, context: str, owner: Owner) -> bool:
-        return (bool(self._mark) and context.startswith(self._mark)) or self.owns(owner)
+    def _sighting(self, task: str, context: str, state: str) -> Sighting:
+        tenure, mark = self._tenure, self._mark
+        marked, now = bool(mark) and context.startswith(mark), int(tenure.ledger.wall())
+        return Sighting(self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked)
 
     async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
         try:
@@ -435,7 +428,7 @@ class Claims(msgspec.Struct, eq=False):
             if task in self._adopting:
                 self._refuse_task(found=True)
             self._refuse("task")
-        if met.context is not None and met.context is not owner and not self._is_ours(context, met.context):
+        if met.context is not None and met.context is not owner and not (sighting.marked or self.owns(met.context)):
             self._refuse("context")
         if task:
             if not self._task:

@@ -72,14 +72,14 @@ class Tenure:
 
     def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
         context = kept(told.context_id or "")
-        sighting = Sighting(owner, told.task_id or "", context, told.state or "", now=self.ledger.now())
-        met: Met = yield self.ledger.store.meet(self.scope, sighting)
-        if met.task is None or not self.owned(met.task, owner):
-            return False
-        if met.context is None or self.owned(met.context, owner):
-            return True
         seal = yield self.ledger.seal()
-        return sighting.context.startswith(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
+        mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+        sighting = Sighting(
+            owner, told.task_id or "", context, told.state or "",
+            now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(mark),
+        )  # fmt: skip
+        met: Met = yield self.ledger.store.meet(self.scope, sighting)
+        return met.task is not None and not sighting.is_foreign(met.task, met.context)
 
     def owned(self, owner: Owner, by: Owner) -> bool:
         """Whether what is one's is another's, too."""

@@ -180,6 +180,21 @@ async def test_events_of_a_stream_name_contexts_in_their_clients_words() -> None
         assert (await site.call("acme", "GetTask", {"id": task})).json["result"]["contextId"] == "chat-1"
 
 
+@pytest.mark.parametrize("other", ["globex", "bob"])
+async def test_what_is_withheld_makes_nobody_the_owner_of_anything(other: str) -> None:
+    """An agent mixes two callers up: who is refused the answer does not take the task away from whose it is."""
+    async with shared(", isolation: principal") as site:
+        site.agent.fixed = "context-1"
+        await site.send("acme")
+        withheld = await site.call(other, "SendMessage", {"message": MESSAGE})
+        assert withheld.reasons[-1] == "UPSTREAM_PROTOCOL"
+        # It makes the same one again, for whom it should have been.
+        site.agent._made = 1
+        assert (await site.send("acme"))["id"] == "task-2"
+        assert (await site.call("acme", "GetTask", {"id": "task-2"})).json["result"]["id"] == "task-2"
+        assert (await site.call(other, "GetTask", {"id": "task-2"})).json["error"]["code"] == -32001
+
+
 async def test_an_answer_that_names_what_is_anothers_never_leaves() -> None:
     async with shared() as site:
         task = await site.send("acme")
