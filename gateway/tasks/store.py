@@ -165,6 +165,9 @@ class Note(msgspec.Struct, frozen=True):
     until: int = 0
 
 
+NAMES = "name"
+"""The kind of the notes that are names of tasks; a tenant has no more of them than tasks, by and by."""
+
 LARGE_KINDS = frozenset({"body"})
 """Kinds of notes that may be as long as what an agent posts; all others are short."""
 
