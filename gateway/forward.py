@@ -130,7 +130,8 @@ class Forwarder:
         named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
         if pushing is not None:
-            await pushing.adopt(call, interface.dialect, alias)
+            # A name of 0.1 is one to calls that are meant in 0.1, here as everywhere.
+            await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
