@@ -442,6 +442,27 @@ class Claims(msgspec.Struct, eq=False):
         if mark:
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
+    def is_others(self, told: Progress) -> Soon[bool]:
+        """Whether an error of the agent's tells of what is known to be another's; nothing is written down.
+
+        What nobody has met is passed: agents give errors ids of other sorts, too.
+        """
+        return carried(self._is_others(told)) if self._tenure.keeps else False
+
+    def _is_others(self, told: Progress) -> Generator[Any, Any, bool]:
+        if not told.legible and (told.task_id is not None or told.event == "other"):
+            # Several tasks: an `id` alone that is no text is not read, either, and need be none of a task.
+            self.foreign = True
+            return True
+        scope, store, context = self._tenure.scope, self.ledger.store, kept(told.context_id or "")
+        task: Task | None = None
+        if told.task_id:
+            (task,) = yield store.tasks(scope, (told.task_id,))
+        owner: Owner | None = (yield store.context(scope, context)) if context else None
+        sighting = self._sighting("", context, "")
+        self.foreign = sighting.is_foreign(None if task is None else task.owner, owner)
+        return self.foreign
+
     async def gone(self) -> None:
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
         if self._task and self._state in OPEN and self._tenure.keeps:

@@ -292,6 +292,7 @@ def _is_crowd(found: _Object) -> bool:
     if left_out == len(_WRAPPERS):
         return found.tasks is not _ABSENT
     is_bare = found.kind or found.id or found.task_id or found.context_id or found.status
+    is_bare = is_bare or found.other_task_id or found.other_context_id
     return bool(is_bare) or left_out < len(_WRAPPERS) - 1 or found.tasks is not _ABSENT
 
 

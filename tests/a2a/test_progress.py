@@ -316,6 +316,8 @@ OF_THEIRS = {"taskId": "u", "contextId": "d", "status": {"state": "TASK_STATE_WO
         {"task": MINE, **THEIRS},
         {"task": MINE, "kind": "message", "taskId": "u"},
         {"message": {"messageId": "m", "taskId": "u"}, **MINE},
+        {"message": {"messageId": "m", "taskId": "t"}, "task_id": "u"},
+        {"task": MINE, "context_id": "d"},
         {"task": MINE, "Task": THEIRS},
         {"Task": THEIRS, "task": MINE},
         {"task": MINE, "StatusUpdate": OF_THEIRS},
