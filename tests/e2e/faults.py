@@ -84,11 +84,13 @@ class Caller:
         """The sum of a metric's series that have these labels."""
         return sum(value for found, value in await self.series(name) if labels.items() <= found.items())
 
-    async def until_answered(self, target: str, status: int, headers: Sequence[tuple[bytes, bytes]] = ()) -> float:
+    async def until_answered(
+        self, target: str, status: int, headers: Sequence[tuple[bytes, bytes]] = (), body: bytes = CALL
+    ) -> float:
         """Call until such a status comes; the seconds that it took."""
         began = now()
         async with asyncio.timeout(60):
-            while (await self.post(target, CALL, headers)).status != status:  # noqa: ASYNC110 - it tells nobody
+            while (await self.post(target, body, headers)).status != status:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
         return now() - began
 
