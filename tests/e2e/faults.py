@@ -1,9 +1,12 @@
 """What tests of faults have in common: clients of a gateway process on raw sockets, and the figures that they tell."""
 
 import asyncio
+import math
+import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,6 +34,12 @@ def quantile(values: Iterable[float], part: float) -> float:
 
 def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds >= 0.01 else f"{seconds * 1e3:.1f} ms"
+
+
+def resident(process: GatewayProcess) -> int:
+    """Bytes of memory that it holds."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Caller:
@@ -105,6 +114,18 @@ class Caller:
 
 def now() -> float:
     return asyncio.get_running_loop().time()
+
+
+async def lags(caller: Caller) -> dict[float, float]:
+    """How often the event loop was so late, or less; by seconds."""
+    series = await caller.series("event_loop_lag_seconds_bucket")
+    return {math.inf if labels["le"] == "+Inf" else float(labels["le"]): number for labels, number in series}
+
+
+def bound(before: Mapping[float, float], after: Mapping[float, float], part: float) -> float:
+    """The least bound below which such a part of what was counted between the two lies."""
+    counted = {limit: after[limit] - before[limit] for limit in sorted(after)}
+    return next(limit for limit, number in counted.items() if number >= part * counted[math.inf])
 
 
 @asynccontextmanager

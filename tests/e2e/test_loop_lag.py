@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, agent
 from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
+from tests.e2e.faults import bound, calling, figure, lags, ms, now, quantile, site
 from tests.e2e.process import gateway_process
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import shown
@@ -31,18 +29,6 @@ def heavy(size: int = 400_000, members: int = 9_000) -> bytes:
     each = size // members
     call["params"]["message"]["metadata"] = {f"m{number}": "x" * (each - 15) for number in range(members)}
     return json.dumps(call).encode()
-
-
-async def lags(caller: Caller) -> dict[float, float]:
-    """How often the event loop was so late, or less; by seconds."""
-    series = await caller.series("event_loop_lag_seconds_bucket")
-    return {math.inf if labels["le"] == "+Inf" else float(labels["le"]): number for labels, number in series}
-
-
-def bound(before: Mapping[float, float], after: Mapping[float, float], part: float) -> float:
-    """The least bound below which such a part of what was counted between the two lies."""
-    counted = {limit: after[limit] - before[limit] for limit in sorted(after)}
-    return next(limit for limit, number in counted.items() if number >= part * counted[math.inf])
 
 
 async def test_r26_the_event_loop_turns_whatever_is_sent(tmp_path: Path) -> None:

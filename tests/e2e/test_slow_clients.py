@@ -1,7 +1,6 @@
 """Clients that send nothing, read nothing or do nothing, before a gateway process: R23, R24 and R25."""
 
 import asyncio
-import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -13,8 +12,8 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, request
 from tests.doubles.scripted import ScriptedBackend, answers, chunk, endless, head, whole
-from tests.e2e.faults import Caller, calling, figure, ms, now, site
-from tests.e2e.process import GatewayProcess, gateway_process
+from tests.e2e.faults import Caller, calling, figure, ms, now, resident, site
+from tests.e2e.process import gateway_process
 from tests.listener.front import slow_socket
 
 pytestmark = pytest.mark.anyio
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.anyio
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 FLOOD = chunk(b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n' * 100)
 POST = b"POST /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-
-
-def resident(process: GatewayProcess) -> int:
-    """Bytes of memory that it holds."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @asynccontextmanager
