@@ -60,16 +60,21 @@ class Keeper(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """One connection to an agent."""
+    """One connection to an agent.
+
+    Attributes:
+        retires: Time of the loop from which on no exchange starts.
+    """
 
     __slots__ = (
         "_alarm", "_alarm_at", "_answering", "_deadline", "_distrusted", "_exchanges", "_expired", "_header_bytes",
         "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
-        "_writing_paused", "loop",
+        "_writing_paused", "loop", "retires",
     )  # fmt: skip
 
     def __init__(self, keeper: Keeper, header_bytes: int, header_count: int, plain: PlainHeads | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        self.retires = math.inf
         self._keeper = keeper
         self._plain = plain
         self._header_bytes = header_bytes
@@ -94,13 +99,13 @@ class Connection(asyncio.Protocol):
         return self._exchanges > 1 and not self._answering
 
     def usable(self) -> bool:
-        """Whether an exchange may start: open, and nothing has come that the loop has not read yet.
+        """Whether an exchange may start: open, not too old, and nothing has come that the loop has not read yet.
 
         An answer nobody asked for, or a close, may wait in the kernel for the loop to come round. Asking costs a
         system call and saves a request that would meet a closed connection, or take a foreign answer for its own.
         """
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self.loop.time() >= self.retires:
             return False
         if self._poll is None:
             # Made for the second exchange: a connection that a stream holds has none.

@@ -10,6 +10,7 @@ import math
 import ssl
 from collections import deque
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
@@ -60,6 +61,10 @@ class PoolLimits:
 
 
 DEFAULT_LIMITS = PoolLimits()
+
+_NAME_FOR = 25.0
+"""Seconds that a connection to a name is used anew: calls without a pause would keep one to an address that the name
+has lost. Safety R10 asks for 30 at most, and one that rests is looked at when it is taken."""
 
 
 def shows(context: ssl.SSLContext, chain: Path, key: Path) -> ssl.SSLContext:
@@ -115,6 +120,7 @@ class ConnectionPool:
         self.origin = origin
         self._host = origin.host if address is None else address
         self._server_name = server_name or origin.host
+        self._named = not _is_address(self._host)
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
         self._slots = 0
@@ -272,6 +278,8 @@ class ConnectionPool:
             if self._closed:
                 raise closing()
             connected = True
+            if self._named:
+                connection.retires = loop.time() + _NAME_FOR
         except TimeoutError as error:
             raise self._unreachable(f"not connected after {seconds:g} s") from error
         # UnicodeError: a host that IDNA cannot encode.
@@ -334,3 +342,11 @@ class ConnectionPool:
         self._open.discard(connection)
         if not self._open:
             self._emptied.set()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

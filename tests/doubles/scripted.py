@@ -140,16 +140,19 @@ Script = Callable[[Wire], Awaitable[None]]
 
 
 class ScriptedBackend:
-    """Listens on a port of the system's choice while it is entered.
+    """Listens, on a port of the system's choice unless one is named, while it is entered.
 
     Attributes:
         wires: Every connection there was, in order.
         requests: Every whole request there was, in order.
     """
 
-    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
         self.script = script
-        self.port = 0
+        self.host = host
+        self.port = port
         self.wires: list[Wire] = []
         self.requests: list[Received] = []
         self._tls = tls
@@ -159,7 +162,7 @@ class ScriptedBackend:
 
     @property
     def url(self) -> str:
-        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
+        return f"http{'s' if self._tls else ''}://{self.host}:{self.port}"
 
     @property
     def open(self) -> int:
@@ -209,7 +212,7 @@ class ScriptedBackend:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Wire(self), "127.0.0.1", 0, ssl=self._tls)
+        self._server = await loop.create_server(lambda: Wire(self), self.host, self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

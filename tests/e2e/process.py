@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
@@ -76,18 +76,25 @@ class Lines:
 class GatewayProcess:
     """One gateway process; what it remembers of tasks lies beside its file, unless that says otherwise.
 
+    Args:
+        options: Of `serve`.
+        before: Words in front of the command, such as those of a program that becomes it.
+        environ: Variables beside those of this process.
+
     Attributes:
         url: Where clients find it, without a slash at the end.
         admin: Where operators find it.
         grpc: Host and port where it takes calls over gRPC; empty for nowhere.
     """
 
-    def __init__(self, file: Path, *options: str) -> None:
+    def __init__(
+        self, file: Path, *options: str, before: Sequence[str] = (), environ: Mapping[str, str] | None = None
+    ) -> None:
         own = {"PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "STATE_DIRECTORY": str(file.parent)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "serve", "-c", str(file), *options],
+            [*before, sys.executable, "-m", "gateway", "serve", "-c", str(file), *options],
             cwd=ROOT,
-            env={**os.environ, **own},
+            env={**os.environ, **own, **(environ or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -161,9 +168,15 @@ def write(configuration: Mapping[str, Any], folder: Path) -> Path:
 
 
 @contextmanager
-def gateway_process(configuration: Mapping[str, Any], folder: Path) -> Iterator[GatewayProcess]:
-    """A gateway process that serves a configuration, until the end of the block."""
-    process = GatewayProcess(write(configuration, folder))
+def gateway_process(
+    configuration: Mapping[str, Any],
+    folder: Path,
+    *,
+    before: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[GatewayProcess]:
+    """A gateway process that serves a configuration, until the end of the block; `before` as above."""
+    process = GatewayProcess(write(configuration, folder), before=before, environ=environ)
     try:
         yield process.await_serving()
     finally:

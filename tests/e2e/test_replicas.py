@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.faults import figure
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
 
 pytestmark = pytest.mark.anyio
@@ -191,10 +192,6 @@ async def rolled(folder: Path, restarts: list[signal.Signals], *, seconds: float
         f"{number} restarts, {load.good('GetTask')} GetTask: 0 failed; {load.good('SendMessage')} SendMessage: "
         f"{failed} failed of {flying} on their way at a kill, 0 executed twice; {load.longest:.1f} s at the longest"
     )
-
-
-def figure(row: str, text: str) -> None:
-    sys.stdout.write(f"{row}: {text}\n")
 
 
 async def test_r9_replicas_are_restarted_one_after_the_other_and_nothing_repeatable_fails(tmp_path: Path) -> None:

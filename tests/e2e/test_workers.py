@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
+from tests.e2e.faults import figure, ms
 from tests.e2e.process import GatewayProcess, write
 
 pytestmark = pytest.mark.anyio
@@ -102,13 +103,22 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
         # Whichever is asked: what the other one has counted was put up.
         for _ in range(10):
             await counted(process, 20)
-        victim = children(process)[0]
+        own = children(process)
+        victim = own[0]
         killed = time.monotonic()
         os.kill(victim, signal.SIGKILL)
-        answers = []
+        answers, replaced = [], 0.0
         while time.monotonic() - killed < 1.0:
             answers.append((await http.post(process.url + "/echo", json=SEND)).status_code)
+            if not replaced and len(set(children(process)) - {victim}) == len(own):
+                replaced = time.monotonic() - killed
         assert set(answers) == {200}
+        figure(
+            "R14",
+            f"all of {len(answers)} calls in the second behind a SIGKILL are answered, and what was counted is there; "
+            f"another process in its place after {ms(replaced)}",
+            holds=0 < replaced < 1,
+        )
         await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
         assert len(children(process)) == 2
         assert victim not in children(process)

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from gateway.a2a.fault import Draining, Fault, UpstreamConnect, UpstreamReset
+from gateway.upstream import connections
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
@@ -89,6 +90,22 @@ async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> N
         assert 0.19 <= now() - rested <= 0.5
         assert len(backend.wires) == 1
         assert pool.idle == 0
+
+
+@pytest.mark.parametrize(("host", "used"), [("localhost", 3), ("127.0.0.1", 1)])
+async def test_a_connection_to_a_name_is_used_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch, host: str, used: int
+) -> None:
+    # As soon as it is there it is too old.
+    monkeypatch.setattr(connections, "_NAME_FOR", 0.0)
+    async with pooled(answers(OK)) as (backend, _):
+        pool = ConnectionPool(Origin("http", host, backend.port))
+        for _ in range(3):
+            assert await ask(pool) == b"ok"
+        assert len(backend.wires) == used
+        await backend.until(lambda: backend.open == 1)
+        assert (pool.active, pool.idle) == (0, 1)
+        await pool.aclose()
 
 
 async def test_an_idle_connection_that_hears_anything_is_dropped_at_once() -> None:
