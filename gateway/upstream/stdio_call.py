@@ -181,6 +181,16 @@ class StdioCall:
             self.fail(self._expired())
 
 
+class Nowhere:
+    """A pipe of nobody's, for an answer that is made of several."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    def forget(self, key: bytes) -> None:
+        """Nothing: no other frame has its id."""
+
+
 def gone(why: str) -> Fault:
     """The fault of a call whose process is gone."""
     return UpstreamReset("the agent ended before its answer was complete", detail=why)

@@ -148,6 +148,12 @@ class StdioPool:
             found = self._succession.link_nowait(task, context)
         return found
 
+    def links(self) -> list[Link | None]:
+        """The pipe of each process of those that have the calls, in order; None for one that is not ready."""
+        if not self.is_ready and self.before is not None:
+            return self.before.links()
+        return [worker.link if worker.link is not None and worker.link.is_up else None for worker in self.workers]
+
     async def introduction(self, manner: Manner, seconds: float, *, again: bool = False) -> Introduction:
         """What a process of its own tells of itself; where it takes the place of others, once that is settled.
 

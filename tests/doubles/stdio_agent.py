@@ -472,6 +472,11 @@ def leaves(agent: Agent, call: Call) -> None:
     os._exit(0)
 
 
+def refuses(agent: Agent, call: Call) -> None:
+    """Knows no such method."""
+    agent.fail(call, -32601, "no such method")
+
+
 def notifies(agent: Agent, call: Call) -> None:
     """Tells COUNT things that nobody asked for, in front of a good answer."""
     for number in range(agent.count):
@@ -575,6 +580,7 @@ MODES: dict[str, Mode] = {
     "eats-files": eats_files,
     "leaves": leaves,
     "notifies": notifies,
+    "refuses": refuses,
     "forks": forks,
     "forks-stubborn": forks_stubborn,
 }
