@@ -182,8 +182,13 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(claims.own([(task["id"], _state(task)) for task in tasks]))
+    owned = await soon(claims.own([(task["id"], _context(task), _state(task)) for task in tasks]))
     return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+
+
+def _context(task: Tree) -> str:
+    context = task.get("contextId")
+    return context if isinstance(context, str) else ""
 
 
 def _state(task: Tree) -> str:
