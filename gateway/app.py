@@ -281,6 +281,7 @@ class Gateway:
             self._limits.share(rates)
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
+        snapshot.holdings.enter()
         self._outgoing.see_out(before.holdings, self._line.outlasting())
         # To take apart what a thousand agents are made of takes 40 ms.
         last = [before]
@@ -414,14 +415,19 @@ class Gateway:
             None if self._ledger is None else self._ledger.store,
             meet=self._met_by_push,
             count=self._count_delivery,
+            entitled=self._entitled,
             audit=self._audit.write,
             resolver=self._resolver,
         )
 
+    def _entitled(self, hook: Hook) -> bool:
+        """Whether a hook's owner could still call its agent: by what is in force now, not when the hook was set."""
+        return self.snapshot.entitles(hook.owner, hook.scope, time.time())  # noqa: TID251 - keys end at a date
+
     def _met_by_push(self, hook: Hook, told: Progress) -> Soon[bool]:
-        """Write down what a notification names; whether its task is the hook's owner's."""
+        """Write down what a notification names; whether its task is the hook's owner's, who may still be told."""
         backing = self.snapshot.backings.get(hook.scope)
-        if backing is None or backing.tenure is None:
+        if backing is None or backing.tenure is None or not self._entitled(hook):
             return False
         return backing.tenure.notified(hook.owner, told)
 

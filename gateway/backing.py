@@ -13,7 +13,6 @@ from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
-from gateway.claims import Tenure
 from gateway.config import effective
 from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
@@ -31,6 +30,7 @@ from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.memory import MemoryStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
+from gateway.tenure import Tenure
 from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
 from gateway.upstream.repeating import NEVER, Missed, Repeats
@@ -201,6 +201,7 @@ class Backings:
         discretion = Discretion(
             overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
         )
+        before = self._holdings.before(("card", key))
         source = self._holdings.hold(
             ("card", key),
             (name, place, trusted.client, discretion, way.asks),
@@ -214,6 +215,7 @@ class Backings:
                     turns=trusted.turns,
                 ),
                 way,
+                before,
             ),
             run=lambda made: (f"card of {key}", made.run),
         )
@@ -310,9 +312,9 @@ class Backings:
         return _CardCounter(self._metrics, agent)
 
 
-def _begun(source: CardSource, way: Approach | OnStdio) -> CardSource:
+def _begun(source: CardSource, way: Approach | OnStdio, before: object) -> CardSource:
     if isinstance(way, OnStdio):
-        way.begin(source)
+        way.begin(source, before)
     return source
 
 

@@ -11,10 +11,8 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-import hashlib
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -23,117 +21,34 @@ from msgspec.structs import replace
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.fault import StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import status_without, with_context, with_task, without
 from gateway.a2a.tree import Tree
 from gateway.principal import Principal
-from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger, carried, soon
-from gateway.tasks.seal import Seal
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
+from gateway.tenure import Tenure, kept
 from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
 _GONE = "failed"
-_MOST_CALLERS = 10_000
-_BEGINNING = 64
 _NEWS = frozenset({"task", "status", "artifact"})
 """Events by which a task is known to be one that goes on, as `Progress.event` spells them."""
 
 
-class _Caller(msgspec.Struct, frozen=True):
-    """One of those who call a backend.
+def claims_of(tenure: Tenure, principal: Principal, label: str) -> "Claims":
+    """The claims of one caller.
 
-    Attributes:
-        seal: What its mark was made with.
-        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+    Args:
+        label: What the caller speaks.
+
+    Raises:
+        NotAdmitted: as `Tenure.caller`.
     """
-
-    owner: Owner
-    seal: Seal | None
-    mark: str = ""
-    mark_bytes: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Tenure:
-    """How a backend's tasks are kept apart.
-
-    Attributes:
-        scope: The key of the backend.
-        by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task that nobody owns becomes that caller's who is first answered about it.
-        shared: Whether several owners reach the backend.
-        keeps: Whether owners are kept at all; where they are not, only webhooks have one.
-        most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
-        homes: Which of its replicas made what; None where that is of no matter.
-    """
-
-    ledger: Ledger
-    scope: str
-    by_principal: bool = False
-    adopts: bool = False
-    shared: bool = True
-    keeps: bool = True
-    most_open: Mapping[str, int | None] = field(default_factory=dict)
-    homes: Homes | None = None
-    # By tenant, issuer and subject: most calls are made by somebody who has called before.
-    _callers: dict[tuple[str, str, str], _Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @property
-    def filters(self) -> bool:
-        """Whether a list of tasks has to be gone through: not where all that the agent has is one owner's anyway."""
-        return self.keeps and (self.shared or not self.adopts)
-
-    def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
-        """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
-        return carried(self._notified(owner, told)) if self.keeps else True
-
-    def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
-        context = kept(told.context_id or "")
-        sighting = Sighting(owner, told.task_id or "", context, told.state or "", now=self.ledger.now())
-        met: Met = yield self.ledger.store.meet(self.scope, sighting)
-        if met.task is None or not self.owned(met.task, owner):
-            return False
-        if met.context is None or self.owned(met.context, owner):
-            return True
-        seal = yield self.ledger.seal()
-        return sighting.context.startswith(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
-
-    def owned(self, owner: Owner, by: Owner) -> bool:
-        """Whether what is one's is another's, too."""
-        return owner.tenant == by.tenant and (owner.principal == by.principal or not self.by_principal)
-
-    def of(self, principal: Principal, label: str) -> "Claims":
-        """The claims of one caller.
-
-        Args:
-            label: What the caller speaks.
-
-        Raises:
-            NotAdmitted: callers are told apart, and its token does not say which one it is.
-        """
-        key = (principal.tenant, principal.issuer, principal.subject)
-        caller = self._callers.get(key)
-        if caller is None or caller.seal is not self.ledger.known_seal:
-            caller = self._caller(key, principal)
-        return Claims(self, caller.owner, label, caller.mark, caller.mark_bytes)
-
-    def _caller(self, key: tuple[str, str, str], principal: Principal) -> _Caller:
-        tenant, issuer, subject = key
-        if self.by_principal and principal.method == "jwt" and not subject:
-            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
-        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
-        mark = ""
-        if self.keeps and seal is not None:
-            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
-        caller = _Caller(owner, seal, mark, mark.encode("ascii"))
-        if len(self._callers) >= _MOST_CALLERS:
-            self._callers.clear()
-        self._callers[key] = caller
-        return caller
+    caller = tenure.caller(principal)
+    return Claims(tenure, caller.owner, label, caller.mark, caller.mark_bytes)
 
 
 class Claims(msgspec.Struct, eq=False):
@@ -441,7 +356,7 @@ class Claims(msgspec.Struct, eq=False):
             steps = self._meet_adopted if task in self._adopting else self._meet_in_passing
             return cast("Awaitable[None] | None", carried(steps(task, context, state)))
         ledger = tenure.ledger
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, int(ledger.wall()))
+        sighting = self._sighting(task, context, state)
         try:
             met = ledger.store.meet(tenure.scope, sighting)
         except StateUnavailable:
@@ -474,28 +389,21 @@ class Claims(msgspec.Struct, eq=False):
         ledger, scope = self.ledger, self._tenure.scope
         (known,) = yield ledger.store.tasks(scope, (task,))
         state = "" if known is not None else "completed"
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, ledger.now())
+        sighting = self._sighting(task, context, state)
         self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
         yield from self._met_at(task, context)
 
     def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
-        """Write down a task that nobody owned when the call named it, unless it stands in another's context."""
-        store, scope = self.ledger.store, self._tenure.scope
-        (known,) = yield store.tasks(scope, (task,))
-        if known is not None and not self.owns(known.owner):
-            # Another has been answered meanwhile.
-            self._refuse_task(found=True)
-        if context:
-            owner: Owner | None = yield store.context(scope, context)
-            if owner is not None and not self._is_ours(context, owner):
-                self._refuse("context")
-        sighting = Sighting(self.owner, task, context, state, self.replica, self._label, self.ledger.now())
-        self._learn(sighting, (yield store.meet(scope, sighting)))
+        """Write down a task that nobody owned when the call named it."""
+        sighting = self._sighting(task, context, state)
+        self._learn(sighting, (yield self.ledger.store.meet(self._tenure.scope, sighting)))
         yield from self._met_at(task, context)
         self._adopting = tuple(each for each in self._adopting if each != task)
 
-    def _is_ours(self, context: str, owner: Owner) -> bool:
-        return (bool(self._mark) and context.startswith(self._mark)) or self.owns(owner)
+    def _sighting(self, task: str, context: str, state: str) -> Sighting:
+        tenure, mark = self._tenure, self._mark
+        marked, now = bool(mark) and context.startswith(mark), int(tenure.ledger.wall())
+        return Sighting(self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked)
 
     async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
         try:
@@ -520,7 +428,7 @@ class Claims(msgspec.Struct, eq=False):
             if task in self._adopting:
                 self._refuse_task(found=True)
             self._refuse("task")
-        if met.context is not None and met.context is not owner and not self._is_ours(context, met.context):
+        if met.context is not None and met.context is not owner and not (sighting.marked or self.owns(met.context)):
             self._refuse("context")
         if task:
             if not self._task:
@@ -533,6 +441,27 @@ class Claims(msgspec.Struct, eq=False):
             self._context = context
         if mark:
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
+
+    def is_others(self, told: Progress) -> Soon[bool]:
+        """Whether an error of the agent's tells of what is known to be another's; nothing is written down.
+
+        What nobody has met is passed: agents give errors ids of other sorts, too.
+        """
+        return carried(self._is_others(told)) if self._tenure.keeps else False
+
+    def _is_others(self, told: Progress) -> Generator[Any, Any, bool]:
+        if not told.legible and (told.task_id is not None or told.event == "other"):
+            # Several tasks: an `id` alone that is no text is not read, either, and need be none of a task.
+            self.foreign = True
+            return True
+        scope, store, context = self._tenure.scope, self.ledger.store, kept(told.context_id or "")
+        task: Task | None = None
+        if told.task_id:
+            (task,) = yield store.tasks(scope, (told.task_id,))
+        owner: Owner | None = (yield store.context(scope, context)) if context else None
+        sighting = self._sighting("", context, "")
+        self.foreign = sighting.is_foreign(None if task is None else task.owner, owner)
+        return self.foreign
 
     async def gone(self) -> None:
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
@@ -629,10 +558,3 @@ class Claims(msgspec.Struct, eq=False):
         """Whose something is that is sealed for the caller."""
         owner, tenure = self.owner, self._tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
-
-
-def kept(context: str) -> str:
-    """As what a context stands in the ledger: itself, or where it is too long for that, its beginning and its hash."""
-    if len(context) <= LONGEST_ID:
-        return context
-    return f"{context[:_BEGINNING]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -27,6 +27,7 @@ from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
+from gateway.claims import claims_of
 from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
 from gateway.group import Group
@@ -101,7 +102,7 @@ class Forwarder:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
                 reads them itself.
-            NotAdmitted: as `Tenure.of`.
+            NotAdmitted: as `claims_of`.
             TaskNotFound, TasksLimited: as `Claims.enter`.
             PushDenied: a webhook may not be called.
             StateUnavailable: nobody knows whose the tasks are.
@@ -123,11 +124,14 @@ class Forwarder:
             return
         claims = None
         if backing.tenure is not None:
-            claims = exchange.claims = backing.tenure.of(principal, f"{exchange.binding.label}/{exchange.version}")
+            claims = exchange.claims = claims_of(
+                backing.tenure, principal, f"{exchange.binding.label}/{exchange.version}"
+            )
         named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
         if pushing is not None:
-            await pushing.adopt(call, interface.dialect, alias)
+            # A name of 0.1 is one to calls that are meant in 0.1, here as everywhere.
+            await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or _is_mixed(call):
             if meant[0] != call.dialect and not call.path.legacy_card:
@@ -181,7 +185,7 @@ class Forwarder:
         named = mentions(call)
         if alias is not None and not alias.newer:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
-        claims = backing.tenure.of(principal, "")
+        claims = claims_of(backing.tenure, principal, "")
         home, by_task = await soon(claims.home(named))
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
@@ -200,7 +204,7 @@ class Forwarder:
         """Bring the client those of an agent's tasks that are the caller's."""
         assert backing.tenure is not None
         assert exchange.principal is not None
-        claims = exchange.claims = backing.tenure.of(exchange.principal, "")
+        claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
         asking = Asking(exchange, backing, interface, self._clock, binds=binds)
         enquiry = Enquiry(exchange, asking, caller, self._clock)

@@ -1,7 +1,8 @@
 """What a snapshot holds open, each under its name and with what it was made of: the next one takes over what is alike.
 
     make      the snapshot is compiled: what is alike is taken over, the rest is made; nothing runs or is dialled yet
-    open      the snapshot is put to use: what is new in it begins to run
+    open      the snapshot is made ready: what is new in it begins to run
+    enter     it is in use from now on in another's place, and what it holds is told so
     part      the next one is in use: what that took over is its own
     rest      a while later: the rest runs no more; calls that have begun may use it still
     aclose    the last of those calls is over: it is closed
@@ -31,13 +32,14 @@ class Runs(Protocol):
 
 
 class _Held:
-    __slots__ = ("close", "made_of", "task", "value", "work")
+    __slots__ = ("close", "made_of", "retire", "task", "value", "work")
 
     def __init__(self, value: object, made_of: object) -> None:
         self.value = value
         self.made_of = made_of
         self.work: tuple[str, Callable[[], Coroutine[Any, Any, None]]] | None = None
         self.close: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.retire: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
 
 
@@ -52,6 +54,7 @@ class Holdings:
         self._before = None if before is None else before._held  # noqa: SLF001 - its own kind
         self._held: dict[tuple[str, ...], _Held] = {}
         self._rest: tuple[_Held, ...] = ()
+        self._entering: list[Callable[[], None]] = []
 
     def hold(
         self,
@@ -61,6 +64,7 @@ class Holdings:
         *,
         run: Callable[[T], tuple[str, Callable[[], Coroutine[Any, Any, None]]]] | None = None,
         close: Callable[[T], Callable[[], Coroutine[Any, Any, None]]] | None = None,
+        retire: Callable[[T], Callable[[], None]] | None = None,
     ) -> T:
         """What was made under this name of the same before, or what `make` makes now.
 
@@ -68,6 +72,7 @@ class Holdings:
             made_of: Compared with `==`; whatever the value would be another by.
             run: Gives a name for the log, and what runs for as long as it is held.
             close: Gives what closes it.
+            retire: Gives what tells it, when it rests, that only calls that have begun will use it.
         """
         held = self._held.get(name) or (self._before or {}).get(name)
         if held is None or held.made_of != made_of:
@@ -75,8 +80,18 @@ class Holdings:
             held = _Held(value, made_of)
             held.work = None if run is None else run(value)
             held.close = None if close is None else close(value)
+            held.retire = None if retire is None else retire(value)
         self._held[name] = held
         return cast("T", held.value)
+
+    def before(self, name: tuple[str, ...]) -> object:
+        """What is held under this name by the snapshot in whose place this one comes, or None."""
+        held = None if self._before is None else self._before.get(name)
+        return None if held is None else held.value
+
+    def on_entry(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when the snapshot takes the place of the one before."""
+        self._entering.append(tell)
 
     def has(self, name: tuple[str, ...], value: object) -> bool:
         """Whether this very object is held under this name."""
@@ -91,6 +106,12 @@ class Holdings:
         # Those before it are not kept for its sake.
         self._before = None
 
+    def enter(self) -> None:
+        """Tell what wants to know that the snapshot is in use from now on, in the place of the one before."""
+        entering, self._entering = self._entering, []
+        for tell in entering:
+            tell()
+
     def part(self, after: "Holdings") -> None:
         """Let go of what another snapshot holds, too: that is for it to close."""
         self._rest = tuple(held for name, held in self._held.items() if not after.has(name, held.value))
@@ -101,6 +122,8 @@ class Holdings:
         for held in (*self._held.values(), *self._rest):
             if held.task is not None:
                 held.task.cancel()
+            if held.retire is not None:
+                held.retire()
 
     async def aclose(self) -> None:
         """Close what no other holds, all at a time; what is on its way over it is cut."""

@@ -32,6 +32,7 @@ from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
 from gateway.stream import Stream
+from gateway.tasks.ledger import soon
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_challenge, refuse_page
 from gateway.upstream.response import Response
@@ -108,7 +109,7 @@ class Relay:
                 return
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
         if response.status >= 400:
-            self._read_error(response, content_type, body)
+            await self._refuse_others(self._read_error(response, content_type, body))
         else:
             if body and content_type != b"application/json":
                 refuse_type(content_type)
@@ -261,8 +262,10 @@ class Relay:
             operation in _ECHOES_TENANT and self._backing.upstream.restores_tenant(self._call, self._interface)
         )
 
-    def _read_error(self, response: Response, content_type: bytes | None, body: bytes) -> None:
+    def _read_error(self, response: Response, content_type: bytes | None, body: bytes) -> progress.Progress:
         """Learn from an agent's own error, which passes as it is; a page that is none in this binding is refused.
+
+        Gives what it tells.
 
         Raises:
             UpstreamProtocol: it is none, or that of another request.
@@ -273,10 +276,18 @@ class Relay:
             told = progress.read_jsonrpc(body) if self._wrapped else progress.read_bare(body)
         if told is None or (self._wrapped and told.error is None):
             refuse_page(response)
-            return
-        if self._wrapped:
+        elif self._wrapped:
             self._refuse_stranger(told.id)
             self._exchange.saw(told)
+        return told or progress.NOTHING
+
+    async def _refuse_others(self, told: progress.Progress) -> None:
+        """Refuse an error over HTTP+JSON that tells of another's task, as answers may."""
+        claims = self._exchange.claims
+        if claims is not None and told is not progress.NOTHING and await soon(claims.is_others(told)):
+            raise UpstreamProtocol(
+                "the agent's answer is not this caller's", detail="its error tells of another's task"
+            )
 
     async def _rewrite(self, body: bytes) -> bytes:
         """Change what must not go out as it came."""

@@ -22,8 +22,10 @@ from gateway.holdings import Holdings
 from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
+from gateway.identity.standing import standing
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio import StdioUpstream
@@ -142,6 +144,18 @@ class Snapshot:
         self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
         self.holdings.open(background)
 
+    def entitles(self, owner: Owner, scope: str, now: float) -> bool:
+        """Whether an owner could still call a backend; for what is done in its name while it does not.
+
+        Args:
+            now: Unix seconds.
+        """
+        auth = self.config.auth
+        anonymous = self.config.gateway.anonymous or auth is None
+        principal = standing(auth, owner.tenant, owner.principal, anonymous=anonymous, now=now)
+        agent, _, tenant = scope.partition("/")
+        return principal is not None and self.table.may_reach(principal, agent, tenant or None)
+
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""
         for backing in self.backings.values():
@@ -213,6 +227,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
         restarts[name] += told.restarts
         dropped[name, "late"] += told.late
         dropped[name, "stray"] += told.strays
+        dropped[name, "notification"] += told.notices
     yield Sample(
         "stdio_processes",
         "Processes of agents on stdio that calls go to. Series: agents.",
@@ -227,7 +242,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     )
     yield Sample(
         "stdio_frames_dropped_total",
-        "Frames from agents on stdio that went to no call. Series: agents x 2 reasons (late, stray).",
+        "Frames from agents on stdio that went to no call. Series: agents x 3 reasons (late, stray, notification).",
         ("agent", "reason"),
         tuple((labels, float(count)) for labels, count in dropped.items()),
     )

@@ -58,7 +58,7 @@ class OnStdio:
         credentials = [pair for pair in treatment.credentials if can_be_header(*pair)]
         spec = Spec(
             command,
-            Manner(stdio.card, backend.a2a_version, header_lines(credentials)),
+            stdio.card,
             framing=Framing(stdio.framing),
             processes=stdio.processes,
             start=stdio.start_timeout,
@@ -69,23 +69,29 @@ class OnStdio:
             per_tenant=stdio.per_tenant,
             tenants=stdio.tenants,
         )
-        self._agent = kept(key, spec, holdings)
-        self.cards = StdioCards(self._agent, run.card if stub is None else stub, backend.a2a_version, start=spec.start)
+        manner = Manner(backend.a2a_version, header_lines(credentials))
+        self._agent = kept(key, spec, manner, holdings)
+        self.cards = StdioCards(self._agent, run.card if stub is None else stub, manner, start=spec.start)
 
     @property
     def asks(self) -> object:
         """Which processes are asked for the card, and what is shown until they answer."""
-        return self._agent, self.cards.stub
+        return self._agent, self.cards.stub, self._backend.a2a_version
 
     def asker(self) -> StdioCards:
         """Who asks them."""
         return self.cards
 
-    def begin(self, source: CardSource) -> None:
-        """Have a card to show before the agent has told its own."""
-        stub = self.cards.stub
-        if stub is not None:
-            source.begin_with(stub)
+    def begin(self, source: CardSource, before: object) -> None:
+        """Have a card to show before the agent has told its own.
+
+        Args:
+            before: The source of its card until now, or None: what that says is so until others take its place.
+        """
+        if isinstance(before, CardSource) and before.spoken:
+            source.follow(before)
+        elif self.cards.stub is not None:
+            source.begin_with(self.cards.stub)
 
     def upstream(self, source: CardSource) -> StdioUpstream:
         """The agent as the line sees it."""
@@ -100,6 +106,24 @@ class OnStdio:
         )
 
 
-def kept(key: str, spec: Spec, holdings: Holdings) -> StdioAgent:
-    """The processes of a backend: those that run, where they are run as `spec` says, or others."""
-    return holdings.hold(("stdio", key), spec, lambda: StdioAgent(key, spec), close=lambda agent: agent.aclose)
+def kept(key: str, spec: Spec, manner: Manner, holdings: Holdings) -> StdioAgent:
+    """The processes of a backend: those that run, where they are run as `spec` says, or others.
+
+    Others take the place of those that run when the configuration does, and end them once they are ready themselves.
+    """
+    before = holdings.before(("stdio", key))
+    agent = holdings.hold(
+        ("stdio", key),
+        spec,
+        lambda: StdioAgent(key, spec, manner),
+        close=lambda made: made.aclose,
+        retire=lambda made: made.retire,
+    )
+
+    def enter() -> None:
+        agent.manner = manner
+        if isinstance(before, StdioAgent) and before is not agent:
+            agent.succeed(before)
+
+    holdings.on_entry(enter)
+    return agent

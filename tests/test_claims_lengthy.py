@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import Answer, keys, running
+from tests.doubles.mark import shows_mark
 from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head
 from tests.doubles.trusting import CARD, Trusting
 from tests.test_claims import MESSAGE, Site
@@ -87,7 +88,7 @@ async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
         task = answer.json["result"]["task"]
         assert len(answer.body) > FILLER
         assert task["contextId"] == "chat-1"
-        assert b"gw-" not in answer.body
+        assert not shows_mark(answer.body)
         assert (await there.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
         assert (await there.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
         line = await there.gateway.line(0, of=3)

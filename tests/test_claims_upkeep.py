@@ -10,11 +10,12 @@ from gateway.a2a.call import Call
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
-from gateway.claims import Claims, Tenure
+from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, soon
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import SEEN_AGAIN, Met, Sighting
+from gateway.tenure import Tenure
 from tests.test_claims import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +75,7 @@ class Aging:
         self.tenure = Tenure(self.ledger, "crm", shared=False)
 
     def claims(self) -> Claims:
-        return self.tenure.of(Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+        return claims_of(self.tenure, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
 
     async def polled(self, call: Call, told: Progress) -> None:
         claims = self.claims()
@@ -112,7 +113,7 @@ def send(context: str) -> Call:
 async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -> None:
     """A tenant is taken out of the file: whoever stays goes on with the conversations that it has named."""
     aging = Aging()
-    before = Tenure(aging.ledger, "crm", shared=True).of(Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    before = claims_of(Tenure(aging.ledger, "crm", shared=True), Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
     asked = await soon(before.enter(send("chat-1")))
     assert asked.context_id is not None
     assert asked.context_id.endswith("-chat-1")
@@ -130,9 +131,9 @@ async def test_a_context_without_a_mark_stays_without_when_others_come() -> None
     await soon(alone.enter(send("chat-1")))
     alone.meet(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
     shared_now = Tenure(aging.ledger, "crm", shared=True)
-    ours = shared_now.of(Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    ours = claims_of(shared_now, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
     assert (await soon(ours.enter(send("chat-1")))).context_id == "chat-1"
-    theirs = shared_now.of(Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
+    theirs = claims_of(shared_now, Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
     assert (await soon(theirs.enter(send("chat-1")))).context_id != "chat-1"
 
 

@@ -14,6 +14,7 @@ from gateway.backing import AnswerBounds, Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
+from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
@@ -63,6 +64,32 @@ async def test_every_route_of_the_table_has_its_backing() -> None:
         routes = [route for agent in snapshot.table.agents.values() for route in agent.routes.values()]
         assert {route.backend for route in routes} == snapshot.backings.keys()
         assert all(route.url == snapshot.backings[route.backend].url for route in routes)
+
+
+async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
+    text = f"""\
+    auth:
+      issuers: {{ corp: {{ issuer: "https://i.test", audience: a, tenant_claim: org, jwks: "https://i.test/keys" }} }}
+      api_keys: {{ ann: {{ sha256: {"ab" * 32}, tenant: acme, agents: [crm] }} }}
+    tenants:
+      acme: [crm, echo]
+      globex: [crm]
+      reseller: {{ agents: [crm], act_for: [acme] }}
+    agents:
+      echo: http://127.0.0.1:7001
+      crm: {{ by_tenant: {{ acme: http://127.0.0.1:7003, globex: http://127.0.0.1:7004 }} }}
+    """
+    ann, bob, eve, joe = (
+        Owner("acme", "/ann"),
+        Owner("acme", "corp/bob"),
+        Owner("globex", "corp/eve"),
+        Owner("reseller", "corp/joe"),
+    )
+    entitled = {"crm/acme": (ann, bob, joe), "crm/globex": (eve,), "echo": (bob,)}
+    async with compiled(text) as snapshot:
+        for scope in (*entitled, "crm", "crm/other", "echo/acme", "none", ""):
+            who = tuple(owner for owner in (ann, bob, eve, joe) if snapshot.entitles(owner, scope, 0.0))
+            assert who == entitled.get(scope, ())
 
 
 async def test_a_pool_dials_the_origin_that_the_file_writes() -> None:

@@ -1,5 +1,6 @@
 """An agent on stdio made of what the file says: from its card to its figures, and one that a card names."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -11,10 +12,11 @@ from gateway.holdings import Holdings
 from gateway.reload import Origin, Result, Trigger, Unusable
 from gateway.stdio_backing import kept
 from gateway.upstream.stdio import StdioUpstream
-from tests.doubles.gateway import RESULT, bearer, card_of, compiled, fronted, keys, running
+from gateway.upstream.stdio_introduction import MANNER
+from tests.doubles.gateway import RESULT, Running, bearer, card_of, compiled, fronted, keys, running
 from tests.doubles.scripted import answers, whole
 from tests.doubles.stdio_agent import FILE
-from tests.test_stdio_misbehaving import call, told
+from tests.test_stdio_misbehaving import call, left, told
 from tests.upstream.stdio_spec import processes, spec
 from tests.upstream.test_stdio_pool import WAIT
 
@@ -54,7 +56,7 @@ async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: 
         assert "OTHER" not in command.environment
         assert (command.cpu, command.memory, command.files, command.uid) == (60, 2**30, 99, None)
         assert (spec.processes, spec.framing, spec.longest, spec.restart, spec.ping) == (3, "ndjson", 2**20, "never", 5)
-        assert spec.manner.lines == b"authorization: Bearer secret\r\n"
+        assert upstream.agent.manner.lines == b"authorization: Bearer secret\r\n"
 
 
 async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp_path: Path) -> None:
@@ -158,22 +160,95 @@ async def test_the_extended_card_at_the_path_of_0_2_is_asked_for_by_its_method(t
 
 async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_same(tmp_path: Path) -> None:
     before = Holdings()
-    first = kept("notes", spec(journal=tmp_path / "j"), before)
+    first = kept("notes", spec(journal=tmp_path / "j"), MANNER, before)
     await first.pool("acme").link(None, None, WAIT)
     same = Holdings(before)
-    assert kept("notes", spec(journal=tmp_path / "j"), same) is first
+    assert kept("notes", spec(journal=tmp_path / "j"), MANNER, same) is first
     before.part(same)
     await before.aclose()
     assert (await first.pool("acme").link(None, None, WAIT)).is_up
     assert len(processes(tmp_path / "j")) == 1
     other = Holdings(same)
-    second = kept("notes", spec("behaves", "7", journal=tmp_path / "j"), other)
+    second = kept("notes", spec("behaves", "7", journal=tmp_path / "j"), MANNER, other)
     assert second is not first
     same.part(other)
     await same.aclose()
     with pytest.raises(Draining):
         first.pool("acme")
     await other.aclose()
+
+
+RELOADED = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
+
+
+async def reloaded(gateway: Running, path: Path, text: str) -> Result:
+    await asyncio.to_thread(path.write_text, "version: 1\n" + text)
+    reloader = gateway.gateway.reloader
+    assert reloader is not None
+    report = await reloader.reload(Trigger.ADMIN)
+    return report.result
+
+
+async def test_another_credential_and_another_generation_keep_the_processes(tmp_path: Path) -> None:
+    def text(token: str, version: str) -> str:
+        notes = f"backend: {{ stdio: {words('behaves')}, a2a_version: '{version}' }}"
+        return RELOADED + f"agents:\n  notes: {{ {notes}, upstream_auth: {{ bearer: {token} }} }}\n"
+
+    path = tmp_path / "gateway.yaml"
+    async with running(text("one", "1.0"), path=path, settled=False, written=True) as gateway:
+        pid = told(await gateway.post("/notes", call("pid")))
+        assert await reloaded(gateway, path, text("two", "0.3")) is Result.APPLIED
+        assert told(await gateway.post("/notes", call("pid"))) == pid
+        answer = (await gateway.post("/notes", call("headers"))).json["result"]["message"]["parts"][1]["data"]
+        assert (answer["headers"]["authorization"], answer["headers"]["a2a-version"]) == ("Bearer two", "0.3")
+        upstream = gateway.gateway.snapshot.backings["notes"].upstream
+        assert isinstance(upstream, StdioUpstream)
+        # It is asked so when it is started again.
+        assert upstream.agent.manner.lines == b"authorization: Bearer two\r\n"
+
+
+async def test_an_agent_that_starts_slowly_under_another_command_is_never_out_of_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app._WARM", 0.05)
+    journal = tmp_path / "journal"
+
+    def text(mode: str) -> str:
+        agent = f"{{ backend: {{ stdio: {words(mode, '--journal', str(journal))} }} }}"
+        return RELOADED + f"agents:\n  notes: {agent}\n"
+
+    path = tmp_path / "gateway.yaml"
+    async with running(text("behaves"), path=path, settled=False, written=True) as gateway:
+        old = told(await gateway.post("/notes", call("pid")))
+        card = (await gateway.get("/notes/.well-known/agent-card.json")).json
+        assert await reloaded(gateway, path, text("waits-to-start")) is Result.APPLIED
+        assert told(await gateway.post("/notes", call("pid"))) == old
+        assert (await gateway.get("/notes/.well-known/agent-card.json")).json == card
+        (tmp_path / "journal.go").touch()
+        backing = gateway.gateway.snapshot.backings["notes"]
+        await gateway.until(lambda: (backing.source.card or {}).get("description") != card["description"])
+        new = told(await gateway.post("/notes", call("pid")))
+        assert new != old
+        assert (await gateway.get("/notes/.well-known/agent-card.json")).json["description"] == f"Process {new}."
+        await gateway.until(lambda: left(tmp_path) == [int(new)])
+
+
+async def test_an_agent_of_which_there_can_only_be_one_is_replaced_all_the_same(tmp_path: Path) -> None:
+    journal = tmp_path / "j"
+
+    def text(count: int) -> str:
+        agent = f"{{ backend: {{ stdio: {words('is-alone', str(count), '--journal', str(journal))} }} }}"
+        return RELOADED + f"agents:\n  notes: {agent}\n"
+
+    path = tmp_path / "gateway.yaml"
+    async with running(text(1), path=path, settled=False, written=True) as gateway:
+        old = told(await gateway.post("/notes", call("pid")))
+        assert await reloaded(gateway, path, text(2)) is Result.APPLIED
+        upstream = gateway.gateway.snapshot.backings["notes"].upstream
+        assert isinstance(upstream, StdioUpstream)
+        pool = upstream.agent.show()
+        await gateway.until(lambda: pool.is_ready)
+        assert told(await gateway.post("/notes", call("pid"))) != old
 
 
 async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path: Path) -> None:
@@ -183,8 +258,7 @@ async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path:
         (tmp_path / "card.json").write_text(json.dumps(stub))
 
     write(1)
-    text = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
-    text += "agents:\n  notes: { backend: { card: card.json } }\n"
+    text = RELOADED + "agents:\n  notes: { backend: { card: card.json } }\n"
     async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
         reloader = gateway.gateway.reloader
         assert reloader is not None

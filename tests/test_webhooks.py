@@ -8,11 +8,6 @@ from typing import Any
 import jwt
 import pytest
 
-from gateway.a2a.progress import Progress
-from gateway.claims import Tenure
-from gateway.tasks.ledger import Ledger, soon
-from gateway.tasks.memory import MemoryStore
-from gateway.tasks.store import Owner, Sighting
 from tests.doubles.gateway import LISTENS, Answer, Running, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
@@ -229,16 +224,6 @@ async def test_what_tells_of_anothers_context_is_not_delivered() -> None:
             for whose, context in contexts.items():
                 status = await there.notify(given, {"statusUpdate": {**update, "contextId": context}})
                 assert status == (200 if whose == who else 403)
-
-
-async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with_it() -> None:
-    ledger = Ledger(MemoryStore())
-    ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
-    tenure = Tenure(ledger, "crm")
-    mark = ledger.mark(await soon(ledger.seal()), "crm", ann, by_principal=False)
-    for context, mine in ((f"{mark}chat", True), ("chat", False)):
-        await soon(ledger.store.meet("crm", Sighting(eve, context=context)))
-        assert await soon(tenure.notified(ann, Progress(task_id="t", context_id=context, event="task"))) is mine
 
 
 SAID: dict[str, dict[str, Any]] = {

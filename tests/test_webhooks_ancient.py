@@ -98,6 +98,38 @@ async def test_an_agent_of_0_1_is_given_a_callback_with_the_task_that_begins(ten
 
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+async def test_a_webhook_of_0_3_at_an_agent_of_0_1_is_called_as_its_task_without_a_mark(tenants: str) -> None:
+    async with between_two_of_0_1(tenants) as (there, _):
+        message = {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}
+        await there.call("tasks/send", id="mine", message=message)
+        config = {"url": there.hook, "token": "t"}
+        made = await there.call("tasks/pushNotificationConfig/set", taskId="mine", pushNotificationConfig=config)
+        assert made["result"] == {"taskId": "mine", "pushNotificationConfig": {"id": "mine", **config}}
+        assert (await there.call("tasks/pushNotificationConfig/get", id="mine"))["result"] == made["result"]
+
+
+async def test_by_methods_of_0_3_a_name_of_0_1_is_no_task_whatever_is_asked() -> None:
+    trusting = Trusting("TASK_STATE_WORKING")
+    async with ScriptedBackend(trusting.script) as backend, site(f'"{backend.url}"') as there:
+        await there.call("tasks/send", id="mine", sessionId="talk", message=TEXT)
+        asked = len(trusting.asked)
+        config = {"url": there.hook, "token": "t"}
+        calls: dict[str, dict[str, Any]] = {
+            "set": {"taskId": "mine", "pushNotificationConfig": config},
+            "get": {"id": "mine"},
+            "list": {"id": "mine"},
+            "delete": {"id": "mine", "pushNotificationConfigId": "mine"},
+        }
+        for name, params in calls.items():
+            answer = await there.call(f"tasks/pushNotificationConfig/{name}", **params)
+            assert answer["error"]["code"] == -32001
+        assert len(trusting.asked) == asked
+        made = await there.call("tasks/pushNotification/set", id="mine", pushNotificationConfig=config)
+        assert made["result"] == {"id": "mine", "pushNotificationConfig": config}
+        assert (await there.call("tasks/pushNotification/get", id="mine"))["result"] == made["result"]
+
+
+@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
 async def test_what_an_agent_of_0_1_says_of_a_webhook_is_the_clients_own_without_a_mark(tenants: str) -> None:
     async with between_two_of_0_1(tenants) as (there, agent):
         message = {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}

@@ -40,7 +40,10 @@ _STATUS = Shape(frozenset({b"state"}))
 # In both spellings of ProtoJSON, as `progress` reads them.
 _NAMING = frozenset({b"id", b"taskId", b"task_id", b"contextId", b"context_id", b"sessionId", b"kind", b"name"})
 _WRAPPED = Shape(_NAMING, {b"status": _STATUS})
-_WRAPPERS = (b"task", b"message", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update")
+_WRAPPERS = (
+    b"task", b"message", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update",
+    b"Task", b"Message", b"StatusUpdate", b"ArtifactUpdate",
+)  # fmt: skip
 _CONFIGS = frozenset({b"pushNotificationConfig", b"push_notification_config", b"configs"})
 _NOTED = _CONFIGS | {b"artifact", b"tasks"}
 ANSWER = Shape(_NAMING, {b"status": _STATUS, **dict.fromkeys(_WRAPPERS, _WRAPPED)}, _NOTED)

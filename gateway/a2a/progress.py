@@ -48,6 +48,11 @@ class _Object(_Named, gc=False):
     kind: str | None = None
     other_status_update: _Named | None = msgspec.field(default=None, name="status_update")
     other_artifact_update: _Named | None = msgspec.field(default=None, name="artifact_update")
+    # A client that does not tell capitals from small letters takes one of these for the one that is spelled right.
+    capital_task: _Named | None = msgspec.field(default=None, name="Task")
+    capital_message: _Named | None = msgspec.field(default=None, name="Message")
+    capital_status_update: _Named | None = msgspec.field(default=None, name="StatusUpdate")
+    capital_artifact_update: _Named | None = msgspec.field(default=None, name="ArtifactUpdate")
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -274,7 +279,10 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
 
 # ---- Several at once -------------------------------------------------------------------------------------------------
 
-_WRAPPERS = ("task", "status_update", "artifact_update", "message", "other_status_update", "other_artifact_update")
+_WRAPPERS = (
+    "task", "status_update", "artifact_update", "message", "other_status_update", "other_artifact_update",
+    "capital_task", "capital_message", "capital_status_update", "capital_artifact_update",
+)  # fmt: skip
 _wrapped = operator.attrgetter(*_WRAPPERS)
 
 
@@ -284,6 +292,7 @@ def _is_crowd(found: _Object) -> bool:
     if left_out == len(_WRAPPERS):
         return found.tasks is not _ABSENT
     is_bare = found.kind or found.id or found.task_id or found.context_id or found.status
+    is_bare = is_bare or found.other_task_id or found.other_context_id
     return bool(is_bare) or left_out < len(_WRAPPERS) - 1 or found.tasks is not _ABSENT
 
 
@@ -293,7 +302,11 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
         # A list that nobody has gone through.
         return Progress(id=identity, legible=False)
     found.tasks = _ABSENT
-    held = [_Object(**{name: getattr(found, name)}) for name in _WRAPPERS if getattr(found, name) is not None]
+    held = [
+        _Object(**{name.removeprefix("capital_"): getattr(found, name)})
+        for name in _WRAPPERS
+        if getattr(found, name) is not None
+    ]
     for name in _WRAPPERS:
         setattr(found, name, None)
     told = [_tell(each, b"{}", identity) for each in (*held, found)]
@@ -373,6 +386,11 @@ def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes
     found.artifact_update = _read_object(members.get("artifactUpdate"))
     found.other_status_update = _read_object(members.get("status_update"))
     found.other_artifact_update = _read_object(members.get("artifact_update"))
+    found.capital_task = _read_object(members.get("Task"))
+    capital_message = _read_object(members.get("Message"))
+    found.capital_message = _Named() if capital_message is _NOWHERE else capital_message
+    found.capital_status_update = _read_object(members.get("StatusUpdate"))
+    found.capital_artifact_update = _read_object(members.get("ArtifactUpdate"))
     found.artifact = members.get("artifact", _ABSENT)
     found.tasks = members.get("tasks", _ABSENT)
     kind = _read_text(members.get("kind"))

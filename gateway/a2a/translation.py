@@ -139,9 +139,11 @@ class Translation:
             if not plain:
                 try:
                     params = self._ours.lift_params(operation, params, self._memo)
+                    asked = self._learn_params(params, asked)
                     if self._push is not None:
                         push_config.replace_asked(operation, params, self._push)
-                    asked = self._learn_params(params, asked)
+                        if not operation.sends:
+                            self._memo.task_id = params.get("taskId") or self._memo.task_id
                 except Misfit as misfit:
                     raise _refused(misfit) from misfit
                 params = self._theirs.lower_params(asked, params, self._memo)

@@ -245,6 +245,17 @@ class CardSource:
         self._hold(card, paint(card, self.discretion))
         self._begun = True
 
+    def follow(self, before: "CardSource") -> None:
+        """Serve what another source knows of the agent until it tells that itself.
+
+        Raises:
+            CardInvalid: it is none that can be served.
+        """
+        if before.card is not None:
+            self.begin_with(before.card)
+        self.spoken = before.spoken
+        self.personal = before.personal
+
     async def run(self) -> None:
         """Keep the card fresh until cancelled; returns at once where it is static.
 
@@ -347,6 +358,7 @@ class CardSource:
 
     async def _take(self, card: Tree, size: int) -> None:
         if card == self.card:
+            self._begun = False
             return
         try:
             portrait = await aside(size, lambda: paint(card, self.discretion))

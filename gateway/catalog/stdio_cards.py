@@ -13,6 +13,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.tree import Tree
 from gateway.catalog.asking import Told
 from gateway.upstream.stdio_agent import StdioAgent
+from gateway.upstream.stdio_introduction import MANNER, Manner
 
 
 class StdioCards:
@@ -20,14 +21,15 @@ class StdioCards:
 
     Args:
         stub: What the operator has written down, or None; the agent's own words go over it.
-        version: The generation that the file writes, or None.
+        manner: How it is asked.
         start: Seconds that a process has to start, beside those for a question.
     """
 
-    def __init__(self, agent: StdioAgent, stub: Tree | None, version: Version | None, *, start: float = 0.0) -> None:
+    def __init__(self, agent: StdioAgent, stub: Tree | None, manner: Manner = MANNER, *, start: float = 0.0) -> None:
         self._agent = agent
         self._stub = stub
-        self._version = version
+        self._manner = manner
+        self._version = manner.version
         self._start = start
         self._asked = False
 
@@ -49,7 +51,7 @@ class StdioCards:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: it does not.
             UpstreamProtocol: what came is no card, or too long.
         """
-        told = await self._agent.show().introduction(self._start + deadline, again=self._asked)
+        told = await self._agent.show().introduction(self._manner, self._start + deadline, again=self._asked)
         self._asked = True
         card = told.card
         if card is None and self._stub is None:

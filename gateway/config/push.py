@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from gateway.config.part import Part
 from gateway.config.value import Flag, OneOrMany, Positive, Room, Wait
@@ -19,6 +19,12 @@ def _pattern(value: object) -> object:
 
 Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(str), WithJsonSchema({"type": "string"})]
 """Which webhooks are meant, such as `https://*.example.com` or `https://hooks.example.com/a2a/*`."""
+
+
+def _few(value: int) -> int:
+    if value > 100:
+        raise ValueError("is too many", "write at most 100: all of a task's are gone through when one is set")
+    return value
 
 
 class Deliver(Part):
@@ -51,8 +57,8 @@ class Push(Part):
     """Webhooks that may be named, such as `https://*.example.com`; any public one where it is left out."""
     block_private_networks: Flag = True
     """With `false`, what `allow` lists may have a private address, and plain http where `allow` says http."""
-    max_per_task: Positive = 3
-    """Most webhooks of one task, where `mode` is `relay`."""
+    max_per_task: Annotated[Positive, AfterValidator(_few)] = 3
+    """Most webhooks of one task, where `mode` is `relay`; 100 at most."""
     max_per_tenant: Positive = 20_000
     """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""
     sign: Flag = True

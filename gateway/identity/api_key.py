@@ -43,15 +43,7 @@ class ApiKeys:
     def __init__(self, keys: Mapping[str, ApiKey]) -> None:
         known: dict[bytes, _Known] = {}
         for name, key in keys.items():
-            principal = Principal(
-                tenant=key.tenant,
-                subject=name,
-                method="api_key",
-                key=name,
-                claims=MappingProxyType({}),
-                narrowed=None if key.agents is None else frozenset(key.agents),
-                expires=math.inf if key.expires is None else _end_of(key.expires),
-            )
+            principal = principal_of(name, key)
             for written in filter(None, (text.strip() for text in key.sha256)):
                 digest = bytes.fromhex(written)
                 if len(digest) != _DIGEST_SIZE:
@@ -95,6 +87,19 @@ class ApiKeys:
         """Names of the keys that are still good and end in less than `within` seconds, with when each ends."""
         principals = (known.principal for known in self._known.values())
         return {one.subject: one.expires for one in principals if now < one.expires < now + within}
+
+
+def principal_of(name: str, key: ApiKey) -> Principal:
+    """Who calls with a key."""
+    return Principal(
+        tenant=key.tenant,
+        subject=name,
+        method="api_key",
+        key=name,
+        claims=MappingProxyType({}),
+        narrowed=None if key.agents is None else frozenset(key.agents),
+        expires=math.inf if key.expires is None else _end_of(key.expires),
+    )
 
 
 def _end_of(day: date) -> float:

@@ -170,8 +170,8 @@ class Hooks:
             self._gone(tenant)
 
 
-MOST: Final = 100
-"""Hooks of one task that are ever looked at."""
+MOST: Final = 1000
+"""Hooks of one task that are ever looked at: more than one may have, for some may not be settled yet."""
 
 
 def _group(scope: str, task: str) -> str:

@@ -17,6 +17,7 @@ due again when that is over.
 | sent too often, or too old | dead: gone, and counted |
 | that cannot be read, or whose hook cannot | dead |
 | whose hook is gone | gone |
+| whose hook's owner may not call the agent any more | refused: gone, and counted |
 
 Whose turn it is, of those that were taken up, is in `turns.py`. No more are taken up of one tenant than wait there for
 a moment: what is left of it in the store is *passed over* for a second or so, so that others are found behind it.
@@ -70,6 +71,8 @@ _PARTING: Final = 2.0
 # How long what is too old is left in the store, for the worker to find and count.
 _MARGIN: Final = 3600
 
+NOT_ENTITLED: Final = "its owner may not call the agent any more"
+
 logger = logging.getLogger("gateway.push")
 
 
@@ -109,7 +112,8 @@ class Outbox:
     Args:
         deliver: Makes one attempt.
         account: How much tenants have.
-        audit: Told of each notification whose webhook may not be called any more, and why.
+        entitled: Whether the owner of a hook may still call its agent; asked before each attempt.
+        audit: Told of each notification that is refused: its webhook may not be called any more, or not for its owner.
         count: Told the agent and what came of each attempt: `delivered`, `retried`, `dead` or `refused`; the agent is
             `-` where it cannot be read.
         wall: Unix seconds.
@@ -126,6 +130,7 @@ class Outbox:
         *,
         terms: Terms | None = None,
         account: Account | None = None,
+        entitled: Callable[[Hook], bool] = lambda _hook: True,
         count: Callable[[str, str], None] = lambda _agent, _result: None,
         audit: Callable[[Hook, str], None] = lambda _hook, _words: None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notifications outlive the process
@@ -135,6 +140,7 @@ class Outbox:
         self._store = store
         self._hooks = Hooks(store)
         self._account = Account(store) if account is None else account
+        self._entitled = entitled
         self._deliver = deliver
         self._count = count
         self._audit = audit
@@ -324,6 +330,8 @@ class Outbox:
         tried = slip.tried + 1
         if self._wall() > slip.made + self.terms.keep:
             outcome = Outcome(Result.DEAD, "it was not delivered in time")
+        elif not self._entitled(hook):
+            outcome = Outcome(Result.REFUSED, NOT_ENTITLED)
         else:
             outcome = await self._try(hook, Delivery(_id(key), hook.config, slip.task, slip.content_type, body, tried))
         if outcome.result is Result.RETRIED and tried >= self.terms.attempts:

@@ -12,6 +12,7 @@ the outbox.
 | longer than a notification may be | 413 |
 | no notification, or nothing that the client's generation could be told | 400 |
 | of another task, or of one that is another's | 403 |
+| for an owner that may not call the agent any more | 403 |
 | while the store does not answer, or too many wait for the webhook | 503 |
 | taken, or had before | 200 |
 """
@@ -36,7 +37,7 @@ from gateway.a2a.tree import Tree
 from gateway.push.account import Account
 from gateway.push.delivery import Result
 from gateway.push.hook import MOST, OVER, PENDING, SETTLED, Hook, Hooks, digest, new_secrets
-from gateway.push.outbox import Outbox, Queued
+from gateway.push.outbox import NOT_ENTITLED, Outbox, Queued
 from gateway.push.webhook import Target, WebhookPolicy
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import LONGEST_ID, Owner, Soon, Store
@@ -74,10 +75,11 @@ class PushRelay:
         public_url: Where agents reach the gateway.
         max_per_task: Most webhooks of one task.
         account: How much tenants have.
+        entitled: Whether the owner of a hook may still call its agent.
         meet: Told the hook and what a notification tells, before anything of it leaves: writes down whose the task is,
             and gives whether that is the hook's owner.
         count: As that of `Outbox`; told `refused` of notifications that are not taken.
-        audit: Told of each notification that names another's task, or shows no token, and why it is refused.
+        audit: Told of each notification that is not the owner's to get, or shows no token, and why it is refused.
         linger: Seconds for which a hook is kept when its task has ended: longer than a notification may be on its way.
         wall: Unix seconds.
 
@@ -95,6 +97,7 @@ class PushRelay:
         max_per_task: int = 3,
         max_body: int = MOST_BODY,
         account: Account | None = None,
+        entitled: Callable[[Hook], bool] = lambda _hook: True,
         meet: Callable[[Hook, Progress], Soon[bool]] = lambda _hook, _told: True,
         count: Callable[[str, str], None] = lambda _agent, _result: None,
         audit: Callable[[Event, Hook, str], None] = lambda _event, _hook, _words: None,
@@ -108,6 +111,7 @@ class PushRelay:
         self._prefix = public_url.rstrip("/") + PATH
         self._outbox = outbox
         self._max_per_task = max_per_task
+        self._entitled = entitled
         self._meet = meet
         self._count = count
         self._audit = audit
@@ -305,6 +309,9 @@ class PushRelay:
         Raises:
             StateUnavailable: it could not be kept.
         """
+        if not self._entitled(hook):
+            self._audit(Event.NOTIFICATION_REFUSED, hook, NOT_ENTITLED)
+            return self._refuse(hook, 403, NOT_ENTITLED)
         if len(body) > self.max_body:
             return self._refuse(hook, 413, "it is too long")
         told = notification.read(body)
@@ -343,9 +350,10 @@ class PushRelay:
         if _CHALLENGE.fullmatch(token) is None:
             return None
         try:
-            return None if await self._hook_of(hook_id) is None else token.encode("ascii")
+            hook = await self._hook_of(hook_id)
         except StateUnavailable:
             return None
+        return None if hook is None or not self._entitled(hook) else token.encode("ascii")
 
     async def _hook_of(self, hook_id: str) -> Hook | None:
         return None if _ID.fullmatch(hook_id) is None else await self._hooks.find(digest(hook_id))

@@ -29,6 +29,7 @@ class PushService:
         store: Where hooks and notifications are kept; None where agents call webhooks themselves.
         meet: As that of `PushRelay`.
         count: Told the agent and what came of each attempt.
+        entitled: Whether the owner of a hook may still call its agent.
         audit: Told what is an event of the audit log, and its fields.
         resolver: Looks up the hosts of webhooks.
 
@@ -45,6 +46,7 @@ class PushService:
         *,
         meet: Callable[[Hook, Progress], Soon[bool]],
         count: Callable[[str, str], None],
+        entitled: Callable[[Hook], bool] = lambda _hook: True,
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _fields: None,
         resolver: Resolver | None = None,
     ) -> None:
@@ -69,6 +71,7 @@ class PushService:
             deliverer.deliver,
             terms=_terms(written),
             account=self._account,
+            entitled=entitled,
             count=count,
             audit=lambda hook, words: self._audited(Event.WEBHOOK_REFUSED, hook, words),
         )
@@ -79,6 +82,7 @@ class PushService:
             self._outbox,
             max_per_task=written.max_per_task,
             account=self._account,
+            entitled=entitled,
             meet=meet,
             count=count,
             audit=self._audited,

@@ -131,6 +131,13 @@ class Table:
         reach = self.admitted(principal)
         return reach is not None and _reaches(reach, principal, agent)
 
+    def may_reach(self, principal: Principal, agent: str, tenant: str | None) -> bool:
+        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant."""
+        rules, reach = self.agents.get(agent), self.admitted(principal)
+        if rules is None or tenant not in rules.routes or reach is None or not _reaches(reach, principal, agent):
+            return False
+        return tenant is None or tenant == principal.tenant or reach.act_for is None or tenant in reach.act_for
+
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
         """Why a caller gets nothing at an endpoint whatever it asks there; None where it may reach some agent."""
         if principal is None:

@@ -19,7 +19,7 @@ import msgspec
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.naming import Alias
 from gateway.tasks.ledger import Ledger, soon
-from gateway.tasks.store import Note
+from gateway.tasks.store import NAMES, Note
 
 logger = logging.getLogger("gateway.tasks")
 
@@ -114,7 +114,7 @@ class KeptAliases:
         """
         found = self._aliases.find(key)
         if found is None and key.name:
-            kept = await soon(self.ledger.store.note(KIND, key.text))
+            kept = await soon(self.ledger.store.note(NAMES, key.text))
             if kept is not None:
                 found = _alias.decode(kept)
                 self._aliases.put(key, key.name, found)
@@ -124,7 +124,7 @@ class KeptAliases:
         """As `Aliases.put`, from any thread; it is written down a moment later."""
         self._aliases.put(key, name, alias)
         note = Note(
-            KIND,
+            NAMES,
             key._replace(name=name).text,
             msgspec.json.encode(alias),
             tenant=key.owner[0],
@@ -144,6 +144,4 @@ class KeptAliases:
             logger.warning("the name of a task could not be written down")
 
 
-KIND = "name"
-"""The kind of its notes in the store."""
 _alias = msgspec.json.Decoder(Alias)

@@ -4,6 +4,7 @@ It lives as long as the process: a reload of the configuration keeps it.
 """
 
 import asyncio
+import itertools
 import logging
 import secrets
 import time
@@ -13,7 +14,8 @@ from typing import Any, TypeVar, cast
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.seal import Seal
-from gateway.tasks.store import Bounds, Note, Owner, Soon, Store
+from gateway.tasks.store import NAMES, Bounds, Note, Owner, Soon, Store
+from gateway.tasks.surplus import drop_surplus
 
 _T = TypeVar("_T")
 
@@ -21,6 +23,8 @@ _MOST_MARKS = 10_000
 _TRY_EVERY = 0.5
 _EXPIRE_EVERY = 30.0
 _EXPIRE_AT_ONCE = 500
+# Rounds of expiry from one going through all names to the next: an hour.
+_BOUND_EVERY = 120
 
 logger = logging.getLogger("gateway.tasks")
 
@@ -108,12 +112,14 @@ class Ledger:
         return mark
 
     async def run(self) -> None:
-        """Forget what is past its time, for ever."""
-        while True:
+        """Forget what is past its time, and what a tenant has too much of, for ever."""
+        for number in itertools.count(1):
             await asyncio.sleep(_EXPIRE_EVERY)
             with suppress(StateUnavailable):
                 await self.renew()
                 await self._expire()
+                if number % _BOUND_EVERY == 0:
+                    await drop_surplus(self.store, NAMES, self.bounds.tasks)
 
     async def renew(self) -> None:
         """See to it that the store has the secret still, and that it is the one that all others use.

@@ -119,6 +119,10 @@ class MemoryStore:
 
     def meet(self, scope: str, sighting: Sighting) -> Met:
         """As `Store.meet`."""
+        known = self._tasks.get((scope, sighting.task))
+        task_of, context_of = None if known is None else known.owner, self.context(scope, sighting.context)
+        if sighting.is_foreign(task_of, context_of):
+            return Met(task_of, context_of)
         task = self._meet_task(scope, sighting) if _is_kept(sighting.task) else None
         context = self._meet_context(scope, sighting) if _is_kept(sighting.context) else None
         return Met(task, context)
@@ -143,13 +147,12 @@ class MemoryStore:
             )
             self._bound(sighting.owner.tenant)
             return sighting.owner
-        if known.owner.tenant == sighting.owner.tenant:
-            seen = max(known.seen, sighting.now)
-            again = msgspec.structs.replace(
-                known, context=known.context or context, state=later_state(known.state, sighting.state), seen=seen
-            )
-            self._forget_task(entry)
-            self._put_task(entry, again)
+        seen = max(known.seen, sighting.now)
+        again = msgspec.structs.replace(
+            known, context=known.context or context, state=later_state(known.state, sighting.state), seen=seen
+        )
+        self._forget_task(entry)
+        self._put_task(entry, again)
         return known.owner
 
     def _meet_context(self, scope: str, sighting: Sighting) -> Owner:

@@ -107,7 +107,7 @@ class RedisStore:
             return Met()
         told = (
             closed(scope), task, context, owner.tenant, owner.principal,
-            sighting.state, sighting.replica, sighting.dialect, sighting.now,
+            sighting.state, sighting.replica, sighting.dialect, sighting.now, sighting.apart, sighting.marked,
         )  # fmt: skip
         found = await self.link.run(scripts.MEET, self._keys(owner.tenant), (_pack(told),))
         if found == 1:

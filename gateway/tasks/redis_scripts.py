@@ -88,60 +88,57 @@ end
 MEET: Final = Script(
     _TASKS
     + rf"""
-local scope, id, context, tenant, principal, state, replica, dialect, now = unpack(cmsgpack.unpack(ARGV[1]))
-local task_of, context_of = false, false
-local function foreign(owner)
-  return owner and (owner[1] ~= tenant or owner[2] ~= principal)
+local scope, id, context, tenant, principal, state, replica, dialect, now, apart, marked =
+  unpack(cmsgpack.unpack(ARGV[1]))
+local function other(known, principals)
+  return known and (known[1] ~= tenant or (principals and known[2] ~= principal))
 end
-if context ~= '' then
-  local name = scope .. context
-  local known = redis.call('HGET', KEYS[2], name)
-  if known then
-    known = cmsgpack.unpack(known)
-    context_of = {{known[1], known[2]}}
-    if known[1] == tenant and now >= known[3] + {STALE} then
-      known[3] = now
-      put_context(5, name, known)
-    end
-  else
-    context_of = {{tenant, principal}}
-    new_context(5, name, {{tenant, principal, now}})
+local context_of = context ~= '' and redis.call('HGET', KEYS[2], scope .. context)
+local task_of = id ~= '' and redis.call('HGET', KEYS[1], scope .. id)
+context_of = context_of and cmsgpack.unpack(context_of)
+task_of = task_of and cmsgpack.unpack(task_of)
+local function told()
+  return cmsgpack.pack({{task_of and {{task_of[1], task_of[2]}}, context_of and {{context_of[1], context_of[2]}}}})
+end
+if other(task_of, apart) or (not marked and other(context_of, apart)) then return told() end
+local all_mine = not other(task_of, true) and not other(context_of, true)
+if context_of then
+  -- Under a mark, another tenant's is left alone.
+  if context_of[1] == tenant and now >= context_of[3] + {STALE} then
+    context_of[3] = now
+    put_context(5, scope .. context, context_of)
   end
+elseif context ~= '' then
+  context_of = {{tenant, principal, now}}
+  new_context(5, scope .. context, context_of)
 end
-if id ~= '' then
-  local known = redis.call('HGET', KEYS[1], scope .. id)
-  if known then
-    known = cmsgpack.unpack(known)
-    task_of = {{known[1], known[2]}}
-    if known[1] == tenant then
-      local is_new = now >= known[8] + {STALE}
-      if context ~= '' and known[3] == '' then
-        count_context(5, scope, known[2], context)
-        known[3] = context
-        is_new = true
-      end
-      if state ~= '' and state ~= known[4] and (OPEN[known[4]] or not OPEN[state]) then
-        redis.call('ZREM', KEYS[OPEN[known[4]] and 5 or 6], scope .. id)
-        known[4] = state
-        is_new = true
-      end
-      if is_new then
-        known[8] = math.max(now, known[8])
-        put_task(5, scope, id, known)
-      end
-    end
-  else
-    task_of = {{tenant, principal}}
-    new_task(5, scope, id, {{tenant, principal, context, state, replica, dialect, now, now}})
+if task_of then
+  local is_new = now >= task_of[8] + {STALE}
+  if context ~= '' and task_of[3] == '' then
+    count_context(5, scope, task_of[2], context)
+    task_of[3] = context
+    is_new = true
   end
+  if state ~= '' and state ~= task_of[4] and (OPEN[task_of[4]] or not OPEN[state]) then
+    redis.call('ZREM', KEYS[OPEN[task_of[4]] and 5 or 6], scope .. id)
+    task_of[4] = state
+    is_new = true
+  end
+  if is_new then
+    task_of[8] = math.max(now, task_of[8])
+    put_task(5, scope, id, task_of)
+  end
+elseif id ~= '' then
+  task_of = {{tenant, principal, context, state, replica, dialect, now, now}}
+  new_task(5, scope, id, task_of)
 end
-if foreign(task_of) or foreign(context_of) then return cmsgpack.pack({{task_of, context_of}}) end
-return 1
+return all_mine and 1 or told()
 """
 )
-"""ARGV: scope, task, context, tenant, principal, state, replica, dialect, now (packed).
+"""ARGV: scope, task, context, tenant, principal, state, replica, dialect, now, apart, marked (packed).
 
-Returns 1 where all that was named is the asker's; else the owner of each, or false.
+Returns 1 where all that was named is the asker's; else the owner of each, or false. Where one is another's, nothing is
+written.
 """
 
 PUT_ROWS: Final = Script(

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_upkeep
 from gateway.tasks.sqlite_checkpoint import Checkpoints
 from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
-from gateway.tasks.sqlite_schema import TASK, dial
+from gateway.tasks.sqlite_schema import CONTEXT, TASK, dial
 from gateway.tasks.sqlite_upkeep import LEFT_ALONE, Expiry
 from gateway.tasks.store import (
     LONGEST_ID,
@@ -35,7 +36,7 @@ from gateway.tasks.store import (
     later_state,
 )  # fmt: skip
 
-# Ids that are remembered to be known: those are looked for first, all others are written first.
+# Tasks and contexts that are remembered to be known: those are looked for first, all others are written first.
 _MOST_MET = 20_000
 # Times that an entry is met while others forget it.
 _ATTEMPTS = 3
@@ -56,9 +57,8 @@ _INTO = (
 )
 _ADD_TASK = f"{_INTO} VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
 _ADD_CONTEXT = f"{_INTO} VALUES (0, ?, ?, ?, ?, ?, '', '', 0, '', '', 0, 1) ON CONFLICT DO NOTHING"
-_ADD_BOTH = f"""
-    {_INTO} VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1), (0, ?, ?, ?, ?, ?, '', '', 0, '', '', 0, 0)
-    ON CONFLICT DO NOTHING"""
+# Both or neither: where one is known, the other is written only once it is known whose that one is.
+_ADD_BOTH = f"{_INTO} VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1), (0, ?, ?, ?, ?, ?, '', '', 0, '', '', 0, 0)"
 _TASK_AGAIN = """
     UPDATE entry SET seen = max(seen, ?), state = coalesce(?, state), open = coalesce(?, open),
         context = CASE context WHEN '' THEN ? ELSE context END
@@ -114,7 +114,7 @@ class SqliteStore:
         self._wall = wall
         self._checkpoints: Checkpoints | None = None
         self._expiry = Expiry()
-        self._met: set[tuple[str, str]] = set()
+        self._met: set[tuple[int, str, str]] = set()
         self._counting: dict[tuple[str, tuple[str, ...]], asyncio.Future[int]] = {}
 
     async def open(self) -> None:
@@ -163,14 +163,14 @@ class SqliteStore:
         context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
         if not task and not context:
             return Met()
-        met = (scope, task or context)
-        if met not in self._met:
+        met = {(kind, scope, id_) for kind, id_ in ((TASK, task), (CONTEXT, context)) if id_}
+        if self._met.isdisjoint(met):
             # Most ids are new when they are met for the first time, so nobody asks before.
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
             added = _add(db, scope, sighting, task, context, within=context)
-            self._met.add(met)
-            if added == bool(task) + bool(context):
+            self._met |= met
+            if added:
                 return Met(sighting.owner if task else None, sighting.owner if context else None)
         return _meet_again(db, scope, sighting, task, context)
 
@@ -289,8 +289,8 @@ class SqliteStore:
             return sqlite_upkeep.notes(db, after, most, self._wall())
 
 
-def _add(db: sqlite3.Connection, scope: str, sighting: Sighting, task: str, context: str, *, within: str) -> int:
-    """Write down a task, a context or both where they are not known; gives how many were not.
+def _add(db: sqlite3.Connection, scope: str, sighting: Sighting, task: str, context: str, *, within: str) -> bool:
+    """Write down a task, a context or both; whether none of it was known, or else nothing is written.
 
     Args:
         task: Empty for none.
@@ -300,40 +300,43 @@ def _add(db: sqlite3.Connection, scope: str, sighting: Sighting, task: str, cont
     owner, now, state = sighting.owner, sighting.now, sighting.state
     tenant, principal = owner.tenant, owner.principal
     if not task:
-        return db.execute(_ADD_CONTEXT, (scope, context, tenant, principal, now)).rowcount
+        return db.execute(_ADD_CONTEXT, (scope, context, tenant, principal, now)).rowcount == 1
     of_task = (
         scope, task, tenant, principal, now, within, state, state in OPEN, sighting.replica, sighting.dialect, now
     )  # fmt: skip
     if not context:
-        return db.execute(_ADD_TASK, of_task).rowcount
-    return db.execute(_ADD_BOTH, (*of_task, scope, context, tenant, principal, now)).rowcount
+        return db.execute(_ADD_TASK, of_task).rowcount == 1
+    try:
+        db.execute(_ADD_BOTH, (*of_task, scope, context, tenant, principal, now))
+    except sqlite3.IntegrityError:
+        return False
+    return True
 
 
 def _meet_again(db: sqlite3.Connection, scope: str, sighting: Sighting, task: str, context: str) -> Met:
     """Meet what is known at least in part."""
     for _ in range(_ATTEMPTS):
-        of_task = of_context = None
-        # Where the task is another's, or has another context, nobody would look at the age of this one (`aged`).
+        found = {kind: known for kind, *known in db.execute(_LOOK, (scope, task, scope, context)).fetchall()}
+        of_task, of_context = _owner(found.get(TASK)), _owner(found.get(CONTEXT))
+        if sighting.is_foreign(of_task, of_context):
+            return Met(of_task, of_context)
+        # Where the task has another context, nobody would look at the age of this one (`aged`).
         comes_with_task = not task
-        for kind, tenant, principal, *known, aged in db.execute(_LOOK, (scope, task, scope, context)).fetchall():
-            # What is another tenant's is left alone.
-            mine = tenant == sighting.owner.tenant
-            if kind == TASK:
-                of_task = Owner(tenant, principal)
-                comes_with_task = mine and known[0] in ("", context)
-                if mine:
-                    _renew_task(db, scope, sighting, context, known)
-                continue
-            of_context = Owner(tenant, principal)
-            if mine:
-                _renew_context(db, scope, sighting, known[-1])
-            if mine and not aged and not comes_with_task:
+        if TASK in found:
+            _, _, *known, _ = found[TASK]
+            comes_with_task = known[0] in ("", context)
+            _renew_task(db, scope, sighting, context, known)
+        if CONTEXT in found:
+            tenant, *_, seen, aged = found[CONTEXT]
+            _renew_context(db, scope, sighting, seen)
+            if not aged and not comes_with_task and tenant == sighting.owner.tenant:
                 db.execute(LEFT_ALONE, (scope, context, tenant))
         new_task = task if of_task is None else ""
         new_context = context if of_context is None else ""
         if not new_task and not new_context:
             return Met(of_task, of_context)
-        _add(db, scope, sighting, new_task, new_context, within=context)
+        if _add(db, scope, sighting, new_task, new_context, within=context):
+            return Met(of_task or sighting.owner if task else None, of_context or sighting.owner if context else None)
     raise StateUnavailable(SORRY, detail="an entry is forgotten as often as it is met")
 
 
@@ -362,6 +365,10 @@ def _task(found: tuple[str, str, str, str, str, str, int, int] | None) -> Task |
         return None
     tenant, principal, context, state, replica, dialect, made, seen = found
     return Task(Owner(tenant, principal), context, state, replica, dialect, made, seen)
+
+
+def _owner(found: list[Any] | None) -> Owner | None:
+    return None if found is None else Owner(found[0], found[1])
 
 
 def _number(found: sqlite3.Cursor) -> int:

@@ -79,6 +79,8 @@ class Sighting(msgspec.Struct, frozen=True):
         context: The id of the context, or empty.
         state: As `Task.state`; empty where the frame tells none.
         now: Unix seconds.
+        apart: Whether the principals of a tenant are told apart.
+        marked: Whether the context is the owner's whoever was met with it, for its name says so.
     """
 
     owner: Owner
@@ -88,10 +90,30 @@ class Sighting(msgspec.Struct, frozen=True):
     replica: str = ""
     dialect: str = ""
     now: int = 0
+    apart: bool = False
+    marked: bool = False
+
+    def is_foreign(self, task: Owner | None, context: Owner | None) -> bool:
+        """Whether it names what is another's; such a frame goes to nobody.
+
+        Args:
+            task: Whose the task is known to be; None where it is not known, or none is named.
+            context: Likewise.
+        """
+        return self._is_others(task) or (not self.marked and self._is_others(context))
+
+    def _is_others(self, known: Owner | None) -> bool:
+        owner = self.owner
+        return known is not None and (
+            known.tenant != owner.tenant or (self.apart and known.principal != owner.principal)
+        )
 
 
 class Met(msgspec.Struct, frozen=True):
-    """Whose the task and the context of a sighting are, now that they have been met; None where it named none."""
+    """Whose the task and the context of a sighting are, now that they have been met; None where it named none.
+
+    Of what is not written down, for the other one is another's, it is None as well.
+    """
 
     task: Owner | None = None
     context: Owner | None = None
@@ -142,6 +164,9 @@ class Note(msgspec.Struct, frozen=True):
     due: float = 0.0
     until: int = 0
 
+
+NAMES = "name"
+"""The kind of the notes that are names of tasks; a tenant has no more of them than tasks, by and by."""
 
 LARGE_KINDS = frozenset({"body"})
 """Kinds of notes that may be as long as what an agent posts; all others are short."""
@@ -194,7 +219,8 @@ class Store(Protocol):
     def meet(self, scope: str, sighting: Sighting) -> Soon[Met]:
         """Write down what is not known yet, in one step, and tell whose it all is.
 
-        A task that is known and the same tenant's gets the state, unless that is empty; another tenant's is left alone.
+        Nothing is written where one of the two is another's (`Sighting.is_foreign`): the frame is withheld, and whoever
+        was to have it must own nothing by it. Else a task that is known gets the state, unless that is empty.
         The replica and the dialect stay what they were when it was made; a context that it had none of is filled in.
         """
 

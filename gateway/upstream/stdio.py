@@ -5,6 +5,7 @@ from allow-lists. A field that can be none of a frame, which is plain ASCII, is 
 other (`stdio_call`), so what is behind it is the same as over HTTP.
 """
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -13,14 +14,19 @@ from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.document import Members
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.operation import Operation
 from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
 from gateway.upstream.stdio_agent import StdioAgent
+from gateway.upstream.stdio_call import Nowhere, StdioCall
+from gateway.upstream.stdio_link import Link
+from gateway.upstream.stdio_list import merged
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 _PIPE = (Binding.JSONRPC,)
@@ -96,9 +102,28 @@ class StdioUpstream:
         link = pool.link_nowait(call.task_id, call.context_id)
         if link is None:
             link = await pool.link(call.task_id, call.context_id, self.timeouts.connect)
-        response = link.ask(call, heard.members, self._lines(call, version, head, caller), version)
+        lines = self._lines(call, version, head, caller)
+        if call.operation is Operation.LIST_TASKS and len(links := pool.links()) > 1:
+            return await self._list(call, heard.members, lines, version, links)
+        response = link.ask(call, heard.members, lines, version)
         seconds = self.timeouts.send if call.operation.sends else self.timeouts.first_byte
         return await response.head(link.loop.time() + seconds)
+
+    async def _list(
+        self, call: Call, body: Members, lines: bytes, version: Version, links: list[Link | None]
+    ) -> Response:
+        """The tasks of all processes."""
+
+        def ask(link: Link, members: Members) -> Response:
+            return link.ask(call, members, lines, version)
+
+        longest = self.agent.spec.longest
+        frame = await merged(links, body, ask, self.timeouts.first_byte, longest + len(call.id))
+        answer = StdioCall(Nowhere(asyncio.get_running_loop()), b"", call.id, version, streams=False, longest=longest)
+        heard = hear(frame.content)
+        assert heard is not None
+        answer.deliver(frame, heard)
+        return answer.response
 
     async def aclose(self) -> None:
         """End the processes."""

@@ -47,11 +47,12 @@ class StdioCall:
 
     Attributes:
         bare: Whether the caller wants a result without its envelope, and what is none as a status.
+        own: Whether the gateway itself asks.
     """
 
     __slots__ = (
         "_alarm", "_alarm_at", "_deadline", "_expired", "_identity", "_key", "_link", "_longest", "_may_end", "_over",
-        "_streams", "_version", "bare", "loop", "response",
+        "_streams", "_version", "bare", "loop", "own", "response",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class StdioCall:
     ) -> None:
         self.loop = link.loop
         self.bare = False
+        self.own = False
         self.response = Response(self, ResponseReader(0, 0))
         self._link = link
         self._key = key
@@ -177,6 +179,16 @@ class StdioCall:
                 self._watch(self._deadline)
         else:
             self.fail(self._expired())
+
+
+class Nowhere:
+    """A pipe of nobody's, for an answer that is made of several."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    def forget(self, key: bytes) -> None:
+        """Nothing: no other frame has its id."""
 
 
 def gone(why: str) -> Fault:

@@ -3,10 +3,15 @@
 A command is a list of words of the configuration; no shell sees it. The environment is what is written and nothing of
 the gateway's own. No descriptor goes along but the three pipes. `stdio_supervisor` says what becomes of the process
 when the gateway is gone.
+
+An agent without a `uid` runs as the gateway does. So that it cannot read the gateway's environment and memory, where
+everybody's credentials are, the gateway gives up being dumpable before it starts the first one (Linux): neither a
+debugger of that user nor a core dump sees it from then on.
 """
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import os
 import signal
@@ -21,6 +26,7 @@ from typing import cast
 _SUPERVISOR = Path(__file__).with_name("stdio_supervisor.py")
 _LAST_RESORT = 5.0
 """Seconds for the supervisor to end after it was told to; then it is killed, too."""
+_PR_SET_DUMPABLE = 4
 _WORDS = {
     errno.ENOENT: "there is no such program",
     errno.EACCES: "the program may not be run",
@@ -227,6 +233,7 @@ class Child:
 
 def _spawn(command: Command, control: socket.socket, pipes: tuple[int, int, int]) -> "subprocess.Popen[bytes]":
     """The supervisor, which starts the agent; the loop stands still for a millisecond."""
+    _hide()
     stdin, stdout, stderr = pipes
     bounds = (-1 if command.uid is None else command.uid, command.memory, command.cpu, command.files)
     words = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(control.fileno()), *map(str, bounds), *command.words]
@@ -240,6 +247,12 @@ def _spawn(command: Command, control: socket.socket, pipes: tuple[int, int, int]
         pass_fds=(control.fileno(),),
         start_new_session=True,
     )
+
+
+def _hide() -> None:
+    """Be no process that another one of the same user may look into; systems but Linux have no such thing."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class _Control(asyncio.Protocol):

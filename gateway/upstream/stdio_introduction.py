@@ -37,15 +37,13 @@ class Introduction:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How an agent introduces itself.
+    """How an agent is asked for its card; processes go on where it changes.
 
     Attributes:
-        card: `extended`, `printed`, `none`, or a method.
         version: The generation that the file writes, or None.
         lines: Header fields that go with each question but the version, from `header_lines`.
     """
 
-    card: str = EXTENDED
     version: Version | None = None
     lines: bytes = b""
 
@@ -53,21 +51,22 @@ class Manner:
 MANNER = Manner()
 
 
-async def introduce(link: Link, manner: Manner, seconds: float) -> Introduction:
+async def introduce(link: Link, card: str, manner: Manner, seconds: float) -> Introduction:
     """Have an agent introduce itself.
 
     Args:
+        card: `extended`, `none`, or a method.
         seconds: For each question.
 
     Raises:
         UpstreamTimeout: it does not answer.
         UpstreamReset, NoHealthyBackend, Overloaded: it ended.
     """
-    if manner.card == NONE:
+    if card == NONE:
         return Introduction()
-    if manner.card != EXTENDED:
+    if card != EXTENDED:
         version = manner.version or Version.V1_0
-        answer = await link.request(manner.card, _lines(manner, version), version, seconds)
+        answer = await link.request(card, _lines(manner, version), version, seconds)
         return Introduction(_card(answer))
     asked = (Version.V1_0, Version.V0_3) if manner.version is None else (manner.version,)
     versions: list[Version] = []
@@ -78,9 +77,9 @@ async def introduce(link: Link, manner: Manner, seconds: float) -> Introduction:
         told = read_jsonrpc(answer)
         if told is not None and (told.error is None or told.error not in _UNKNOWN):
             versions.append(version)
-        card = _card(answer)
-        if card is not None:
-            return Introduction(card, tuple(versions))
+        told_card = _card(answer)
+        if told_card is not None:
+            return Introduction(told_card, tuple(versions))
     return Introduction(None, tuple(versions))
 
 

@@ -5,7 +5,8 @@ A frame is written whole, behind those that wait. What comes is read always, and
     an open call       its answer, or an event of its stream (`stdio_call`)
     a call that is over, or that its client gave up     dropped: the agent cannot be told
     no call            dropped, and counted: too many of them, and the pipe is *broken*
-    a request of the agent's own      refused: clients serve no methods
+    a request of the agent's own      refused: clients serve no methods; counted as one that is no call's
+    a notification of its own         dropped: JSON-RPC lets it say what it likes to who need not listen
 
 The pipe is broken for good by a bad frame, behind which nobody knows where the next one begins, by one that is not
 finished, and where either end of it is closed. Then every open call fails, and whoever owns the process ends it.
@@ -55,6 +56,8 @@ class Link:
         calls: How many are open.
         late: Frames of calls that were over.
         strays: Frames that were nobody's.
+        notices: Notifications of the agent's own.
+        served: Answers, and events of streams, that went to clients' calls.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class Link:
         self.broken: asyncio.Future[str] = self.loop.create_future()
         self.late = 0
         self.strays = 0
+        self.notices = 0
+        self.served = 0
         self._name = name
         self._framing = framing
         self._longest = longest
@@ -127,7 +132,9 @@ class Link:
             "method": msgspec.Raw(msgspec.json.encode(method)),
             "params": msgspec.Raw(b"{}"),
         }
-        response = self._send(members, lines, b'"gateway"', version, streams=False).response
+        asked = self._send(members, lines, b'"gateway"', version, streams=False)
+        asked.own = True
+        response = asked.response
         try:
             await response.head(self.loop.time() + seconds)
             return await response.read(self._longest + 1024, seconds)
@@ -231,10 +238,14 @@ class Link:
             return
         heard = hear(frame.content)
         call = None if heard is None or heard.method else self._open.get(heard.id)
+        if heard is not None and heard.method and not heard.id:
+            self.notices += 1
+            return
         if heard is None or call is None:
             self._stray(b"" if heard is None else heard.id, request=heard is not None and heard.method)
             return
         self._in_a_row = 0
+        self.served += not call.own
         told = call.deliver(frame, heard)
         if self._learn is not None and told is not None and (told.task_id or told.context_id):
             self._learn(self, told.task_id, told.context_id)

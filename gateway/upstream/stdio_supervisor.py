@@ -8,7 +8,8 @@ agent inherits standard input, output and error; nothing that it says comes thro
 
 The agent leads a process group. Where the system has it, this process is the one that orphans below it fall to, so that
 also those are found that left the group. When the agent exits, what it left behind is killed. When the gateway is gone
-without a word, the agent gets half a second after SIGTERM. When this process is killed, the agent is, by the system.
+without a word, the agent gets half a second after SIGTERM. When this process is killed, the agent is, by the system,
+and its group by the gateway; what left the group then stays.
 
 It imports nothing but the standard library, and little of that: each agent pays for one.
 """

@@ -2,7 +2,7 @@
 
 States, as `/-/agents` tells them:
 
-    RESTING    nothing runs: it was not needed yet, or it exited in peace and is started by the next call
+    RESTING    nothing runs: it was not needed yet, or it served, exited in peace, and is started by the next call
     STARTING   the process runs and has not introduced itself yet
     READY      calls go there. Ends when the process exits, breaks its pipe, or does not answer a ping
     PAUSED     it failed, and is started again after a pause
@@ -16,6 +16,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -24,7 +25,7 @@ from gateway.a2a.fault import Draining, Fault, UpstreamReset
 from gateway.a2a.framing.lsp import LONGEST, Framing
 from gateway.upstream.stdio_child import Child, Command, StartFailed
 from gateway.upstream.stdio_complaint import Complaints
-from gateway.upstream.stdio_introduction import MANNER, PRINTED, Introduction, Manner, introduce
+from gateway.upstream.stdio_introduction import EXTENDED, MANNER, PRINTED, Introduction, Manner, introduce
 from gateway.upstream.stdio_link import Link
 from gateway.upstream.stdio_pacing import PACE, Pace, Pacing
 
@@ -49,6 +50,7 @@ class Spec:
     """How the processes of one backend are run; of two that are equal, one serves.
 
     Attributes:
+        card: How they introduce themselves: `extended`, `printed`, `none`, or a method.
         processes: How many, for each tenant that has its own.
         start: Seconds to introduce itself in.
         stop: Seconds for it to exit once its input is closed, and as many after SIGTERM.
@@ -60,7 +62,7 @@ class Spec:
     """
 
     command: Command
-    manner: Manner = field(default=MANNER)
+    card: str = EXTENDED
     framing: Framing = Framing.LSP
     processes: int = 1
     start: float = 30.0
@@ -80,10 +82,14 @@ class Worker:
         name: Whose it is, for the log.
         changed: Called whenever `state` has changed.
         learn: As `Link`'s; None where there is but one place.
+        manner: Gives how it is asked for its card.
 
     Attributes:
         introduction: The last one; None before the first.
+        greeted: How it was asked for that.
         starts: How often a process was started.
+        failures: How many starts in a row ended before it was ready.
+        runs: Whether the last start came so far that the program ran.
         since: When `state` changed last, in monotonic seconds.
         why: What ended the last process, or None.
     """
@@ -95,21 +101,28 @@ class Worker:
         *,
         changed: Callable[[], None] = lambda: None,
         learn: Callable[[Link, str | None, str | None], None] | None = None,
+        manner: Callable[[], Manner] = lambda: MANNER,
     ) -> None:
         self.state = State.RESTING
         self.introduction: Introduction | None = None
+        self.greeted: Manner | None = None
         self.starts = 0
+        self.failures = 0
+        self.runs = False
         self._late = 0
         self._strays = 0
+        self._notices = 0
         self.why: str | None = None
         self._name = name
         self._spec = spec
         self._changed = changed
         self._learn = learn
+        self._manner = manner
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self._pacing = Pacing(spec.pace)
         self._wanted = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._child: Child | None = None
         self._link: Link | None = None
         self._closing = False
@@ -137,6 +150,11 @@ class Worker:
         return self._late + (0 if self._link is None else self._link.late)
 
     @property
+    def notices(self) -> int:
+        """Its notifications."""
+        return self._notices + (0 if self._link is None else self._link.notices)
+
+    @property
     def strays(self) -> int:
         """Frames that were nobody's."""
         return self._strays + (0 if self._link is None else self._link.strays)
@@ -145,9 +163,14 @@ class Worker:
         """A call is there for it: it rests no longer."""
         self._wanted.set()
 
+    def hurry(self) -> None:
+        """Start it now if it failed and waits: what it failed for may be gone."""
+        self._hurried.set()
+
     async def run(self) -> None:
         """Keep a process running, until `stop`."""
         while not self._closing:
+            self._hurried.clear()
             began, peaceful = await self._once()
             if self._closing:
                 break
@@ -166,7 +189,7 @@ class Worker:
             if broken:
                 logger.error("%s keeps failing: nothing is started for %.0f s", self._name, pause)
             self._become(State.BROKEN if broken else State.PAUSED)
-            await asyncio.sleep(pause)
+            await _set(self._hurried, pause)
             self.resumes = None
         self._become(State.ENDED)
 
@@ -174,6 +197,7 @@ class Worker:
         """End the process: it is asked to, then told to, then killed; all of it is reaped when this was awaited."""
         self._closing = True
         self._wanted.set()
+        self._hurried.set()
         child, link = self._child, self._link
         self._stopped = child
         self._become(State.ENDED)
@@ -188,7 +212,7 @@ class Worker:
         await child.aclose()
 
     async def _once(self) -> tuple[float | None, bool]:
-        """Run one process to its end; when it was ready, or None, and whether it exited by itself and in peace."""
+        """Run one process to its end; when it was ready, or None, and whether it has served and exited in peace."""
         self._become(State.STARTING)
         self.starts += 1
         began: float | None = None
@@ -201,6 +225,7 @@ class Worker:
             except TimeoutError:
                 self.why = f"it did not introduce itself within {self._spec.start:g} s"
             except StartFailed as error:
+                self.runs = False
                 self.why = f"it cannot be started: {error}"
             except Fault as fault:
                 self.why = await self._reason(fault.detail or fault.message)
@@ -210,13 +235,19 @@ class Worker:
                 logger.exception("%s cannot be started", self._name)
             else:
                 began = self._loop.time()
+                self.failures = 0
                 self._become(State.READY)
                 self.why = await self._attend(link)
             if not self._closing:
                 logger.warning("%s ended: %s", self._name, self.why)
+            if began is None:
+                self.failures += 1
         finally:
             status = await self._end(link)
-        return began, began is not None and status == 0
+        if began is None or status != 0:
+            return began, False
+        # One that leaves again and again without having served anybody has failed, whatever it says.
+        return began, link.served > 0 or self._loop.time() - began >= self._spec.pace.healthy
 
     def _connect(self) -> Link:
         # The child is there before anything is written.
@@ -231,18 +262,21 @@ class Worker:
 
     async def _start(self, link: Link) -> None:
         spec = self._spec
-        first = link.expect_first() if spec.manner.card == PRINTED else None
+        manner = self._manner()
+        first = link.expect_first() if spec.card == PRINTED else None
         complaints = Complaints(self._name, self._loop.time)
         self._child = await Child.start(
             spec.command, reads=link.reads, writes=link.writes, complains=lambda: complaints
         )
+        self.runs = True
         if first is None:
-            self.introduction = await introduce(link, spec.manner, spec.start)
+            self.introduction = await introduce(link, spec.card, manner, spec.start)
         else:
             await asyncio.wait((first, link.broken), return_when=asyncio.FIRST_COMPLETED)
             if not first.done() or first.cancelled():
                 raise UpstreamReset("the agent ended", detail=link.broken.result())
             self.introduction = Introduction(first.result())
+        self.greeted = manner
 
     async def _attend(self, link: Link) -> str:
         """Wait until the process is not to be used any more; why."""
@@ -273,6 +307,7 @@ class Worker:
         link.close(_closing() if self._closing else UpstreamReset(_ENDED, detail=self.why or ""))
         self._late += link.late
         self._strays += link.strays
+        self._notices += link.notices
         self._link = None
         status: int | None = None
         if child is not None:
@@ -298,6 +333,13 @@ _ENDED = "the agent ended before its answer was complete"
 
 def _closing() -> Fault:
     return Draining("the gateway is ending this agent", retry_after=1.0)
+
+
+async def _set(event: asyncio.Event, seconds: float) -> None:
+    """Wait until it is set, so long at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def _within(ended: "asyncio.Future[int | None]", seconds: float) -> bool:

@@ -175,6 +175,15 @@ def test_what_is_no_id_in_its_place_cannot_be_told(member: bytes) -> None:
     assert outline.sighted > before
 
 
+def test_a_wrapper_in_capitals_beside_the_right_one_has_to_name_the_same() -> None:
+    outline = Outline(envelope=False)
+    outline.feed(b'{"task":{"id":"t","contextId":"c"},')
+    assert (outline.task_id, outline.told.legible) == ("t", True)
+    outline.feed(b'"Task":{"id":"u"')
+    outline.feed(b',"contextId":"d"}}')
+    assert not outline.told.legible
+
+
 @pytest.mark.parametrize("member", [b'"status":"working"', b'"status":[{}]', b'"sessionId":7', b'"kind":7'])
 def test_any_other_member_of_another_type_changes_nothing(member: bytes) -> None:
     outline = outlined(b'{"id":"t","contextId":"c","x":{},' + member + b"}", envelope=False)

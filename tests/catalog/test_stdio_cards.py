@@ -10,7 +10,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
 from gateway.catalog.stdio_cards import StdioCards
 from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_introduction import Introduction
+from gateway.upstream.stdio_introduction import Introduction, Manner
 
 pytestmark = pytest.mark.anyio
 
@@ -38,13 +38,14 @@ class Told:
     def show(self) -> "Told":
         return self
 
-    async def introduction(self, seconds: float, *, again: bool = False) -> Introduction:
+    async def introduction(self, manner: Manner, seconds: float, *, again: bool = False) -> Introduction:
+        del manner
         self.asked.append(again)
         return Introduction(self.card, self.versions)
 
 
 def cards(told: Told, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
-    return StdioCards(cast("StdioAgent", told), stub, version)
+    return StdioCards(cast("StdioAgent", told), stub, Manner(version))
 
 
 async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:

@@ -10,6 +10,7 @@ To the journal the process writes what a test cannot see: `start PID`, `child PI
 """
 
 import argparse
+import fcntl
 import json
 import os
 import resource
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 FILE = Path(__file__)
 Tree = dict[str, Any]
@@ -71,6 +72,7 @@ class Agent:
     tasks: dict[str, Tree] = field(default_factory=dict)
     held: list[Call] = field(default_factory=list)
     reading: bool = True
+    lock: TextIO | None = None
 
     def note(self, *words: object) -> None:
         if self.journal is not None:
@@ -465,6 +467,23 @@ def eats_files(agent: Agent, call: Call) -> None:
     agent.raw(agent.says(call, str(got)))
 
 
+def leaves(agent: Agent, call: Call) -> None:
+    """Exits in peace, without an answer."""
+    os._exit(0)
+
+
+def refuses(agent: Agent, call: Call) -> None:
+    """Knows no such method."""
+    agent.fail(call, -32601, "no such method")
+
+
+def notifies(agent: Agent, call: Call) -> None:
+    """Tells COUNT things that nobody asked for, in front of a good answer."""
+    for number in range(agent.count):
+        agent.raw(agent.frame({"jsonrpc": "2.0", "method": "log", "params": {"number": number}}))
+    agent.raw(agent.says(call, "told"))
+
+
 def forks(agent: Agent, call: Call) -> None:
     """Starts a child that lives for ever and holds the pipes, and answers which."""
     child = subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"])
@@ -559,6 +578,9 @@ MODES: dict[str, Mode] = {
     "eats-memory": eats_memory,
     "eats-time": eats_time,
     "eats-files": eats_files,
+    "leaves": leaves,
+    "notifies": notifies,
+    "refuses": refuses,
     "forks": forks,
     "forks-stubborn": forks_stubborn,
 }
@@ -568,6 +590,8 @@ AT_START = {
     "exits-at-start": "exits with 3, and says why",
     "exits-at-start-in-silence": "exits with 0",
     "never-starts": "neither reads nor writes",
+    "is-alone": "behaves, unless another process with this journal is there: then it exits with 4",
+    "waits-to-start": "behaves once there is a file beside the journal, called as that is and `.go`",
     "closes-stdout-at-start": "closes its stdout, and stays",
     "banner": "says something before its first frame, and behaves",
     "announces": "writes its card in a frame before it is asked, and behaves",
@@ -610,6 +634,27 @@ def serve(agent: Agent, mode: Mode) -> None:
     agent.note("eof")
 
 
+def beside(agent: Agent, suffix: str) -> Path:
+    """A file beside the journal."""
+    assert agent.journal is not None
+    return agent.journal.with_name(agent.journal.name + suffix)
+
+
+def alone(agent: Agent) -> bool:
+    """Whether no other process with this journal is there; from now on none can be."""
+    agent.lock = beside(agent, ".lock").open("w")
+    try:
+        fcntl.flock(agent.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def waits(agent: Agent) -> None:
+    while not beside(agent, ".go").exists():
+        time.sleep(0.01)
+
+
 def start(agent: Agent, mode: str) -> None:
     """What a mode does at the start."""
     if mode == "exits-at-start":
@@ -626,6 +671,10 @@ def start(agent: Agent, mode: str) -> None:
         agent.raw(b"Misbehaving agent 1.0 (c) nobody\n")
     if mode == "announces":
         agent.raw(agent.frame(card()))
+    if mode == "is-alone" and not alone(agent):
+        sys.exit(4)
+    if mode == "waits-to-start":
+        waits(agent)
     if mode == "ignores-term":
         signal.signal(signal.SIGTERM, lambda *_: agent.note("term"))
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 COMMAND = (sys.executable, str(FILE))
 ENDLESS = {name for name in MODES if "endless" in name or name == "floods-events"}
 STAYS = {"stops", "leaves-half", "closes-stdin", "closes-stdout", "eats-time", *ENDLESS}
-LEAVES = {"dies", "is-killed", "dies-in-frame", "dies-in-stream", "dies-with-child"}
+LEAVES = {"dies", "leaves", "is-killed", "dies-in-frame", "dies-in-stream", "dies-with-child"}
 FORKS = {"forks", "forks-stubborn", "dies-with-child"}
 
 

@@ -21,14 +21,13 @@ from a2a.types import (
     TaskPushNotificationConfig,
 )
 
+from tests.doubles.mark import shows_mark
 from tests.e2e.sdk import send
 from tests.e2e.site import ACME_KEY, GLOBEX_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
 
 ACME, GLOBEX = api_key(ACME_KEY), api_key(GLOBEX_KEY)
 """What each tenant shows."""
-MARK = b"gw-"
-"""How the gateway's own words in contexts begin; no client may see any."""
 
 
 def tenancy() -> dict[str, Any]:
@@ -161,7 +160,7 @@ async def party(
             polling=await made(streaming=False, polling=True),
             answers=ear.answers,
         )
-        assert not any(MARK in answer for answer in (*showing.answers, *(heard.body for heard in ear.answers)))
+        assert not any(map(shows_mark, (*showing.answers, *(heard.body for heard in ear.answers))))
 
 
 def only(card: AgentCard, version: str) -> None:

@@ -11,6 +11,7 @@ from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from tests.e2e.agents.agent import SECRET_SKILL, Agent, Shape
 from tests.e2e.agents.grounds import Grounds
+from tests.e2e.every_operation import asks_all
 from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send, texts, told
@@ -182,30 +183,7 @@ def test_a_client_of_0_3_notices_nothing_of_an_agent_of_1_0(past: Past, binding:
     client = past.client
     card = client.do("connect", url=past.gateway.url + "/new", binding=binding, headers=api_key(ACME_KEY))
     assert card["name"] == "new"
-    [task] = client.do("send", text="hello")
-    assert (task["status"]["state"], task["artifacts"][0]["parts"]) == (
-        "completed",
-        [{"kind": "text", "text": "new: hello"}],
-    )
-    first, *events, last = client.do("send", text="stream 3", how="streaming")
-    assert first["kind"] == "task"
-    parts = [event["artifact"]["parts"][0]["text"] for event in events if event["kind"] == "artifact-update"]
-    assert parts == [f"new: part {number}" for number in range(3)]
-    assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
-    assert client.do("get", task=task["id"])["artifacts"] == task["artifacts"]
-    [question] = client.do("send", text="ask")
-    assert question["status"]["state"] == "input-required"
-    [again] = client.do("send", text="blue", task={"task_id": question["id"], "context_id": question["contextId"]})
-    assert (again["id"], again["status"]["state"]) == (question["id"], "completed")
-    [running] = client.do("send", text="wait", how="polling")
-    assert client.do("cancel", task=running["id"])["status"]["state"] == "canceled"
-    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
-    assert made["pushNotificationConfig"]["url"] == HOOK
-    assert client.do("get_push", task=task["id"], name="hook") == made
-    assert SECRET_SKILL in {skill["id"] for skill in client.do("extended")["skills"]}
-    with pytest.raises(SdkFailed) as refused:
-        client.do("get", task="no-such-task")
-    assert refused.value.code == (-32001 if binding == "JSONRPC" else 404)
+    asks_all(client, "new", binding)
 
 
 @pytest.mark.anyio

@@ -29,9 +29,11 @@ from a2a.types import (
 from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from tests.e2e.agents.agent import SECRET_SKILL
-from tests.e2e.previous import SCRIPTS, PreviousClient, SdkFailed, interpreter, previous_client
+from tests.e2e.every_operation import asks_all, words
+from tests.e2e.previous import SCRIPTS, PreviousClient, interpreter, previous_client
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
 from tests.e2e.sdk import COMPLETED, Caller, kinds, open_http, saying, send, texts, told
+from tests.e2e.shared_site import host_of
 from tests.e2e.site import ACME_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
 
@@ -65,7 +67,14 @@ def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
         "tenants": {"acme": ["*"]},
         "push": HOOKS,
         "defaults": {"timeouts": {"connect": "60s"}},
-        "agents": {name: {"backend": stdio(name), "expose": ["jsonrpc", "rest", "grpc"]} for name in AGENTS},
+        "agents": {
+            name: {
+                "backend": stdio(name),
+                "match": [{"path": f"/{name}"}, {"host": host_of(name)}],
+                "expose": ["jsonrpc", "rest", "grpc"],
+            }
+            for name in AGENTS
+        },
     }
     folder = tmp_path_factory.mktemp("pipes")
     with gateway_process(configuration, folder) as gateway, previous_client() as client:
@@ -205,29 +214,33 @@ class TestClientOf10:
                 assert answer == [f"{name}: part {part}" for part in range(number % 7)]
 
 
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_client_of_0_3_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
-    client = pipes.client
-    card = client.do("connect", url=f"{pipes.gateway.url}/{name}/", binding=binding, headers=api_key(ACME_KEY))
+@pytest.fixture(params=["JSONRPC", "HTTP+JSON", "GRPC"])
+def binding_of_0_3(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=AGENTS)
+def previous(pipes: Pipes, request: pytest.FixtureRequest, binding_of_0_3: str) -> PreviousClient:
+    """A client of 0.3 that has found the agent: by its host where it means gRPC, which has no place for a path."""
+    name: str = request.param
+    path, host = (f"/{name}/", {}) if binding_of_0_3 != "GRPC" else ("", {"Host": host_of(name)})
+    where = {"url": pipes.gateway.url + path, "headers": {**host, **api_key(ACME_KEY)}}
+    card = pipes.client.do("connect", binding=binding_of_0_3, **where)
     assert card["name"] == name
-    [task] = client.do("send", text="hello")
-    assert (task["status"]["state"], task["artifacts"][0]["parts"][0]["text"]) == ("completed", f"{name}: hello")
-    first, *events, last = client.do("send", text="stream 50", how="streaming")
-    assert first["kind"] == "task"
-    parts = [event["artifact"]["parts"][0]["text"] for event in events if event["kind"] == "artifact-update"]
-    assert parts == [f"{name}: part {number}" for number in range(50)]
-    assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
-    assert client.do("get", task=task["id"])["artifacts"] == task["artifacts"]
-    [question] = client.do("send", text="ask")
-    assert question["status"]["state"] == "input-required"
-    [again] = client.do("send", text="blue", task={"task_id": question["id"], "context_id": question["contextId"]})
-    assert (again["id"], again["status"]["state"]) == (question["id"], "completed")
-    [running] = client.do("send", text="wait", how="polling")
-    assert client.do("cancel", task=running["id"])["status"]["state"] == "canceled"
-    made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
-    assert client.do("get_push", task=task["id"], name="hook") == made
-    assert SECRET_SKILL in {skill["id"] for skill in client.do("extended")["skills"]}
-    with pytest.raises(SdkFailed) as refused:
-        client.do("get", task="no-such-task")
-    assert refused.value.code == (-32001 if binding == "JSONRPC" else 404)
+    assert "stdio" not in str(card)
+    return pipes.client
+
+
+def test_a_client_of_0_3_notices_nothing(
+    previous: PreviousClient, binding_of_0_3: str, request: pytest.FixtureRequest
+) -> None:
+    asks_all(previous, request.node.callspec.params["previous"], binding_of_0_3, events=1000)
+
+
+def test_of_two_hundred_calls_of_0_3_at_a_time_each_gets_its_own_answer(
+    previous: PreviousClient, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.params["previous"]
+    asked = [f"number {number}" for number in range(200)]
+    answers = previous.do("send_all", texts=asked)
+    assert [words(task) for [task] in answers] == [[f"{name}: {text}"] for text in asked]

@@ -1,6 +1,5 @@
 """Two tenants share agents that tell anybody of any task, and nothing leaks: clients on the last a2a-sdk 0.3."""
 
-import json
 import re
 import uuid
 from collections.abc import Iterator
@@ -10,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.mark import shows_mark
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.conversing import context_of
 from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
-from tests.e2e.shared_site import ACME, GLOBEX, MARK, Witness, host_of, new_id, tenancy
+from tests.e2e.shared_site import ACME, GLOBEX, Witness, host_of, new_id, tenancy
 from tests.e2e.site import HOOK
 
 CARD = "/.well-known/agent-card.json"
@@ -169,4 +169,4 @@ def converse(client: PreviousClient, context: str, word: str) -> None:
     task = client.do("get", task=events[0]["id"])
     assert {task["contextId"], *(message["contextId"] for message in task["history"])} == {context}
     assert task["artifacts"][0]["parts"][0]["text"].endswith(word)
-    assert MARK.decode() not in json.dumps([events, task])
+    assert not shows_mark([events, task])

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.claims import Claims, Tenure
+from gateway.claims import Claims
 from gateway.tasks.store import Owner
+from gateway.tenure import Tenure
 from tests.isolation.ask import OF_TASK, SENDS, SPEECHES
 from tests.isolation.model import Broken
 from tests.isolation.running import Here, run_machine, standing

@@ -12,7 +12,7 @@ import inspect
 import itertools
 import time
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -56,7 +56,7 @@ async def now(soon: Soon[T]) -> T:
 
 
 def sighting(
-    owner: Owner = ACME, task: str = "", context: str = "", state: str = "", *, at: int = NOW, **more: str
+    owner: Owner = ACME, task: str = "", context: str = "", state: str = "", *, at: int = NOW, **more: Any
 ) -> Sighting:
     return Sighting(owner, task, context, state, now=at, **more)
 
@@ -209,6 +209,39 @@ class Contract:
         assert await known(store, "t1") == Task(ACME, made=NOW, seen=NOW)
         assert len(await all_rows(store)) == 4
 
+    @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
+    async def test_a_task_in_anothers_context_is_not_written_down(self, store: Store, other: Owner) -> None:
+        await now(store.meet("crm", sighting(ANN, "t1", "c1", "working")))
+        before = await all_rows(store)
+        # Met before and for the first time, by itself and with a task of its own.
+        for task in ("t2", "t2", "t3"):
+            met = await now(store.meet("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True)))
+            assert met == Met(None, ANN)
+            assert await all_rows(store) == before
+        await now(store.meet("crm", sighting(other, "t4", state="working")))
+        before = await all_rows(store)
+        late = sighting(other, "t4", "c1", "completed", at=NOW + HOUR, apart=True)
+        assert await now(store.meet("crm", late)) == Met(other, ANN)
+        assert await all_rows(store) == before
+        assert await now(store.meet("crm", sighting(ANN, "t2", "c1", "working"))) == Met(ANN, ANN)
+
+    @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
+    async def test_a_context_of_anothers_task_is_not_written_down(self, store: Store, other: Owner) -> None:
+        await now(store.meet("crm", sighting(ANN, "t1", state="working")))
+        before = await all_rows(store)
+        for context in ("c1", "c1", "c2"):
+            foreign = sighting(other, "t1", context, "completed", at=NOW + HOUR, apart=True)
+            assert await now(store.meet("crm", foreign)) == Met(ANN, None)
+            assert await all_rows(store) == before
+        assert await now(store.meet("crm", sighting(ANN, "t1", "c1"))) == Met(ANN, ANN)
+
+    async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
+        await now(store.meet("crm", sighting(GLOBEX, "t1", "c1")))
+        assert await now(store.meet("crm", sighting(ANN, "t2", "c1", "working", marked=True))) == Met(ANN, GLOBEX)
+        assert await known(store, "t2") == Task(ANN, "c1", "working", made=NOW, seen=NOW)
+        assert await now(store.context("crm", "c1")) == GLOBEX
+        assert await now(store.meet("crm", sighting(ANN, "t1", "c1", marked=True))) == Met(GLOBEX, GLOBEX)
+
     async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
         met = await asyncio.gather(*(now(store.meet("crm", sighting(owner, "t1", "c1"))) for owner in owners))
@@ -244,7 +277,8 @@ class Contract:
     async def test_tasks_are_counted_by_scope_owner_and_context(self, store: Store) -> None:
         owners = (ANN, ANN, BOB, ACME, GLOBEX)
         for number, (owner, context) in enumerate(itertools.product(owners, ("", "c1", "c2"))):
-            await now(store.meet("crm", sighting(owner, f"t{number}", context)))
+            # Tenants have one word for two contexts by the marks before them.
+            await now(store.meet("crm", sighting(owner, f"t{number}", context, marked=True)))
         assert [await now(store.count("crm", owner)) for owner in (ACME, ANN, BOB, GLOBEX)] == [12, 6, 3, 3]
         assert [await now(store.count("crm", owner, "c1")) for owner in (ACME, ANN, BOB, GLOBEX)] == [4, 2, 1, 1]
         assert await now(store.count("crm", Owner("acme", "carol"))) == 0

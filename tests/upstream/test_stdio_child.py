@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -143,3 +144,26 @@ async def test_it_is_told_to_go() -> None:
         assert await asyncio.wait_for(child.ended, WAIT) == -15
     finally:
         await child.aclose()
+
+
+PROGRAM = """
+import asyncio, ctypes, os
+from gateway.upstream.stdio_child import Child, Command
+
+async def run():
+    command = Command(("true",), "/", {"PATH": os.environ["PATH"]})
+    streams = dict(reads=asyncio.Protocol, writes=asyncio.BaseProtocol, complains=asyncio.Protocol)
+    child = await Child.start(command, **streams)
+    await child.ended
+    await child.aclose()
+
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+asyncio.run(run())
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such thing")
+def test_who_runs_an_agent_cannot_be_looked_into() -> None:
+    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["1", "0"]

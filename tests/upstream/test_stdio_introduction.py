@@ -10,7 +10,7 @@ import pytest
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamTimeout
 from gateway.a2a.framing.lsp import FrameDecoder, Framing, encode
-from gateway.upstream.stdio_introduction import Introduction, Manner, introduce
+from gateway.upstream.stdio_introduction import EXTENDED, MANNER, Introduction, Manner, introduce
 from gateway.upstream.stdio_link import Link
 
 pytestmark = pytest.mark.anyio
@@ -42,14 +42,16 @@ async def test_it_gives_its_extended_card_in_whichever_generation_has_it() -> No
         asked.append((method, version))
         return {"result": CARD} if method == "agent/getAuthenticatedExtendedCard" else UNKNOWN
 
-    told = await introduce(linked(old), Manner(), 10)
+    told = await introduce(linked(old), EXTENDED, MANNER, 10)
     assert asked == [("GetExtendedAgentCard", "1.0"), ("agent/getAuthenticatedExtendedCard", "0.3")]
     assert told.versions == (Version.V0_3,)
     assert json.loads(told.card or b"") == CARD
 
 
 async def test_the_file_may_say_which_generation_is_asked() -> None:
-    told = await introduce(linked(lambda _, version: {"result": {"name": version}}), Manner(version=Version.V0_3), 10)
+    told = await introduce(
+        linked(lambda _, version: {"result": {"name": version}}), EXTENDED, Manner(version=Version.V0_3), 10
+    )
     assert json.loads(told.card or b"") == {"name": "0.3"}
 
 
@@ -62,18 +64,20 @@ async def test_the_file_may_say_which_generation_is_asked() -> None:
     ],
 )
 async def test_any_answer_shows_that_it_is_there(answer: dict[str, Any], versions: tuple[Version, ...]) -> None:
-    assert await introduce(linked(lambda _method, _version: answer), Manner(), 10) == Introduction(None, versions)
+    assert await introduce(linked(lambda _method, _version: answer), EXTENDED, MANNER, 10) == Introduction(
+        None, versions
+    )
 
 
 async def test_it_may_have_a_method_of_its_own_for_its_card() -> None:
     link = linked(lambda method, _: {"result": CARD} if method == "agent/card" else UNKNOWN)
-    assert json.loads((await introduce(link, Manner("agent/card"), 10)).card or b"") == CARD
+    assert json.loads((await introduce(link, "agent/card", MANNER, 10)).card or b"") == CARD
 
 
 async def test_it_is_not_asked_where_the_file_says_so() -> None:
-    assert await introduce(linked(lambda _method, _version: None), Manner("none"), 10) == Introduction()
+    assert await introduce(linked(lambda _method, _version: None), "none", MANNER, 10) == Introduction()
 
 
 async def test_who_does_not_answer_is_not_there() -> None:
     with pytest.raises(UpstreamTimeout):
-        await introduce(linked(lambda _method, _version: None), Manner(), 0.01)
+        await introduce(linked(lambda _method, _version: None), EXTENDED, MANNER, 0.01)

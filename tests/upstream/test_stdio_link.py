@@ -194,3 +194,11 @@ async def test_closing_fails_calls_with_the_fault_that_is_given() -> None:
     assert first.cancelled()
     agent.link.hear(b"\x00")
     assert isinstance(agent.link.broken.result(), str)
+
+
+async def test_notifications_of_its_own_are_dropped_however_many_there_are() -> None:
+    agent = Agent()
+    for number in range(MOST_STRAYS + 1):
+        agent.say({"jsonrpc": "2.0", "method": "log", "params": {"number": number}})
+    assert (agent.link.notices, agent.link.strays, agent.link.is_up) == (MOST_STRAYS + 1, 0, True)
+    assert agent.frames == []

@@ -15,6 +15,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining, NoHealthyBackend, UpstreamReset
 from gateway.a2a.operation import Operation
+from gateway.upstream.stdio_introduction import MANNER
 from gateway.upstream.stdio_link import Link
 from gateway.upstream.stdio_pacing import Pace
 from gateway.upstream.stdio_pool import StdioPool
@@ -106,7 +107,7 @@ async def test_other_calls_go_to_the_process_with_the_fewest() -> None:
         assert busy is not None
         asking = asyncio.ensure_future(say(busy, "nothing"))
         await asyncio.sleep(0)
-        assert pool.calls == 1
+        assert pool.is_busy
         assert {pool.link_nowait() for _ in range(5)} == {worker.link for worker in pool.workers} - {busy}
         asking.cancel()
         await asyncio.wait([asking])
@@ -127,7 +128,7 @@ async def test_who_waits_too_long_or_for_nothing_is_told_so() -> None:
 async def test_what_it_tells_of_itself_is_kept_or_asked_again() -> None:
     async with pooled(spec()) as pool:
         for again in (False, True):
-            told = await pool.introduction(WAIT, again=again)
+            told = await pool.introduction(MANNER, WAIT, again=again)
             assert json.loads(told.card or b"")["name"] == "Misbehaving"
 
 
@@ -168,3 +169,35 @@ async def test_a_process_that_dies_again_and_again_leaves_no_descriptor_and_no_z
         await pool.link(None, None, WAIT)
         assert descriptors() <= before
         assert "Z" not in states_of_children()
+
+
+async def test_a_context_stays_where_the_first_call_that_names_it_went() -> None:
+    async with pooled(spec(processes=3)) as pool:
+        await all_ready(pool)
+        first = await pool.link(None, "mine", WAIT)
+        asking = asyncio.ensure_future(say(first, "ok"))
+        await asyncio.sleep(0)
+        assert pool.link_nowait(None, None) is not first
+        assert {pool.link_nowait(None, "mine") for _ in range(5)} == {first}
+        assert pool.link_nowait("task", "mine") is first
+        await asking
+
+
+async def test_an_answer_is_waited_for_however_much_it_tells_that_nobody_asked_for() -> None:
+    async with pooled(spec("notifies", "2000")) as pool:
+        link = await pool.link(None, None, WAIT)
+        assert (await say(link, "now"))["message"]["parts"][0]["text"] == "told"
+        assert (link.is_up, link.notices) == (True, 2000)
+
+
+async def test_who_needs_room_waits_for_it() -> None:
+    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pool = StdioPool("notes", spec(), after=room)
+    waiting = asyncio.ensure_future(pool.link(None, None, WAIT))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert pool.is_busy
+    assert [worker.starts for worker in pool.workers] == [0]
+    room.set_result(None)
+    assert (await waiting).is_up
+    await pool.aclose()

@@ -10,10 +10,10 @@ import pytest
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Draining, Fault
-from gateway.upstream.stdio_introduction import Manner
 from gateway.upstream.stdio_pacing import Pace
 from gateway.upstream.stdio_worker import Spec, State, Worker
 from tests.upstream.stdio_spec import processes, spec
+from tests.upstream.test_stdio_pool import say
 
 pytestmark = pytest.mark.anyio
 WAIT = 30.0
@@ -105,6 +105,8 @@ async def test_one_that_left_in_peace_rests_until_it_is_wanted(tmp_path: Path) -
     async with at_work(spec(journal=tmp_path / "j", restart="on-failure")) as watched:
         worker = watched.worker
         await watched.until(lambda: worker.state is State.READY)
+        assert worker.link is not None
+        await say(worker.link, "ok")
         assert worker._child is not None
         worker._child.close_input()
         await watched.until(lambda: worker.state is State.RESTING)
@@ -127,11 +129,11 @@ async def test_one_that_answers_no_ping_is_started_again() -> None:
 
 
 async def test_one_that_prints_its_card_is_ready_with_it_and_one_that_does_not_is_never() -> None:
-    async with at_work(spec("announces", manner=Manner("printed"))) as watched:
+    async with at_work(spec("announces", card="printed")) as watched:
         await watched.until(lambda: watched.worker.state is State.READY)
         assert watched.worker.introduction is not None
         assert b"Misbehaving" in (watched.worker.introduction.card or b"")
-    async with at_work(spec("exits-at-start", manner=Manner("printed"))) as watched:
+    async with at_work(spec("exits-at-start", card="printed")) as watched:
         await watched.until(lambda: watched.worker.starts == 2)
 
 
@@ -158,3 +160,20 @@ async def test_stopping_while_it_starts_leaves_nothing() -> None:
     with pytest.raises(asyncio.CancelledError):
         await watched.run
     assert watched.worker.pid is None
+
+
+async def test_one_that_leaves_in_peace_without_having_served_has_failed(tmp_path: Path) -> None:
+    """Or every call that waits would start it anew, as fast as it can be started."""
+    pace = Pace(first=60.0)
+    async with at_work(spec("leaves", journal=tmp_path / "j", restart="on-failure", pace=pace)) as watched:
+        worker = watched.worker
+        await watched.is_ready()
+        assert worker.link is not None
+        with pytest.raises(Fault):
+            await worker.link.request("SendMessage", b"", Version.V1_0, WAIT)
+        await watched.until(lambda: worker.state is State.PAUSED)
+        worker.want()
+        assert worker.state is State.PAUSED
+        worker.hurry()
+        await watched.is_ready()
+        assert len(processes(tmp_path / "j")) == 2

@@ -102,7 +102,10 @@ def of_error(error: AgentError, version: Version) -> Status:
     if known is BODY_TOO_LARGE and not any(map(_says_too_large, details)):
         info = _TOO_LARGE
     kind = known or INTERNAL_ERROR
-    others = [detail for detail in details if not _is_own(detail)]
+    # One that says another thing than the code would be believed before it.
+    others = [
+        detail for detail in details if not _is_own(detail) and (known is BODY_TOO_LARGE or not _says_too_large(detail))
+    ]
     return _made(CODES[kind.grpc_status], error.message, kind, others if info is None else [info, *others], version)
 
 

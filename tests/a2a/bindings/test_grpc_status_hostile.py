@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf import any_pb2, duration_pb2, struct_pb2  # type: ignore[import-untyped]  # it ships none
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it ships none
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, AgentError
@@ -65,6 +65,9 @@ anys = st.builds(
 told_details = st.lists(anys | infos.map(pack), max_size=5).map(
     lambda details: status_pb2.Status(details=details).SerializeToString()
 )
+TOO_LARGE = status_pb2.Status(
+    details=[pack(error_details_pb2.ErrorInfo(reason="BODY_TOO_LARGE", domain=GATEWAY_DOMAIN))]
+).SerializeToString()
 
 
 @given(
@@ -76,6 +79,7 @@ told_details = st.lists(anys | infos.map(pack), max_size=5).map(
     ),
     st.sampled_from(Version),
 )
+@example(Status(8, "RateLimitExceededError: so", TOO_LARGE), Version.V0_3)
 def test_nothing_that_an_agent_sends_raises(status: Status, version: Version) -> None:
     bounded(read(status, version))
     trailers(status)

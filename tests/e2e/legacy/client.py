@@ -84,6 +84,10 @@ class Session:
         )
         return [_event(event) async for event in client.send_message(message)]
 
+    async def send_all(self, texts: list[str]) -> Any:
+        """Send all of them at a time; gives the events of each."""
+        return await asyncio.gather(*map(self.send, texts))
+
     async def get(self, task: str) -> Any:
         """The task."""
         return _dumped(await self._unary.get_task(TaskQueryParams(id=task)))

@@ -1,0 +1,119 @@
+"""How the tasks of one backend are kept apart: its scope in the ledger, who owns what there, and the marks of callers.
+
+It is made with a configuration and replaced with it, and knows nothing of calls: `claims.py` asks it about those.
+"""
+
+import hashlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gateway.a2a.fault import NotAdmitted
+from gateway.a2a.progress import Progress
+from gateway.principal import Principal
+from gateway.tasks.homes import Homes
+from gateway.tasks.ledger import Ledger, carried
+from gateway.tasks.seal import Seal
+from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon
+
+_MOST_CALLERS = 10_000
+_BEGINNING = 64
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """One of those who call a backend.
+
+    Attributes:
+        seal: What its mark was made with.
+        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+    """
+
+    owner: Owner
+    seal: Seal | None
+    mark: str = ""
+    mark_bytes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """How a backend's tasks are kept apart.
+
+    Attributes:
+        scope: The key of the backend.
+        by_principal: Whether callers of one tenant are told apart.
+        adopts: Whether a task that nobody owns becomes that caller's who is first answered about it.
+        shared: Whether several owners reach the backend.
+        keeps: Whether owners are kept at all; where they are not, only webhooks have one.
+        most_open: How many tasks of a tenant may be open at a time; under `*` those of a tenant that is not named.
+        homes: Which of its replicas made what; None where that is of no matter.
+    """
+
+    ledger: Ledger
+    scope: str
+    by_principal: bool = False
+    adopts: bool = False
+    shared: bool = True
+    keeps: bool = True
+    most_open: Mapping[str, int | None] = field(default_factory=dict)
+    homes: Homes | None = None
+    # By tenant, issuer and subject: most calls are made by somebody who has called before.
+    _callers: dict[tuple[str, str, str], Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def filters(self) -> bool:
+        """Whether a list of tasks has to be gone through: not where all that the agent has is one owner's anyway."""
+        return self.keeps and (self.shared or not self.adopts)
+
+    def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
+        """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
+        return carried(self._notified(owner, told)) if self.keeps else True
+
+    def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
+        context = kept(told.context_id or "")
+        seal = yield self.ledger.seal()
+        mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+        sighting = Sighting(
+            owner, told.task_id or "", context, told.state or "",
+            now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(mark),
+        )  # fmt: skip
+        met: Met = yield self.ledger.store.meet(self.scope, sighting)
+        return met.task is not None and not sighting.is_foreign(met.task, met.context)
+
+    def owned(self, owner: Owner, by: Owner) -> bool:
+        """Whether what is one's is another's, too."""
+        return owner.tenant == by.tenant and (owner.principal == by.principal or not self.by_principal)
+
+    def caller(self, principal: Principal) -> Caller:
+        """Who a principal is to the backend.
+
+        Raises:
+            NotAdmitted: callers are told apart, and its token does not say which one it is.
+        """
+        key = (principal.tenant, principal.issuer, principal.subject)
+        caller = self._callers.get(key)
+        if caller is None or caller.seal is not self.ledger.known_seal:
+            caller = self._new_caller(key, principal)
+        return caller
+
+    def _new_caller(self, key: tuple[str, str, str], principal: Principal) -> Caller:
+        tenant, issuer, subject = key
+        if self.by_principal and principal.method == "jwt" and not subject:
+            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
+        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
+        mark = ""
+        if self.keeps and seal is not None:
+            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+        caller = Caller(owner, seal, mark, mark.encode("ascii"))
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        self._callers[key] = caller
+        return caller
+
+
+def kept(context: str) -> str:
+    """As what a context stands in the ledger: itself, or where it is too long for that, its beginning and its hash."""
+    if len(context) <= LONGEST_ID:
+        return context
+    return f"{context[:_BEGINNING]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"

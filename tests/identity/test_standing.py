@@ -1,0 +1,64 @@
+import pytest
+
+from gateway.config.model import Auth
+from gateway.identity.standing import standing
+from gateway.principal import ANONYMOUS_TENANT, Principal
+
+HASH = "0" * 64
+AUTH = Auth.model_validate(
+    {
+        "issuers": {
+            "corp": {"issuer": "https://i.test", "audience": "a", "tenant_claim": "org"},
+            "fixed": {"issuer": "https://f.test", "audience": "a", "tenant": "acme"},
+        },
+        "api_keys": {"ann": {"sha256": HASH, "tenant": "acme", "agents": ["crm"], "expires": "2026-11-22"}},
+    }
+)
+LAST_DAY = 1_795_392_000.0
+"""The first moment behind the last day of the key."""
+
+
+def proven(tenant: str, principal: str, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
+    return standing(AUTH, tenant, principal, anonymous=anonymous, now=now)
+
+
+def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
+    found = proven("acme", "/ann", now=LAST_DAY - 1)
+    assert found is not None
+    assert (found.tenant, found.subject, found.method, found.narrowed) == ("acme", "ann", "api_key", frozenset({"crm"}))
+    assert proven("acme", "/ann", now=LAST_DAY) is None
+
+
+@pytest.mark.parametrize(
+    ("tenant", "principal"),
+    [
+        ("globex", "/ann"),
+        ("acme", "/bob"),
+        ("acme", "other/ann"),
+        ("globex", "fixed/ann"),
+        ("acme", ""),
+        ("acme", "/"),
+        (ANONYMOUS_TENANT, "/"),
+    ],
+)
+def test_who_cannot_be_proven_to_be_that_any_more_is_nobody(tenant: str, principal: str) -> None:
+    assert proven(tenant, principal) is None
+
+
+def test_of_tokens_the_issuer_counts() -> None:
+    for tenant, principal in (("globex", "corp/a/b"), ("globex", "corp/"), ("acme", "fixed/ann")):
+        issuer, _, subject = principal.partition("/")
+        assert proven(tenant, principal) == Principal(tenant, subject, "jwt", issuer)
+
+
+def test_who_shows_nothing_stands_where_such_callers_are_admitted() -> None:
+    found = proven(ANONYMOUS_TENANT, "/", anonymous=True)
+    assert found is not None
+    assert found.method == "anonymous"
+    assert proven("acme", "/", anonymous=True) is None
+
+
+def test_where_nobody_is_asked_for_a_credential_nobody_but_the_anonymous_stands() -> None:
+    assert standing(None, "acme", "/ann", anonymous=True, now=0.0) is None
+    assert standing(None, "acme", "corp/ann", anonymous=True, now=0.0) is None
+    assert standing(None, ANONYMOUS_TENANT, "/", anonymous=True, now=0.0) is not None
