@@ -7,6 +7,7 @@ the targets. Loopback only, bounded, all files are temporary. Exits with 1 where
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -258,6 +259,7 @@ def main() -> int:
         nodes = [node for row in rows for node in row.told]
         options = ["-q", "-o", "junit_logging=system-out", f"--junitxml={report}", "-p", "no:cacheprovider"]
         sys.stderr.write(f"{len(rows)} rows, some minutes\n")
+        load = os.getloadavg()[1]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *nodes],
             cwd=ROOT,
@@ -270,7 +272,9 @@ def main() -> int:
         found = read(rows, report)
     sys.stdout.write(table(rows, found))
     if chosen.write:
-        PAGE.write_text(page(rows, found, machine(), datetime.now().astimezone().date()))
+        # What else ran there shows in every figure that is a time.
+        on = f"{machine()} Its load, over five minutes, was {load:.1f} before and {os.getloadavg()[1]:.1f} after."
+        PAGE.write_text(page(rows, found, on, datetime.now().astimezone().date()))
     return done.returncode
 
 
