@@ -30,6 +30,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
+from tests.doubles.undisturbed import undisturbed
 from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
 from tests.e2e.process import gateway_process
 from tests.test_hostile_memory import Memory, Player
@@ -190,6 +191,7 @@ async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_or_its_answer_is
     assert max(spent) < SLOW
 
 
+@undisturbed(0.2)
 async def test_r6_a_slow_drip_passes_for_only_silence_counts(tmp_path: Path) -> None:
     opening = SSE + b"%x\r\n" % len(EVENT)
     async with fronting(tmp_path, {"timeouts": {"stream_idle": "500ms"}}) as (caller, backend):
