@@ -1,11 +1,13 @@
 """What tests of faults have in common: clients of a gateway process on raw sockets, and the figures that they tell."""
 
 import asyncio
+import json
 import math
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -136,6 +138,31 @@ async def calling(process: GatewayProcess) -> AsyncIterator[Caller]:
         yield caller
     finally:
         await caller.aclose()
+
+
+_PULSE = """\
+import json, select, sys, time
+late, due = [], time.monotonic() + 0.05
+while not select.select([sys.stdin], [], [], max(due - time.monotonic(), 0))[0]:
+    late.append(time.monotonic() - due)
+    due = time.monotonic() + 0.05
+print(json.dumps(late))
+"""
+
+
+@contextmanager
+def pulse() -> Iterator[list[float]]:
+    """How late a process is that does nothing but look at the clock every 50 ms: what the machine alone does to lags.
+
+    The list is filled at the end of the block, in seconds.
+    """
+    late: list[float] = []
+    process = subprocess.Popen([sys.executable, "-c", _PULSE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        yield late
+    finally:
+        told, _ = process.communicate()
+        late.extend(json.loads(told))
 
 
 def site(agents: dict[str, Any], **gateway: Any) -> dict[str, Any]:
