@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import gateway.demo.stdio_agent
 from gateway.a2a.fault import Draining
 from gateway.holdings import Holdings
 from gateway.reload import Origin, Result, Trigger, Unusable
@@ -18,7 +19,7 @@ from tests.doubles.scripted import answers, whole
 from tests.doubles.stdio_agent import FILE
 from tests.test_stdio_misbehaving import call, left, told
 from tests.upstream.stdio_spec import processes, spec
-from tests.upstream.test_stdio_pool import WAIT
+from tests.upstream.test_stdio_pool import WAIT, all_ready
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +177,40 @@ async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_
     with pytest.raises(Draining):
         first.pool("acme")
     await other.aclose()
+
+
+async def test_a_list_of_tasks_is_of_all_processes_and_of_the_callers_own_alone(tmp_path: Path) -> None:
+    command = json.dumps([sys.executable, gateway.demo.stdio_agent.__file__])
+    text = keys(a="acme", g="globex") + "tenants: { acme: [notes], globex: [notes] }\n"
+    text += f"agents:\n  notes: {{ backend: {{ stdio: {{ command: {command}, processes: 3 }} }} }}\n"
+
+    def calling(method: str, params: object) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as front:
+        upstream = front.gateway.snapshot.backings["notes"].upstream
+        assert isinstance(upstream, StdioUpstream)
+        await all_ready(upstream.agent.show())
+
+        async def begin(name: str) -> str:
+            message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "count 1"}]}
+            answer = await front.post("/notes", calling("SendMessage", {"message": message}), (bearer(name),))
+            task: str = answer.json["result"]["task"]["id"]
+            return task
+
+        begun = {name: await asyncio.gather(*(begin(name) for _ in range(8))) for name in ("a", "g")}
+        for name, tasks in begun.items():
+            found: list[str] = []
+            token = ""
+            while True:
+                asked = calling("ListTasks", {"pageSize": 3, **({"pageToken": token} if token else {})})
+                page = (await front.post("/notes", asked, (bearer(name),))).json["result"]
+                found += [task["id"] for task in page["tasks"]]
+                assert page["totalSize"] == 8
+                token = page["nextPageToken"]
+                if not token:
+                    break
+            assert sorted(found) == sorted(tasks)
 
 
 RELOADED = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
