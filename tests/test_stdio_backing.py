@@ -268,6 +268,23 @@ async def test_an_agent_that_starts_slowly_under_another_command_is_never_out_of
         await gateway.until(lambda: left(tmp_path) == [int(new)])
 
 
+async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app._WARM", 0.05)
+    (tmp_path / "card.json").write_bytes(card_of("http://127.0.0.1:9/", "HTTP+JSON 1.0"))
+    path = tmp_path / "gateway.yaml"
+    text = RELOADED + "agents:\n  notes: { backend: 'http://127.0.0.1:9', card: { file: card.json } }\n"
+    async with running(text, path=path, settled=False, written=True) as gateway:
+        assert gateway.gateway.snapshot.backings["notes"].source.spoken
+        command = words("waits-to-start", "--journal", str(tmp_path / "j"))
+        text = RELOADED + f"agents:\n  notes: {{ backend: {{ stdio: {command} }} }}\n"
+        assert await reloaded(gateway, path, text) is Result.APPLIED
+        assert gateway.gateway.snapshot.backings["notes"].source.spoken == ()
+        (tmp_path / "j.go").touch()
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
+
+
 async def test_an_agent_of_which_there_can_only_be_one_is_replaced_all_the_same(tmp_path: Path) -> None:
     journal = tmp_path / "j"
 
