@@ -149,12 +149,20 @@ class Forwarder:
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        meter.forwarding(1)
-        exchange.sent = self._clock()
         caller = Caller(principal, exchange.client_ip, exchange.id)
         asking = _Asking(
-            exchange, backing, interface, self._clock, binds=binds, home=home, translation=translation, caller=caller
+            exchange,
+            backing,
+            interface,
+            self._clock,
+            binds=binds,
+            call=call,
+            home=home,
+            translation=translation,
+            caller=caller,
         )
+        meter.forwarding(1)
+        exchange.sent = self._clock()
         try:
             await self._ask(asking, call, wire)
         finally:
@@ -360,11 +368,12 @@ class _Asking(Asking):
         clock: Callable[[], float],
         *,
         binds: bool,
+        call: Call,
         home: str | None,
         translation: Translation | None,
         caller: Caller,
     ) -> None:
-        super().__init__(exchange, backing, interface, clock, binds=binds)
+        super().__init__(exchange, backing, interface, clock, binds=binds, call=call)
         self._home = home
         self.translation = translation
         self.caller = caller

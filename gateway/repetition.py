@@ -5,7 +5,8 @@ all others wait for a moment by chance, so that callers who failed together do n
 while the backend as a whole is left alone, nor beyond its budget.
 
 A call that belongs to one replica goes there again, and where the file says so it waits for it as long as no connection
-can be made: then nothing was sent, whatever it is.
+can be made: then nothing was sent, whatever it is. So does a message that may have been seen: an agent that takes equal
+ids for one knows those that it has met itself, and another replica would act on it once more.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.fault import Fault, MethodNotAllowed, Overloaded, UpstreamConnect, UpstreamReset, VersionUnsupported
 from gateway.backing import Backing
 from gateway.exchange import Exchange
-from gateway.group import Turn
+from gateway.group import Group, Turn
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
 
@@ -37,6 +38,10 @@ class Asking:
 
     Args:
         binds: Whether it goes where it belongs, or nowhere.
+        call: As the agent gets it; None for one that goes to that backing whoever came first.
+
+    Raises:
+        NoHealthyBackend: as `Group.admit`.
 
     Attributes:
         backing: The backing of the replica that is asked now.
@@ -46,7 +51,14 @@ class Asking:
     __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface")
 
     def __init__(
-        self, exchange: Exchange, backing: Backing, interface: Interface, clock: Callable[[], float], *, binds: bool
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        clock: Callable[[], float],
+        *,
+        binds: bool,
+        call: Call | None = None,
     ) -> None:
         self.exchange = exchange
         self.backing = backing
@@ -56,7 +68,15 @@ class Asking:
         self._tried: list[str] = []
         self._missed: dict[Missed, int] = {}
         self._turn: Turn | None = None
+        if call is not None and backing.group is not None:
+            self._give_way(call, backing, backing.group)
         self._begin()
+
+    def _give_way(self, call: Call, backing: Backing, group: Group) -> None:
+        """Leave the backend, or the replica, to the call that tries it: it came while it was asked whose this is."""
+        group.admit()
+        if not self._binds and not backing.replica.condition.may_be_asked(self._clock()):
+            self.backing = self._elsewhere(call) or backing
 
     def _begin(self) -> None:
         backing = self.backing
@@ -186,6 +206,8 @@ class Asking:
         at_once = how is Missed.CONNECT and found is not None and found.replica.name not in self._tried
         if not at_once:
             await asyncio.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311 - no secret
+            # Meanwhile one may have gone, or be tried by another call.
+            found = self._elsewhere(call) or (None if stays else found)
         self.exchange.attempts += 1
         if found is not None and found is not left:
             self.end()
@@ -197,6 +219,9 @@ class Asking:
         """Where the call may go instead; None where it stays."""
         group = self.backing.group
         if group is None or self._binds:
+            return None
+        if Missed.RESET in self._missed and not call.operation.repeatable and group.keeping.by != "none":
+            # It may have been seen there, and only there it is known again.
             return None
         found = group.another(self._tried)
         if found is self.backing:
@@ -219,7 +244,7 @@ class Asking:
         if left <= 0:
             return False
         done = self._missed[how] = self._missed.get(how, 0) + 1
-        pause = min(_SHORTEST * 2**done, _LONGEST_WAIT, left)
+        pause = min(_SHORTEST * 2 ** min(done, 10), _LONGEST_WAIT, left)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self.exchange.attempts += 1
         return True
