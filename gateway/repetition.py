@@ -16,15 +16,27 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gateway.a2a.call import Call
-from gateway.a2a.fault import Fault, MethodNotAllowed, Overloaded, UpstreamConnect, UpstreamReset, VersionUnsupported
+from gateway.a2a.fault import (
+    Fault,
+    MethodNotAllowed,
+    Overloaded,
+    UpstreamConnect,
+    UpstreamReset,
+    UpstreamTimeout,
+    VersionUnsupported,
+)
 from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.group import Group, Turn
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
+from gateway.upstream.response import Response
 
 FAILING = frozenset({502, 503, 504})
 """Statuses by which a server in front of the agent, or the agent, says that it is not there."""
+
+BREAKS = UpstreamReset | UpstreamTimeout
+"""Faults by which what had begun as an answer turns out to be none."""
 
 _SHORTEST = 0.025
 _LONGEST = 0.25
@@ -91,6 +103,11 @@ class Asking:
         if exchange.claims is not None:
             exchange.claims.replica = replica.name
 
+    def stay(self) -> None:
+        """Go nowhere else from now on: what follows is about what this replica has told."""
+        group = self.backing.group
+        self._binds = self._binds or (group is not None and group.keeping.by != "none")
+
     def end(self) -> None:
         """The call is over, however it ended."""
         if self._turn is not None:
@@ -152,7 +169,23 @@ class Asking:
             except Fault as following:
                 fault = following
 
-    async def after_busy(self, call: Call, retry_after: bytes | None) -> bool:
+    async def unless_busy(
+        self, call: Call, response: Response, send: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Response | T:
+        """The answer to a call that was answered by 502, 503 or 504: that one, or that to the call sent again.
+
+        Args:
+            send: As in `again`.
+        """
+        if response.status != 503 or not await self._after_busy(call, response.header(b"retry-after")):
+            return response
+        response.close()
+        try:
+            return await send()
+        except Fault as fault:
+            return await self.again(call, fault, send)
+
+    async def _after_busy(self, call: Call, retry_after: bytes | None) -> bool:
         """Whether a call that was answered by 503 is to be sent again; returns when it is time.
 
         Args:

@@ -294,3 +294,16 @@ async def end(asking: list[asyncio.Task[object]]) -> None:
     for each in asking:
         each.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_a_replica_whose_answers_break_off_is_left_alone() -> None:
+    async def breaks_off(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(get("t"))[:-5])
+        wire.reset()
+
+    async with replicated(agent(breaks_off), named("b"), more="    retry: { max: 0 }\n") as (gateway, backends):
+        for _ in range(60):
+            await sent(gateway)
+        assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
+        assert count(backends[0]) == 5
