@@ -172,8 +172,13 @@ class Claims(msgspec.Struct, eq=False):
         if homes is None or not (named.tasks or named.context):
             return "", False
         mark = yield from self._marked()
-        found: tuple[str, bool] = yield from homes.of(named.tasks, named.context, mark)
-        return found
+        about = tuple(each for each in named.tasks if each not in named.references)
+        found: tuple[str, bool] = yield from homes.of(about, named.context, mark)
+        if found[0] or not named.references:
+            return found
+        # What it only refers to it is not about: it is best asked there, and may be asked anywhere.
+        best, _ = yield from homes.of(named.references, None, mark)
+        return best, False
 
     def has_begun(self, context: str) -> Soon[bool]:
         """Whether a context that is known by the caller's word is the caller's."""
