@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,26 @@ def test_commands_that_only_answer_are_ended_by_the_signal_as_any_is(tmp_path: P
         loading(check.pid)
         check.send_signal(signal.SIGTERM)
         assert check.wait(WAIT) == -signal.SIGTERM
+
+
+def test_files_that_do_not_answer_hold_up_neither_calls_nor_the_end(tmp_path: Path) -> None:
+    file = write(configuration(reload={"watch": False, "poll": "0s"}), tmp_path)
+    process = GatewayProcess(file).await_serving()
+    try:
+        file.unlink()
+        os.mkfifo(file)
+        process.signal(signal.SIGHUP)
+        # Until it is there to read; it is told nothing.
+        writer = os.open(file, os.O_WRONLY)
+        try:
+            with urllib.request.urlopen(process.admin + "/-/ready", timeout=WAIT) as answer:
+                assert answer.status == 200
+            process.signal(signal.SIGTERM)
+            assert process.wait() == 0
+        finally:
+            os.close(writer)
+    finally:
+        process.close()
 
 
 def test_a_second_signal_ends_workers_that_hear_nothing_any_more(tmp_path: Path) -> None:
