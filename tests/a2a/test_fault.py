@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.a2a import fault as faults
-from gateway.a2a.fault import A2A_DOMAIN, GATEWAY_DOMAIN, OUTCOMES, REASONS, Fault, details
+from gateway.a2a.fault import A2A_DOMAIN, GATEWAY_DOMAIN, OUTCOMES, REASONS, Fault
+from gateway.a2a.fault_detail import details
 from tests.a2a.sample import vector
 
 

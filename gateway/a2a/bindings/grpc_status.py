@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.a2a import error_detail, error_kind
+from gateway.a2a import error_detail, error_kind, fault_detail
 from gateway.a2a import fault as faults
 from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, AgentError, read_event
 from gateway.a2a.dialect import Binding, Version
@@ -86,7 +86,7 @@ def of_fault(fault: Fault, *, id: str, version: Version) -> Status:  # noqa: A00
         id: The request's, which the details name.
     """
     kind = BY_REASON.get(fault.a2a_reason or "")
-    return _made(CODES[fault.grpc_status], fault.message, kind, faults.details(fault, id), version)
+    return _made(CODES[fault.grpc_status], fault.message, kind, fault_detail.details(fault, id), version)
 
 
 def of_error(error: AgentError, version: Version) -> Status:

@@ -13,7 +13,8 @@ from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version, parse_version
-from gateway.a2a.fault import BadParams, BadRequest, Fault, details
+from gateway.a2a.fault import BadParams, BadRequest, Fault
+from gateway.a2a.fault_detail import details
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.path import PathCall
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector

@@ -15,7 +15,8 @@ from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams, BadRequest, details
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.fault_detail import details
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.path import PathCall, read_rest, rest_path, segments
 from gateway.a2a.query import split_query
