@@ -92,8 +92,10 @@ class StdioAgent:
         """Take the place of the processes of another configuration; calls go to those until these are ready."""
         before._after = self  # noqa: SLF001 - its own kind
         pools, before._pools = before._pools, OrderedDict()  # noqa: SLF001 - as above
-        self._leaving |= before._leaving  # noqa: SLF001 - as above
-        self._settling |= before._settling  # noqa: SLF001 - as above
+        for leaving in before._leaving:  # noqa: SLF001 - as above
+            self._await(leaving)
+        for pool in before._settling:  # noqa: SLF001 - as above
+            self._let_settle(pool)
         room = self.spec.tenants
         # Those that were needed last come first; in the end they are the last again.
         for tenant, old in reversed(pools.items()):
@@ -170,9 +172,12 @@ class StdioAgent:
 
     def _leave(self, ending: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         leaving = asyncio.ensure_future(ending)
+        self._await(leaving)
+        return leaving
+
+    def _await(self, leaving: "asyncio.Task[None]") -> None:
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
-        return leaving
 
 
 def _figures(workers: Iterable[Worker]) -> Figures:

@@ -122,6 +122,25 @@ async def test_processes_of_another_configuration_serve_until_these_do(tmp_path:
     assert all(worker.state is State.ENDED for _, worker in second.workers())
 
 
+async def test_who_takes_a_place_ends_those_too_that_were_leaving_it() -> None:
+    first = StdioAgent("notes", spec("says-nothing", per_tenant=True))
+    link = await first.pool("acme").link(None, None, WAIT)
+    asking = asyncio.ensure_future(link.request("X", b"", Version.V1_0, WAIT))
+    await asyncio.sleep(0)
+    second = StdioAgent("notes", spec())
+    # Nobody has processes of its own there.
+    second.succeed(first)
+    third = StdioAgent("notes", spec("behaves", "7"))
+    third.succeed(second)
+    await asyncio.gather(first.aclose(), second.aclose())
+    assert link.is_up
+    await third.aclose()
+    assert not link.is_up
+    with pytest.raises(Draining):
+        await asking
+    assert third._leaving == third._settling == set()
+
+
 async def test_processes_that_no_configuration_has_any_more_end_with_their_calls() -> None:
     agent = StdioAgent("notes", spec("says-nothing"))
     link = await agent.pool("acme").link(None, None, WAIT)
