@@ -50,7 +50,7 @@ class Stdio(Part):
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64
-    """Most tenants that have processes at a time; whose were idle longest are ended first."""
+    """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
     framing: Literal["lsp", "ndjson"] = "lsp"
     """How messages are written to it: behind a header as language servers have it, or a line of JSON each. What it
     writes is read either way."""
@@ -64,7 +64,7 @@ class Stdio(Part):
     stop_timeout: Duration = 5.0
     """Time to exit once its input is closed, and as much after SIGTERM; then it is killed."""
     restart: Literal["always", "on-failure", "never"] = "always"
-    """When it is started again; `on-failure`: one that exits with 0 is started by the next call."""
+    """When it is started again; `on-failure`: one that has served and exits with 0 is started by the next call."""
     ping: Wait | None = None
     """How often it is asked whether it is there; one that does not answer is started again. Never where left out."""
     uid: Count | None = None
