@@ -1,6 +1,18 @@
 """`python -m gateway` is `a2a-gateway`."""
 
-from gateway.cli import main
+import sys
+
+from gateway.departure import leave_at_once, serves
+
+
+def main() -> None:
+    """Run the command line; who is told to end while its modules are loaded does so."""
+    if serves(sys.argv[1:]):
+        leave_at_once()
+    from gateway.cli import main as run  # noqa: PLC0415 - it takes a second, in which signals are to be heard
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -17,6 +17,7 @@ from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
+from gateway.aside import aside
 from gateway.background import Background
 from gateway.config import effective
 from gateway.config.check import Examined
@@ -247,19 +248,21 @@ class Gateway:
         if examined.config is None or self._snapshot is None or self._push is None or self.draining:
             raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
         before = self._snapshot
-        examined, waiting = await asyncio.to_thread(
-            usable,
-            self._config,
-            examined,
-            has_store=self._ledger is not None,
-            processes=self._worker.processes,
+        examined, waiting = await aside(
+            partial(
+                usable,
+                self._config,
+                examined,
+                has_store=self._ledger is not None,
+                processes=self._worker.processes,
+            )
         )
         config = examined.config
         assert config is not None
         ledger, rates = self._ledger, None
         try:
-            contexts = self._contexts(config, examined.marks)
-            quotas = await asyncio.to_thread(quotas_of, config)
+            contexts = await aside(self._contexts, config, examined.marks)
+            quotas = await aside(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
             snapshot = await self._beside(examined, before, ledger)
@@ -291,7 +294,7 @@ class Gateway:
 
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """A configuration that is ready to be used beside the one that is."""
-        snapshot = await asyncio.to_thread(self._build, examined, before, ledger)
+        snapshot = await aside(self._build, examined, before, ledger)
         # The collector does not go through it: with a thousand agents everything would stand still for 50 ms. Now, for
         # what calls leave behind while it is made ready is to be collected.
         gc.freeze()

@@ -172,8 +172,13 @@ class Claims(msgspec.Struct, eq=False):
         if homes is None or not (named.tasks or named.context):
             return "", False
         mark = yield from self._marked()
-        found: tuple[str, bool] = yield from homes.of(named.tasks, named.context, mark)
-        return found
+        about = tuple(each for each in named.tasks if each not in named.references)
+        found: tuple[str, bool] = yield from homes.of(about, named.context, mark)
+        if found[0] or not named.references:
+            return found
+        # What it only refers to it is not about: it is best asked there, and may be asked anywhere.
+        best, _ = yield from homes.of(named.references, None, mark)
+        return best, False
 
     def has_begun(self, context: str) -> Soon[bool]:
         """Whether a context that is known by the caller's word is the caller's."""
@@ -520,19 +525,27 @@ class Claims(msgspec.Struct, eq=False):
 
     # ---- Lists -----------------------------------------------------------------------------------------------------
 
-    def own(self, tasks: Sequence[tuple[str, str]]) -> Soon[list[bool]]:
+    def own(self, tasks: Sequence[tuple[str, str, str]]) -> Soon[list[bool]]:
         """Which of some tasks are the caller's; those that are over by now count no longer among the open ones.
 
+        One that is said to stand in another's context is none: nobody knows which of the two it is.
+
         Args:
-            tasks: The id of each and its state, of `STATES`; empty where that is not known.
+            tasks: The id of each, its context, and its state, of `STATES`; empty where that is not known.
         """
         return carried(self._own(tasks))
 
-    def _own(self, tasks: Sequence[tuple[str, str]]) -> Generator[Any, Any, list[bool]]:
+    def _own(self, tasks: Sequence[tuple[str, str, str]]) -> Generator[Any, Any, list[bool]]:
         scope, store = self._tenure.scope, self._tenure.ledger.store
-        found: list[Task | None] = yield store.tasks(scope, [task for task, _ in tasks])
+        found: list[Task | None] = yield store.tasks(scope, [task for task, _, _ in tasks])
         owned = [task is not None and self.owns(task.owner) for task in found]
-        for (id, state), known, own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
+        for number, ((_, told, _), known) in enumerate(zip(tasks, found, strict=True)):
+            context = kept(told)
+            if owned[number] and known is not None and context and context != known.context:
+                owner: Owner | None = yield store.context(scope, context)
+                owned[number] = not self._sighting("", context, "").is_foreign(None, owner)
+                self.foreign = self.foreign or not owned[number]
+        for (id, _, state), known, own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
             if own and known is not None and known.state in OPEN and state not in OPEN:
                 yield store.meet(scope, Sighting(self.owner, id, "", state, now=self.ledger.now()))
         return owned

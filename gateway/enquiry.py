@@ -12,7 +12,7 @@ from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import Fault, UpstreamProtocol
+from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
 from gateway.a2a.progress import state_of
@@ -22,7 +22,7 @@ from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.relay import Relay, refuse_type
-from gateway.repetition import Asking
+from gateway.repetition import BREAKS, FAILING, Asking
 from gateway.reply import Reply
 from gateway.tasks.ledger import soon
 from gateway.upstream.page import refuse_page
@@ -96,28 +96,47 @@ class Enquiry:
         began = self._clock()
         try:
             # Where it is asked again it is the same replica, or another that speaks alike.
+            send = partial(self._send, asked)
             try:
-                answer = await self._send(asked)
+                answer = await send()
             except Fault as fault:
-                answer = await self._asking.again(asked, fault, partial(self._send, asked))
-            if isinstance(answer, Response):
-                response = answer
-                self._asking.answered(response.status)
-                hearing = _Hearing(exchange, self._backing, self._interface, self._clock, asked)
+                answer = await self._asking.again(asked, fault, send)
+            while isinstance(answer, Response):
+                if answer.status in FAILING:
+                    answer = await self._asking.unless_busy(asked, answer, send)
+                    assert isinstance(answer, Response)
                 try:
-                    self.status = response.status
-                    frame = await hearing.hear(response)
-                finally:
-                    response.close()
-                self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
-                return frame
+                    return await self._heard(answer, asked)
+                except UpstreamReset as fault:
+                    answer = await self._asking.again(asked, fault, send)
             self._asking.answered(200)
+            self._asking.stay()
             try:
                 return self._message(answer, asked, claims)
             finally:
                 answer.close()
         finally:
             exchange.upstream += self._clock() - began
+
+    async def _heard(self, response: Response, asked: Call) -> bytes:
+        exchange, asking = self._exchange, self._asking
+        is_failing = response.status in FAILING
+        if is_failing:
+            asking.answered(response.status)
+        try:
+            self.status = response.status
+            frame = await _Hearing(exchange, self._backing, self._interface, self._clock, asked).hear(response)
+        except (Complaint, Fault) as fault:
+            if not is_failing and not isinstance(fault, BREAKS):
+                asking.answered(response.status)
+            raise
+        finally:
+            response.close()
+        asking.answered(response.status)
+        # Where the list goes on is for the same replica to say.
+        asking.stay()
+        self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
+        return frame
 
     def _send(self, asked: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
         upstream, interface = self._asking.backing.upstream, self._asking.interface
@@ -182,8 +201,13 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(claims.own([(task["id"], _state(task)) for task in tasks]))
+    owned = await soon(claims.own([(task["id"], _context(task), _state(task)) for task in tasks]))
     return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+
+
+def _context(task: Tree) -> str:
+    context = task.get("contextId")
+    return context if isinstance(context, str) else ""
 
 
 def _state(task: Tree) -> str:

@@ -35,7 +35,7 @@ from gateway.interpreter import Interpreter
 from gateway.once import Once
 from gateway.principal import Principal
 from gateway.relay import Relay
-from gateway.repetition import FAILING, Asking
+from gateway.repetition import BREAKS, FAILING, Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.tasks.ledger import soon
 from gateway.upstream.http import HttpUpstream
@@ -149,12 +149,20 @@ class Forwarder:
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        meter.forwarding(1)
-        exchange.sent = self._clock()
         caller = Caller(principal, exchange.client_ip, exchange.id)
         asking = _Asking(
-            exchange, backing, interface, self._clock, binds=binds, home=home, translation=translation, caller=caller
+            exchange,
+            backing,
+            interface,
+            self._clock,
+            binds=binds,
+            call=call,
+            home=home,
+            translation=translation,
+            caller=caller,
         )
+        meter.forwarding(1)
+        exchange.sent = self._clock()
         try:
             await self._ask(asking, call, wire)
         finally:
@@ -232,21 +240,26 @@ class Forwarder:
             response = await asking.over_http(call)
         except Fault as fault:
             response = await asking.again(call, fault, partial(asking.over_http, call))
-        try:
-            await self._bring(asking, call, response, wire)
-        except UpstreamReset as fault:
-            # The head was there and the rest was not; where nobody was told of it, it is as if there were none.
-            if exchange.status:
-                raise
-            response = await asking.again(call, fault, partial(asking.over_http, call))
-            await self._bring(asking, call, response, wire)
+        while True:
+            try:
+                await self._bring(asking, call, response, wire)
+            except UpstreamReset as fault:
+                # The head was there and the rest was not; where nobody was told of it, it is as if there were none.
+                if exchange.status:
+                    raise
+                response = await asking.again(call, fault, partial(asking.over_http, call))
+            else:
+                return
 
     async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
         """Bring the client an answer."""
         exchange = asking.exchange
         if response.status in FAILING:
-            response = await asking.unless_busy(call, response)
-        asking.answered(response.status)
+            response = await asking.unless_busy(call, response, partial(asking.over_http, call))
+        # What is no stream has gone well once all of it is there.
+        is_whole = response.status not in FAILING and not call.operation.streams
+        if not is_whole:
+            asking.answered(response.status)
         relay: Relay
         if asking.translation is None:
             relay = Relay(exchange, asking.backing, asking.interface, self._clock)
@@ -261,8 +274,14 @@ class Forwarder:
         exchange.received = self._clock()
         try:
             await relay.run(response, wire)
+        except Fault as fault:
+            if is_whole and not isinstance(fault, BREAKS):
+                asking.answered(response.status)
+            raise
         finally:
             response.close()
+        if is_whole:
+            asking.answered(response.status)
 
     async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
@@ -360,11 +379,12 @@ class _Asking(Asking):
         clock: Callable[[], float],
         *,
         binds: bool,
+        call: Call,
         home: str | None,
         translation: Translation | None,
         caller: Caller,
     ) -> None:
-        super().__init__(exchange, backing, interface, clock, binds=binds)
+        super().__init__(exchange, backing, interface, clock, binds=binds, call=call)
         self._home = home
         self.translation = translation
         self.caller = caller
@@ -381,16 +401,6 @@ class _Asking(Asking):
         return cast(
             "Coroutine[Any, Any, GrpcAnswer]", upstream.send(call, self.interface, self.exchange.head, self.caller)
         )
-
-    async def unless_busy(self, call: Call, response: Response) -> Response:
-        """The answer to a call that was answered by 502, 503 or 504: that one, or that to the call sent again."""
-        if response.status != 503 or not await self.after_busy(call, response.header(b"retry-after")):
-            return response
-        response.close()
-        try:
-            return await self.over_http(call)
-        except Fault as fault:
-            return await self.again(call, fault, partial(self.over_http, call))
 
     @property
     def missed(self) -> bool:

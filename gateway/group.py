@@ -186,7 +186,7 @@ class Group:
         """
         now, avoided = self.clock(), frozenset(tried)
         replicas = list(self.replicas())
-        fresh = [each for each in replicas if each.name not in avoided]
+        fresh = [each for each in replicas if each.name not in avoided and each.weight]
         found = choose([each for each in fresh if each.condition.may_be_asked(now)] or replicas, now, self.chance)
         if found is None:
             raise NoHealthyBackend(

@@ -30,6 +30,10 @@ def _nothing() -> None:
     pass
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """What one process is of a gateway: all of it, or one of several.
@@ -41,6 +45,7 @@ class Worker:
         ready: Called once requests are taken.
         applied: Called when another configuration was put to use.
         reload_all: Has all of them read their configuration again.
+        orphaned: Whether nobody looks after it any more.
     """
 
     processes: int = 1
@@ -49,6 +54,7 @@ class Worker:
     ready: Callable[[], None] = _nothing
     applied: Callable[[], None] = _nothing
     reload_all: Callable[[], None] = _nothing
+    orphaned: Callable[[], bool] = _never
 
 
 ALONE = Worker()
@@ -82,7 +88,11 @@ async def open_ledger(
     try:
         store = opening.make(place)
         ledger = Ledger(opening.served(store, counts), bounds)
-        await ledger.open()
+        try:
+            await ledger.open()
+        except BaseException:
+            await ledger.aclose()
+            raise
     except StoreBroken as error:
         raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
     return ledger, _shared_rates(store) if place.is_shared else None

@@ -20,16 +20,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from gateway.aside import aside
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
-from gateway.config.files import command_cards, stamped
+from gateway.config.files import named, stamped
 from gateway.config.model import Config
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
 from gateway.telemetry.metrics import Metrics
 
 _SWITCH = 0.001
+_PATIENCE = 20.0
+"""Seconds in which the files are read, or the disk they lie on does not answer."""
+_MOST_UNREAD = 4
+"""Readings that have not come back, each a thread."""
+_WHILE = 5.0
+"""Seconds for which the collector stands still at most."""
 _MOST_TOLD = 20
 """Changes that one line of the log tells."""
 
@@ -63,6 +70,10 @@ class Unusable(Exception):  # noqa: N818 - a fact about a configuration, told as
     def __init__(self, why: str, problems: tuple[Problem, ...] = ()) -> None:
         super().__init__(why)
         self.problems = problems
+
+
+class _Unread(Exception):  # noqa: N818 - as above
+    """Files that did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,7 @@ class Reloader:
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
         self.stamps: Mapping[Path, bytes] | None = None
+        self._unread: set[asyncio.Future[Examined]] = set()
         for trigger in Trigger:
             for result in Result:
                 metrics.reloads.set((result.value, trigger.value), 0)
@@ -165,16 +177,51 @@ class Reloader:
         """Read the configuration and put it to use, if that can be."""
         async with self._one:
             began = time.monotonic()
-            with _gently():
-                report = await self._reload(trigger, began)
+            try:
+                with _gently():
+                    report = await self._reload(trigger, began)
+            except _Unread as error:
+                report = self._refused(trigger, began, str(error))
+            except Exception as error:
+                # Whatever it is, the next one is to be read.
+                logger.exception("the configuration cannot be put to use")
+                report = self._refused(trigger, began, f"it cannot be put to use: {type(error).__name__}: {error}")
             self._tell(report)
             return report
+
+    def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
+        """Of what was not read to its end; the hash is that of the one that runs."""
+        text_hash, took = self._running().text_hash, time.monotonic() - began
+        return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took)
+
+    async def _read(self) -> Examined:
+        if len(self._unread) >= _MOST_UNREAD:
+            # No more threads for what does not answer, and no haste.
+            await asyncio.wait(self._unread, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        if len(self._unread) < _MOST_UNREAD:
+            reading = asyncio.ensure_future(aside(self.origin.read))
+            try:
+                await asyncio.wait((reading,), timeout=_PATIENCE)
+            except asyncio.CancelledError:
+                reading.cancel()
+                raise
+            if reading.done():
+                return reading.result()
+            self._unread.add(reading)
+            reading.add_done_callback(self._came_back)
+        raise _Unread(f"its files were not read within {_PATIENCE:.0f} s: a disk that does not answer, or a pipe")
+
+    def _came_back(self, reading: asyncio.Future[Examined]) -> None:
+        self._unread.discard(reading)
+        if not reading.cancelled():
+            # Nobody waits for it any more, nor for why it failed.
+            reading.exception()
 
     async def _reload(self, trigger: Trigger, began: float) -> Report:
         def report(result: Result, examined: Examined, **more: Any) -> Report:  # noqa: ANN401 - fields of a report
             return Report(trigger, result, self._wall(), examined.text_hash, took=time.monotonic() - began, **more)
 
-        examined = await asyncio.to_thread(self.origin.read)
+        examined = await self._read()
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         if examined.config is None:
             return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
@@ -183,18 +230,18 @@ class Reloader:
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
         # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
         before = [self._running()]
-        cards, stamps = command_cards(before[0]), before[0].stamps
+        files, stamps = named(before[0]), before[0].stamps
         try:
             waiting = await self._use(examined)
         except Unusable as error:
             return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
         self.waiting = waiting
         text_hash = before[0].text_hash
-        changed = await asyncio.to_thread(_changes, before, self._running().config)
+        changed = await aside(_changes, before, self._running().config)
         changed += tuple(
             Change(Sort.CHANGED, path)
-            for path, card in command_cards(examined).items()
-            if cards.get(path) == card and stamps.get(card) != examined.stamps.get(card)
+            for path, file in named(examined).items()
+            if files.get(path) == file and file in stamps and stamps[file] != examined.stamps.get(file)
         )
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(result, examined, waiting=waiting, changed=changed)
@@ -274,9 +321,12 @@ def _gently() -> Iterator[None]:
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
     gc.disable()
+    again = asyncio.get_running_loop().call_later(_WHILE, gc.enable) if collects else None
     try:
         yield
     finally:
+        if again is not None:
+            again.cancel()
         sys.setswitchinterval(interval)
         if collects:
             gc.enable()

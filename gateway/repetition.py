@@ -5,7 +5,8 @@ all others wait for a moment by chance, so that callers who failed together do n
 while the backend as a whole is left alone, nor beyond its budget.
 
 A call that belongs to one replica goes there again, and where the file says so it waits for it as long as no connection
-can be made: then nothing was sent, whatever it is.
+can be made: then nothing was sent, whatever it is. So does a message that may have been seen: an agent that takes equal
+ids for one knows those that it has met itself, and another replica would act on it once more.
 """
 
 import asyncio
@@ -15,15 +16,27 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gateway.a2a.call import Call
-from gateway.a2a.fault import Fault, MethodNotAllowed, Overloaded, UpstreamConnect, UpstreamReset, VersionUnsupported
+from gateway.a2a.fault import (
+    Fault,
+    MethodNotAllowed,
+    Overloaded,
+    UpstreamConnect,
+    UpstreamReset,
+    UpstreamTimeout,
+    VersionUnsupported,
+)
 from gateway.backing import Backing
 from gateway.exchange import Exchange
-from gateway.group import Turn
+from gateway.group import Group, Turn
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
+from gateway.upstream.response import Response
 
 FAILING = frozenset({502, 503, 504})
 """Statuses by which a server in front of the agent, or the agent, says that it is not there."""
+
+BREAKS = UpstreamReset | UpstreamTimeout
+"""Faults by which what had begun as an answer turns out to be none."""
 
 _SHORTEST = 0.025
 _LONGEST = 0.25
@@ -37,6 +50,10 @@ class Asking:
 
     Args:
         binds: Whether it goes where it belongs, or nowhere.
+        call: As the agent gets it; None for one that goes to that backing whoever came first.
+
+    Raises:
+        NoHealthyBackend: as `Group.admit`.
 
     Attributes:
         backing: The backing of the replica that is asked now.
@@ -46,7 +63,14 @@ class Asking:
     __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface")
 
     def __init__(
-        self, exchange: Exchange, backing: Backing, interface: Interface, clock: Callable[[], float], *, binds: bool
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        clock: Callable[[], float],
+        *,
+        binds: bool,
+        call: Call | None = None,
     ) -> None:
         self.exchange = exchange
         self.backing = backing
@@ -56,7 +80,15 @@ class Asking:
         self._tried: list[str] = []
         self._missed: dict[Missed, int] = {}
         self._turn: Turn | None = None
+        if call is not None and backing.group is not None:
+            self._give_way(call, backing, backing.group)
         self._begin()
+
+    def _give_way(self, call: Call, backing: Backing, group: Group) -> None:
+        """Leave the backend, or the replica, to the call that tries it: it came while it was asked whose this is."""
+        group.admit()
+        if not self._binds and not backing.replica.condition.may_be_asked(self._clock()):
+            self.backing = self._elsewhere(call) or backing
 
     def _begin(self) -> None:
         backing = self.backing
@@ -70,6 +102,11 @@ class Asking:
         exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
         if exchange.claims is not None:
             exchange.claims.replica = replica.name
+
+    def stay(self) -> None:
+        """Go nowhere else from now on: what follows is about what this replica has told."""
+        group = self.backing.group
+        self._binds = self._binds or (group is not None and group.keeping.by != "none")
 
     def end(self) -> None:
         """The call is over, however it ended."""
@@ -132,7 +169,23 @@ class Asking:
             except Fault as following:
                 fault = following
 
-    async def after_busy(self, call: Call, retry_after: bytes | None) -> bool:
+    async def unless_busy(
+        self, call: Call, response: Response, send: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Response | T:
+        """The answer to a call that was answered by 502, 503 or 504: that one, or that to the call sent again.
+
+        Args:
+            send: As in `again`.
+        """
+        if response.status != 503 or not await self._after_busy(call, response.header(b"retry-after")):
+            return response
+        response.close()
+        try:
+            return await send()
+        except Fault as fault:
+            return await self.again(call, fault, send)
+
+    async def _after_busy(self, call: Call, retry_after: bytes | None) -> bool:
         """Whether a call that was answered by 503 is to be sent again; returns when it is time.
 
         Args:
@@ -186,6 +239,8 @@ class Asking:
         at_once = how is Missed.CONNECT and found is not None and found.replica.name not in self._tried
         if not at_once:
             await asyncio.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311 - no secret
+            # Meanwhile one may have gone, or be tried by another call.
+            found = self._elsewhere(call) or (None if stays else found)
         self.exchange.attempts += 1
         if found is not None and found is not left:
             self.end()
@@ -197,6 +252,9 @@ class Asking:
         """Where the call may go instead; None where it stays."""
         group = self.backing.group
         if group is None or self._binds:
+            return None
+        if Missed.RESET in self._missed and not call.operation.repeatable and group.keeping.by != "none":
+            # It may have been seen there, and only there it is known again.
             return None
         found = group.another(self._tried)
         if found is self.backing:
@@ -219,7 +277,7 @@ class Asking:
         if left <= 0:
             return False
         done = self._missed[how] = self._missed.get(how, 0) + 1
-        pause = min(_SHORTEST * 2**done, _LONGEST_WAIT, left)
+        pause = min(_SHORTEST * 2 ** min(done, 10), _LONGEST_WAIT, left)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self.exchange.attempts += 1
         return True

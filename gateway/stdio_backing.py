@@ -70,6 +70,7 @@ class OnStdio:
             tenants=stdio.tenants,
         )
         manner = Manner(backend.a2a_version, header_lines(credentials))
+        self._goes_on = holdings.before(("stdio", key)) is not None
         self._agent = kept(key, spec, manner, holdings)
         self.cards = StdioCards(self._agent, run.card if stub is None else stub, manner, start=spec.start)
 
@@ -86,9 +87,10 @@ class OnStdio:
         """Have a card to show before the agent has told its own.
 
         Args:
-            before: The source of its card until now, or None: what that says is so until others take its place.
+            before: The source of its card until now, or None: what that says of an agent on stdio is so until other
+                processes take the place of those that said it.
         """
-        if isinstance(before, CardSource) and before.spoken:
+        if self._goes_on and isinstance(before, CardSource) and before.spoken:
             source.follow(before)
         elif self.cards.stub is not None:
             source.begin_with(self.cards.stub)

@@ -4,9 +4,11 @@
     worker    a whole gateway on the sockets that it inherited; all accept from the same queue, so that a client who
               waits there waits for whichever is left when one of them dies
 
-    SIGTERM, SIGINT     are passed on; the parent ends when the last worker has, with exit code 0
+    SIGTERM, SIGINT     are passed on; the parent ends when the last worker has, with exit code 0; a second one ends
+                        who is left after 5 s
     SIGHUP              is passed on, and the parent reads the file as well: whoever is started next begins with what
                         the others serve by then
+    the parent dies     workers hear of it and end at once, with last words for their calls
     a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
 
 Workers share tasks and limits through the store, which must be a Redis, and counts through the board. A worker that was
@@ -16,6 +18,7 @@ told `POST /-/reload` has the others do the same.
 import ctypes
 import gc
 import logging
+import math
 import os
 import signal
 import socket
@@ -43,6 +46,8 @@ _SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCH
 _AGAIN = 0.5
 """Seconds until a worker is tried again that could not start."""
 _LOOK = 0.1
+_AT_ONCE = 5.0
+"""Seconds that a second signal leaves to workers, which take less."""
 _READY, _APPLIED, _RELOAD = b"+", b"a", b"r"
 _PR_SET_PDEATHSIG = 1
 
@@ -80,6 +85,8 @@ class Supervisor:
         self._ready = 0
         self._due: list[float] = []
         self._stopping = False
+        self._last = math.inf
+        """When who has not ended by itself is ended."""
         self._code = 0
         self._notifier = Notifier(os.environ)
 
@@ -103,6 +110,8 @@ class Supervisor:
                 told = signal.sigtimedwait(_SIGNALS, self._pause())
                 if told is not None:
                     self._on(signal.Signals(told.si_signo))
+                if time.monotonic() >= self._last:
+                    self._pass_on(signal.SIGKILL)
         finally:
             for listener in self._sockets.values():
                 listener.close()
@@ -126,7 +135,9 @@ class Supervisor:
 
     def _on(self, number: signal.Signals) -> None:
         if number in (signal.SIGTERM, signal.SIGINT):
-            if not self._stopping:
+            if self._stopping:
+                self._last = min(self._last, time.monotonic() + _AT_ONCE)
+            else:
                 self._notifier.stopping()
             self._stopping = True
             self._pass_on(number)
@@ -200,6 +211,8 @@ class Supervisor:
             self._due.append(now if now - began > _AGAIN else now + _AGAIN)
 
     def _pause(self) -> float:
+        if self._last < math.inf:
+            return _LOOK
         if self._stopping or not self._due:
             # Signals say all there is to know; the bound is for what no one foresees.
             return (self._notifier.alive_every or 60.0) if self._ready >= self._count else _LOOK
@@ -216,27 +229,35 @@ class Supervisor:
         gc.collect()
         # What the workers share with the parent stays one copy.
         gc.freeze()
+        parent = os.getpid()
         for _ in due:
             pid = os.fork()
             if not pid:
-                self._be_worker()
+                self._be_worker(parent)
             self._alive[pid] = now
 
-    def _be_worker(self) -> None:
+    def _be_worker(self, parent: int) -> None:
         """Serve, and never come back."""
         code = 1
+
+        def orphaned() -> bool:
+            return os.getppid() != parent
+
         try:
-            parent = os.getppid()
             # A Ctrl-C at the terminal is for the parent, who passes it on; else it would count twice.
             os.setpgid(0, 0)
             _die_with_parent()
+            if orphaned():
+                # It was gone before the system was asked to tell of that.
+                return
             # A SIGHUP waits until the gateway hears it.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS - {signal.SIGHUP})
             os.environ.pop("NOTIFY_SOCKET", None)
 
             def tell(word: bytes) -> None:
                 os.write(self._tell, word)
-                os.kill(parent, signal.SIGUSR1)
+                if not orphaned():
+                    os.kill(parent, signal.SIGUSR1)
 
             worker = Worker(
                 self._count,
@@ -245,6 +266,7 @@ class Supervisor:
                 ready=lambda: tell(_READY),
                 applied=lambda: tell(_APPLIED),
                 reload_all=lambda: tell(_RELOAD),
+                orphaned=orphaned,
             )
             code = self._work(self._examined, worker, self._output)
         finally:
@@ -277,6 +299,8 @@ def supervise(
         sys.stderr.write(as_text(problems) + "\n")
         return 1
     log.configure_directly(config.observe.log.format, config.observe.log.level)
+    # What comes from now on is waited for: whoever is ended in between would leave a folder behind.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         return Supervisor(examined, origin, count, work).run()
     except ListenFailed as error:

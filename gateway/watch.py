@@ -15,6 +15,7 @@ from pathlib import Path
 
 from watchfiles._rust_notify import RustNotify  # its documented lower level: it says when it has begun to listen
 
+from gateway.aside import aside
 from gateway.config.stamp import NOTHING, stamp_of
 
 _QUIET = 100
@@ -95,7 +96,7 @@ class Watch:
     async def _hear(self) -> None:
         """Listen to the folders of now, until others count."""
         over = threading.Event()
-        folders = await asyncio.to_thread(_folders, tuple(self._files()))
+        folders = await aside(_folders, tuple(self._files()))
         news = RustNotify([str(folder) for folder in folders], False, False, 0, False, False)
         try:
             self.listening.set()
@@ -132,7 +133,7 @@ class Watch:
         self._known = {file: known[file] for file in found}
 
     async def _look(self) -> dict[Path, bytes]:
-        return await asyncio.to_thread(_said, tuple(self._files()))
+        return await aside(_said, tuple(self._files()))
 
 
 def _said(files: Iterable[Path]) -> dict[Path, bytes]:

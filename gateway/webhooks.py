@@ -124,7 +124,7 @@ class Pushing:
             # Agents of later generations name what they begin, and what they have begun has an alias.
             return None
         names = [name, await soon(self._claims.marked()) + name]
-        owned = await soon(self._claims.own([(each, "") for each in names]))
+        owned = await soon(self._claims.own([(each, "", "") for each in names]))
         return next((each for each, own in zip(names, owned, strict=True) if own), None)
 
     async def met(self, task: str) -> None:

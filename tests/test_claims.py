@@ -207,6 +207,19 @@ async def test_an_answer_that_names_what_is_anothers_never_leaves() -> None:
         assert task["contextId"].encode() not in streamed.body or b'"error"' in streamed.body
 
 
+async def test_a_task_that_a_list_puts_into_anothers_context_is_left_out() -> None:
+    async with shared() as site:
+        theirs = await site.send("acme")
+        mine, other = await site.send("globex"), await site.send("globex")
+        site.agent.tasks[mine["id"]]["contextId"] = theirs["contextId"]
+        listed = (await site.call("globex", "ListTasks", {})).json["result"]["tasks"]
+        assert [task["id"] for task in listed] == [other["id"]]
+        # One that nobody has met, or that is the caller's own, is as good.
+        for context in ("new", other["contextId"]):
+            site.agent.tasks[mine["id"]]["contextId"] = context
+            assert len((await site.call("globex", "ListTasks", {})).json["result"]["tasks"]) == 2
+
+
 async def test_a_list_has_the_callers_own_tasks_alone() -> None:
     async with shared() as site:
         for number in range(7):

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from tests.doubles.replicated import replicated
+from tests.doubles.replicated import task as made
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -133,3 +135,63 @@ async def test_where_tasks_have_no_owners_the_agents_list_passes_as_it_is() -> N
         found = (await ask(gateway)).json["result"]
         assert [each["id"] for each in found["tasks"]] == ["task-0", "task-9"]
         assert found["totalSize"] == 99
+
+
+# ---- What goes wrong on the way --------------------------------------------------------------------------------------
+
+EMPTY: Any = {"result": {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}}
+
+
+@pytest.mark.parametrize("first", ["breaks off", "is busy"])
+async def test_a_list_is_asked_for_again_as_other_reads_are(first: str) -> None:
+    asked = 0
+
+    async def play(wire: Wire) -> None:
+        nonlocal asked
+        while True:
+            call = json.loads((await wire.request()).body)
+            asked += 1
+            good = whole(json.dumps({"jsonrpc": "2.0", "id": call["id"], **EMPTY}).encode())
+            if asked > 1:
+                await wire.send(good)
+            elif first == "is busy":
+                await wire.send(whole(b"{}", b"retry-after: 0", status=b"503 Service Unavailable"))
+            else:
+                await wire.send(good[:-5])
+                wire.reset()
+                return
+
+    replies = Replies(EMPTY)
+    replies.script = play  # type: ignore[method-assign]  # what it answers is no matter
+    async with listing(replies) as gateway:
+        assert (await ask(gateway)).json["result"]["tasks"] == []
+        assert asked == 2
+
+
+async def test_where_a_list_goes_on_no_other_replica_is_asked() -> None:
+    asked: list[str] = []
+
+    def lists(name: str) -> Script:
+        async def play(wire: Wire) -> None:
+            while True:
+                call = json.loads((await wire.request()).body)
+                if call["method"] == "SendMessage":
+                    await wire.send(whole(made("mine")))
+                    continue
+                asked.append(name)
+                if call["params"].get("pageToken"):
+                    wire.reset()
+                    return
+                page = {"tasks": [{"id": "foreign"}], "nextPageToken": "more", "pageSize": 1, "totalSize": 9}
+                await wire.send(whole(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": page}).encode()))
+
+        return agent(play)
+
+    auth = keys(acme="acme", globex="globex") + "tenants: { acme: [echo], globex: [echo] }\n"
+    async with replicated(lists("a"), lists("b"), auth=auth) as (gateway, _):
+        await gateway.post("/echo", CALL, [bearer("acme")])
+        body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ListTasks", "params": {"pageSize": 1}}).encode()
+        answer = await gateway.post("/echo", body, [bearer("acme")])
+        assert answer.reasons == ["UPSTREAM_RESET"]
+        assert len(asked) == 3
+        assert len(set(asked)) == 1

@@ -110,6 +110,22 @@ async def test_a_task_whose_replica_is_gone_is_refused_clearly_or_asked_of_anoth
                 assert [each["reason"] for each in answer["error"]["data"]] == [reason]
 
 
+async def test_a_message_that_only_refers_to_a_task_outlives_its_replica() -> None:
+    async with replicated(named("a"), named("b"), auth=AUTH) as (gateway, backends):
+        while not (made := (await sent(gateway, headers=(bearer("acme"),)))["result"]["task"]["id"]).startswith("a"):
+            pass
+        body = sends("new").replace(b'"messageId"', b'"referenceTaskIds": ["%s"], "messageId"' % made.encode())
+        before = count(backends[0])
+        assert (await sent(gateway, body, headers=(bearer("acme"),)))["result"]["task"]["id"].startswith("a")
+        assert count(backends[0]) == before + 1
+        await backends[0].__aexit__(None, None, None)
+        body = body.replace(b'"new"', b'"newer"')
+        assert (await sent(gateway, body, headers=(bearer("acme"),)))["result"]["task"]["id"].startswith("b")
+        # What is about the task is refused as before.
+        answer = await sent(gateway, asks("GetTask", id=made), headers=(bearer("acme"),))
+        assert answer["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
+
+
 def streaming(name: str) -> Script:
     """Makes a task, tells of it in a stream that does not end, and knows that task alone."""
 

@@ -1,9 +1,12 @@
 """A configuration is read again: what has changed is served from then on, and nobody who is being served notices."""
 
 import asyncio
+import errno
 import gc
 import io
 import json
+import os
+import threading
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from gateway import outgoing
 from gateway.app import Gateway
+from gateway.config.problem import spell
 from gateway.config.state import StateUrl
 from gateway.reload import Origin, Report, Result, Trigger
 from gateway.snapshot import Snapshot
@@ -297,6 +302,76 @@ async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
         assert (report.result, report.why) == (Result.REFUSED, "it is gone")
         assert site.running.gateway.snapshot is before
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+)
+async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_is_put_to_use(
+    tmp_path: Path, error: Exception
+) -> None:
+    async with serving(tmp_path, "agents: {}") as site:
+        before = site.running.gateway.snapshot
+        with pytest.MonkeyPatch.context() as patch:
+
+            def short(*_: object, **__: object) -> Any:
+                raise error
+
+            patch.setattr("gateway.app.Snapshot.build", short)
+            report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+        assert report.result is Result.REFUSED
+        assert str(error) in report.why
+        assert site.running.gateway.snapshot is before
+        assert site.running.metric("config_last_reload_successful") == 0
+        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+        assert report.result is Result.APPLIED
+
+
+async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, "agents: {}") as site:
+        reloader = site.running.gateway.reloader
+        assert reloader is not None
+        hash_before = site.running.gateway.snapshot.examined.text_hash
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        # Who opens it both ways waits for nobody, and writes nothing.
+        silent = os.open(pipe, os.O_RDWR)
+        try:
+            site.file.unlink()
+            pipe.rename(site.file)
+            monkeypatch.setattr("gateway.reload._PATIENCE", 0.05)
+            for _ in range(6):
+                report = await reloader.reload(Trigger.ADMIN)
+                assert (report.result, report.text_hash) == (Result.REFUSED, hash_before)
+                assert "were not read within" in report.why
+            # However often it is asked.
+            assert sum(thread.name == "files" for thread in threading.enumerate()) <= 4
+        finally:
+            os.close(silent)
+        monkeypatch.undo()
+        site.file.unlink()
+        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+        assert report.result is Result.APPLIED
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "card.json"])
+async def test_a_file_that_is_named_and_says_something_else_is_a_change(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    (tmp_path / "card.json").write_bytes(CARD)
+    text = "agents: { one: { backend: 'https://127.0.0.1:1', tls: { ca: ca.pem }, card: { file: card.json } } }"
+    async with serving(tmp_path, text) as site:
+        reloader = site.running.gateway.reloader
+        assert reloader is not None
+        first = await reloader.reload(Trigger.ADMIN)
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"\n")
+        report = await reloader.reload(Trigger.WATCH)
+        assert report.result is Result.APPLIED
+        assert report.text_hash != first.text_hash
+        told = {"ca.pem": "agents.one.tls.ca", "card.json": "agents.one.card"}
+        assert [spell(change.path) for change in report.changed] == [told[name]]
+        assert site.running.gateway.snapshot.examined.text_hash == report.text_hash
 
 
 # ---- What waits ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What is sent again, and what is never, with several replicas and with one."""
 
+import asyncio
 import sys
 import time
 
@@ -210,3 +211,99 @@ async def test_a_backend_whose_calls_all_fail_is_left_alone_and_tried_by_one_cal
         await gateway.until(lambda: group.breaker.admits(group.clock()))
         assert "result" in await sent(gateway)
         assert not group.breaker.opened
+
+
+# ---- Where it is sent again ------------------------------------------------------------------------------------------
+
+
+async def test_a_message_that_may_have_been_seen_is_sent_to_no_other_replica() -> None:
+    more = "    message_id_idempotent: true\n"
+    async with replicated(agent(answered_once), agent(answered_once), more=more) as (gateway, backends):
+        for number in range(4):
+            before = list(map(count, backends))
+            answer = await sent(gateway, CALL.replace(b'"m1"', b'"m%d"' % number))
+            assert answer["error"]["data"][0]["reason"] == "UPSTREAM_RESET"
+            assert sorted(after - was for after, was in zip(map(count, backends), before, strict=True)) == [0, 2]
+
+
+async def test_where_replicas_know_of_each_others_messages_it_is() -> None:
+    more = "    message_id_idempotent: true\n    affinity: none\n"
+    async with replicated(agent(answered_once), named("b"), more=more) as (gateway, backends):
+        for number in range(4):
+            assert "result" in await sent(gateway, CALL.replace(b'"m1"', b'"m%d"' % number))
+        assert count(backends[1]) == 4
+
+
+async def test_a_replica_without_weight_is_not_asked_because_another_fails() -> None:
+    lines = ("", ", weight: 0")
+    async with replicated(agent(answered_once), named("b"), lines=lines) as (gateway, backends):
+        await backends[0].__aexit__(None, None, None)
+        for _ in range(8):
+            assert (await sent(gateway))["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
+        assert count(backends[1]) == 0
+
+
+# ---- Who tries -------------------------------------------------------------------------------------------------------
+
+CALLBACK = b'"configuration":{"taskPushNotificationConfig":{"url":"https://hooks.example.com/x"}},"message"'
+LOOKED_UP = CALL.replace(b'"message"', CALLBACK)
+"""Between the choice of a replica and the call to it a name is looked up."""
+
+
+async def hangs_up_never(wire: Wire) -> None:
+    await wire.request()
+    await wire.hang()
+
+
+async def test_one_call_tries_a_backend_however_many_come_at_a_time() -> None:
+    more = "health: { breaker: { after: 1, time: 50ms } }\nretry: { max: 0 }"
+    async with fronted(agent(answered_once), more) as (gateway, backend):
+        await sent(gateway)
+        group = gateway.gateway.snapshot.backings["echo"].group
+        assert group is not None
+        # Long enough for the trial to be the only one.
+        group.breaker._time = 60
+        backend.script = agent(hangs_up_never)
+        await gateway.until(lambda: group.breaker.admits(group.clock()))
+        asking = [asyncio.create_task(sent(gateway, LOOKED_UP)) for _ in range(20)]
+        await gateway.until(lambda: sum(each.done() for each in asking) == 19)
+        await backend.until(lambda: len(backend.requests) == 2)
+        assert {each.result()["error"]["data"][0]["reason"] for each in asking if each.done()} == {"NO_HEALTHY_BACKEND"}
+        backend.script = named("a")
+        await end(asking)
+
+
+async def test_one_call_tries_a_replica_and_the_others_go_elsewhere() -> None:
+    more = "    health: { eject: { after: 1, time: 50ms } }\n    retry: { max: 0 }\n"
+    async with replicated(agent(answered_once), named("b"), more=more) as (gateway, backends):
+        [tried, _] = gateway.gateway.snapshot.backings["echo"].replicas
+        while not tried.condition.ejection.opened:
+            await sent(gateway)
+        tried.condition.ejection._time = 60
+        backends[0].script = agent(hangs_up_never)
+        before = count(backends[0])
+        await gateway.until(lambda: tried.condition.may_be_asked(time.monotonic()))
+        asking = [asyncio.create_task(sent(gateway, LOOKED_UP)) for _ in range(20)]
+        await gateway.until(lambda: sum(each.done() for each in asking) == 19)
+        await backends[0].until(lambda: count(backends[0]) == before + 1)
+        assert all("result" in each.result() for each in asking if each.done())
+        await end(asking)
+
+
+async def end(asking: list[asyncio.Task[object]]) -> None:
+    for each in asking:
+        each.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_a_replica_whose_answers_break_off_is_left_alone() -> None:
+    async def breaks_off(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(get("t"))[:-5])
+        wire.reset()
+
+    async with replicated(agent(breaks_off), named("b"), more="    retry: { max: 0 }\n") as (gateway, backends):
+        for _ in range(60):
+            await sent(gateway)
+        assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
+        assert count(backends[0]) == 5

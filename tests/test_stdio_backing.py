@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import gateway.demo.stdio_agent
 from gateway.a2a.fault import Draining
 from gateway.holdings import Holdings
 from gateway.reload import Origin, Result, Trigger, Unusable
@@ -18,7 +19,7 @@ from tests.doubles.scripted import answers, whole
 from tests.doubles.stdio_agent import FILE
 from tests.test_stdio_misbehaving import call, left, told
 from tests.upstream.stdio_spec import processes, spec
-from tests.upstream.test_stdio_pool import WAIT
+from tests.upstream.test_stdio_pool import WAIT, all_ready
 
 pytestmark = pytest.mark.anyio
 
@@ -178,6 +179,40 @@ async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_
     await other.aclose()
 
 
+async def test_a_list_of_tasks_is_of_all_processes_and_of_the_callers_own_alone(tmp_path: Path) -> None:
+    command = json.dumps([sys.executable, gateway.demo.stdio_agent.__file__])
+    text = keys(a="acme", g="globex") + "tenants: { acme: [notes], globex: [notes] }\n"
+    text += f"agents:\n  notes: {{ backend: {{ stdio: {{ command: {command}, processes: 3 }} }} }}\n"
+
+    def calling(method: str, params: object) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as front:
+        upstream = front.gateway.snapshot.backings["notes"].upstream
+        assert isinstance(upstream, StdioUpstream)
+        await all_ready(upstream.agent.show())
+
+        async def begin(name: str) -> str:
+            message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "count 1"}]}
+            answer = await front.post("/notes", calling("SendMessage", {"message": message}), (bearer(name),))
+            task: str = answer.json["result"]["task"]["id"]
+            return task
+
+        begun = {name: await asyncio.gather(*(begin(name) for _ in range(8))) for name in ("a", "g")}
+        for name, tasks in begun.items():
+            found: list[str] = []
+            token = ""
+            while True:
+                asked = calling("ListTasks", {"pageSize": 3, **({"pageToken": token} if token else {})})
+                page = (await front.post("/notes", asked, (bearer(name),))).json["result"]
+                found += [task["id"] for task in page["tasks"]]
+                assert page["totalSize"] == 8
+                token = page["nextPageToken"]
+                if not token:
+                    break
+            assert sorted(found) == sorted(tasks)
+
+
 RELOADED = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
 
 
@@ -231,6 +266,23 @@ async def test_an_agent_that_starts_slowly_under_another_command_is_never_out_of
         assert new != old
         assert (await gateway.get("/notes/.well-known/agent-card.json")).json["description"] == f"Process {new}."
         await gateway.until(lambda: left(tmp_path) == [int(new)])
+
+
+async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app._WARM", 0.05)
+    (tmp_path / "card.json").write_bytes(card_of("http://127.0.0.1:9/", "HTTP+JSON 1.0"))
+    path = tmp_path / "gateway.yaml"
+    text = RELOADED + "agents:\n  notes: { backend: 'http://127.0.0.1:9', card: { file: card.json } }\n"
+    async with running(text, path=path, settled=False, written=True) as gateway:
+        assert gateway.gateway.snapshot.backings["notes"].source.spoken
+        command = words("waits-to-start", "--journal", str(tmp_path / "j"))
+        text = RELOADED + f"agents:\n  notes: {{ backend: {{ stdio: {command} }} }}\n"
+        assert await reloaded(gateway, path, text) is Result.APPLIED
+        assert gateway.gateway.snapshot.backings["notes"].source.spoken == ()
+        (tmp_path / "j.go").touch()
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
 
 
 async def test_an_agent_of_which_there_can_only_be_one_is_replaced_all_the_same(tmp_path: Path) -> None:

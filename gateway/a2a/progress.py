@@ -73,6 +73,7 @@ _members = msgspec.json.Decoder(Members)
 _text = msgspec.json.Decoder(str | None)
 _status = msgspec.json.Decoder(_Status | None)
 
+_NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
@@ -254,7 +255,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "message" or (found.message is not None and found.status is None):
         named = found.message or found
         task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
-        return Progress(identity, task, context, None, "message")
+        return Progress(identity, task, context, None, "message", None, _agrees(named))
     elif found.status is not None:
         # As in 0.3: what has a task beside its id is news of it.
         news = found.kind or found.task_id or found.other_task_id
@@ -274,7 +275,18 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         named.context_id or named.other_context_id or named.session_id,
         None if status is None or status.state is None else _SPOKEN.get(status.state, "unknown"),
         event,
+        None,
+        # Nobody needs more than one name.
+        (named.other_task_id is named.other_context_id is named.session_id is None) or _agrees(named),
     )
+
+
+def _agrees(named: _Named) -> bool:
+    """Whether an object names one task and one context by whatever names it has for them: clients differ on which."""
+    tasks = {named.task_id, named.other_task_id}
+    session = named.session_id
+    contexts = {named.context_id, named.other_context_id, None if session is _UNREAD else session}
+    return len(tasks - _NAMELESS) <= 1 and len(contexts - _NAMELESS) <= 1
 
 
 # ---- Several at once -------------------------------------------------------------------------------------------------
@@ -312,7 +324,7 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
     told = [_tell(each, b"{}", identity) for each in (*held, found)]
     tasks = {each.task_id for each in told if each.task_id is not None}
     contexts = {each.context_id for each in told if each.context_id is not None}
-    agree = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts
+    agree = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts and all(t.legible for t in told)
     return msgspec.structs.replace(
         told[0], task_id=next(iter(tasks), None), context_id=next(iter(contexts), None), legible=agree
     )

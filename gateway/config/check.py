@@ -35,7 +35,7 @@ class Examined:
         config: The configuration, or None where there is an error.
         problems: Errors and warnings by place, secrets masked.
         failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
-        text_hash: SHA-256 over all files read, in hex; where cards name commands, over those too.
+        text_hash: SHA-256 over all files read, in hex; once stamped (`files.stamped`), over all that are named, too.
         files: All files read.
         stamps: What each of them said, and each that it is served with, when it was read.
     """

@@ -1,5 +1,6 @@
 """Backends that are commands: what is run, where, and with which environment."""
 
+import errno
 import os
 import re
 import shutil
@@ -97,6 +98,13 @@ def check_command(agent: Agent, backend: Backend, at: KeyPath, findings: Finding
         findings.warning(where, fact, "install it where the gateway runs, or write the whole path")
 
 
+def _ordinary(path: Path) -> Path:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # Reading a pipe would wait for whoever writes it.
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    return path
+
+
 def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> CommandLine | None:
     if backend.card is None:
         here: KeyPath = (*at, "stdio", "command") if stdio.command else (*at, "stdio")
@@ -114,7 +122,7 @@ def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> Co
     where: KeyPath = (*at, "card")
     path = Path(findings.marks.place(where).file).parent / backend.card
     try:
-        line = command_of(parse_card(path.read_bytes()))
+        line = command_of(parse_card(_ordinary(path).read_bytes()))
     except OSError as error:
         fact = f"the card {printable(backend.card)!r} cannot be read: {error.strerror}"
         findings.error(where, fact, f"create it, or correct the path, which is relative to {path.parent}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from gateway.config import effective
 from gateway.config.backend import backends
 from gateway.config.check import Examined
-from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.stamp import stamp, stamp_of
 
@@ -25,45 +24,53 @@ def files(examined: Examined) -> tuple[Path, ...]:
     for pattern in config.include:
         names = glob.glob(pattern, root_dir=main)  # noqa: PTH207 - Path.glob takes no absolute pattern
         found |= {main / name: None for name in sorted(names)}
-    return tuple(found | dict.fromkeys(_beside(examined, config)))
+    return tuple(found | dict.fromkeys(_beside(examined)))
 
 
 def stamped(examined: Examined) -> Examined:
-    """The same with stamps of the files that it is served with, as they are now: before anything is made of them."""
+    """The same with stamps of the files that it is served with, as they are now: before anything is made of them.
+
+    Its hash is over those, too: a certificate that is another is another configuration.
+    """
     if examined.config is None:
         return examined
-    stamps = {path: stamp_of(path) for path in _beside(examined, examined.config)}
+    stamps = {path: stamp_of(path) for path in _beside(examined)}
     text_hash = examined.text_hash
-    commands = [stamps[path] for path in command_cards(examined).values()]
-    if commands:
-        text_hash = stamp(b"".join((bytes.fromhex(text_hash), *commands))).hex()
+    if stamps:
+        text_hash = stamp(b"".join((bytes.fromhex(text_hash), *stamps.values()))).hex()
     return replace(examined, stamps={**stamps, **examined.stamps}, text_hash=text_hash)
 
 
-def command_cards(examined: Examined) -> dict[KeyPath, Path]:
-    """The cards that name the commands of backends, by where they are written."""
-    agents = {} if examined.config is None else examined.config.agents
-    return {
-        (*path, "card"): _folder(examined, (*path, "card")) / backend.card
-        for name, agent in agents.items()
-        for backend, path in backends(agent, ("agents", name))
-        if backend.card is not None
-    }
-
-
-def _beside(examined: Examined, config: Config) -> tuple[Path, ...]:
-    found: dict[Path, None] = {}
+def named(examined: Examined) -> dict[KeyPath, Path]:
+    """Certificates, authorities and written cards, by where they are written; one of the defaults once."""
+    config = examined.config
+    if config is None:
+        return {}
+    found: dict[KeyPath, Path] = {}
     if config.gateway.tls is not None:
-        at = _folder(examined, ("gateway", "tls"))
-        found |= {at / config.gateway.tls.cert: None, at / config.gateway.tls.key: None}
+        at: KeyPath = ("gateway", "tls")
+        folder = _folder(examined, at)
+        found |= {(*at, "cert"): folder / config.gateway.tls.cert, (*at, "key"): folder / config.gateway.tls.key}
     for name, agent in config.agents.items():
+        at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         authorities = effective.authorities(config, name, examined.marks)
         if authorities is not None:
-            found[authorities] = None
-        found |= dict.fromkeys(effective.shown_certificate(config, name, examined.marks) or ())
+            found[*at, "ca"] = authorities
+        shown = effective.shown_certificate(config, name, examined.marks)
+        if shown is not None:
+            found[*at, "cert"], found[*at, "key"] = shown
         if agent.card is not None and agent.card.file is not None:
-            found[_folder(examined, ("agents", name, "card")) / agent.card.file] = None
-    return tuple(found | dict.fromkeys(command_cards(examined).values()))
+            at = ("agents", name, "card")
+            found[at] = _folder(examined, at) / agent.card.file
+        for backend, path in backends(agent, ("agents", name)):
+            if backend.card is not None:
+                at = (*path, "card")
+                found[at] = _folder(examined, at) / backend.card
+    return found
+
+
+def _beside(examined: Examined) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(named(examined).values()))
 
 
 def _folder(examined: Examined, path: KeyPath) -> Path:

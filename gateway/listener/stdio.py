@@ -43,6 +43,7 @@ _PARSE_ERROR = -32700
 _LONGEST_EVENT = 64 * 1024 * 1024
 # The content is JSON whatever a frame says, and either kind of answer is read here.
 _HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
+_VERSION = b"a2a-version"
 _FROM_HOST = TO_AGENT - {name for name, _ in _HEADERS}
 _TO_HOST = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
 _EVENTS = b"text/event-stream"
@@ -275,6 +276,9 @@ class StdioClient:
             wire.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
             return
         passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
+        if version is Version.V1_0 and frame.header(_VERSION) is None:
+            # Who writes lines cannot say it, and agents take a call of 1.0 that does not for one of 0.3 (1.0 §3.6).
+            passed += ((_VERSION, Version.V1_0.encode("ascii")),)
         head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1")
         task = background.start("call", partial(self._answer, head, wire))
         self._calls[task] = wire

@@ -152,7 +152,10 @@ class Signer:
         if (known := self._keys.get(term)) is not None:
             return known
         written = await soon(self._store.note(_KIND, f"{_KEY}-{term}"))
-        return None if written is None else self._loaded(written, self._wall())
+        if written is None:
+            return None
+        key = self._keys[term] = self._loaded(written, self._wall())
+        return key
 
     def _loaded(self, written: bytes, now: float) -> _Key:
         private = _loaded(written, self._store.label)

@@ -8,10 +8,9 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import LONGEST_ID, Note, Task
+from gateway.tasks.store import HOMES, LONGEST_ID, Note, Task
 
 _MOST = 100_000
-_KIND = "replica of a context"
 _KEPT = 90 * 86_400
 
 
@@ -68,7 +67,7 @@ class Homes:
         if not self._keeps:
             return ""
         for each in ids:
-            value: bytes | None = yield self._ledger.store.note(_KIND, self._key(each))
+            value: bytes | None = yield self._ledger.store.note(HOMES, self._key(each))
             if value:
                 replica = value.decode()
                 _remember(self._contexts, each, replica)
@@ -88,7 +87,7 @@ class Homes:
         kept = replica
         if self._keeps:
             until = self._ledger.now() + _KEPT
-            note = Note(_KIND, self._key(context), replica.encode(), tenant=tenant, until=until)
+            note = Note(HOMES, self._key(context), replica.encode(), tenant=tenant, until=until)
             kept = (yield self._ledger.store.settle(note)).decode()
         _remember(self._contexts, context, kept)
 

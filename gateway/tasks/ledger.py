@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.seal import Seal
-from gateway.tasks.store import NAMES, Bounds, Note, Owner, Soon, Store
+from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Soon, Store
 from gateway.tasks.surplus import drop_surplus
 
 _T = TypeVar("_T")
@@ -23,7 +23,7 @@ _MOST_MARKS = 10_000
 _TRY_EVERY = 0.5
 _EXPIRE_EVERY = 30.0
 _EXPIRE_AT_ONCE = 500
-# Rounds of expiry from one going through all names to the next: an hour.
+# Rounds of expiry from one going through all names and homes to the next: an hour.
 _BOUND_EVERY = 120
 
 logger = logging.getLogger("gateway.tasks")
@@ -120,6 +120,7 @@ class Ledger:
                 await self._expire()
                 if number % _BOUND_EVERY == 0:
                     await drop_surplus(self.store, NAMES, self.bounds.tasks)
+                    await drop_surplus(self.store, HOMES, self.bounds.contexts)
 
     async def renew(self) -> None:
         """See to it that the store has the secret still, and that it is the one that all others use.

@@ -168,6 +168,9 @@ class Note(msgspec.Struct, frozen=True):
 NAMES = "name"
 """The kind of the notes that are names of tasks; a tenant has no more of them than tasks, by and by."""
 
+HOMES = "replica of a context"
+"""The kind of those that tell where a context began; likewise no more than contexts."""
+
 LARGE_KINDS = frozenset({"body"})
 """Kinds of notes that may be as long as what an agent posts; all others are short."""
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
+from gateway.upstream.alarm import Alarm
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import CUT, Response, late
@@ -67,7 +68,7 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_alarm", "_alarm_at", "_answering", "_deadline", "_distrusted", "_exchanges", "_expired", "_header_bytes",
+        "_alarm", "_answering", "_distrusted", "_exchanges", "_expired", "_header_bytes",
         "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
         "_writing_paused", "loop", "retires",
     )  # fmt: skip
@@ -88,10 +89,8 @@ class Connection(asyncio.Protocol):
         self._unsent: memoryview | None = None
         self._writing_paused = False
         self._reading_paused = False
-        self._deadline = math.inf
         self._expired: Callable[[], Fault] = late
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = math.inf
+        self._alarm = Alarm(self.loop, self._ring)
 
     @property
     def stale(self) -> bool:
@@ -147,9 +146,7 @@ class Connection(asyncio.Protocol):
 
     def rest(self, seconds: float) -> None:
         """Wait in the pool, for so long."""
-        self._deadline = deadline = self.loop.time() + seconds
-        if deadline < self._alarm_at:
-            self._watch(deadline)
+        self._alarm.set(self.loop.time() + seconds)
 
     def drop(self) -> None:
         """Close at once, outside of an exchange."""
@@ -182,33 +179,20 @@ class Connection(asyncio.Protocol):
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """What to wait for until `deadline`; then the exchange fails with `expired()`."""
         self._expired = expired
-        self._deadline = deadline
-        if deadline < self._alarm_at:
-            self._watch(deadline)
+        self._alarm.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
         """What is waited for may take until then, which is no earlier than before."""
-        self._deadline = deadline
+        self._alarm.deadline = deadline
 
     def expect_nothing(self, response: Response) -> None:
         """`response` waits no longer; whoever reads it may take any time between two reads."""
         if self._response is response:
-            self._deadline = math.inf
-
-    def _watch(self, deadline: float) -> None:
-        """Have the alarm ring then, which is earlier than it would."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = deadline
-        self._alarm = self.loop.call_at(deadline, self._ring)
+            self._alarm.deadline = math.inf
 
     def _ring(self) -> None:
-        self._alarm = None
-        self._alarm_at = math.inf
-        if self.loop.time() < self._deadline:
-            self._watch(self._deadline)
-        elif self._response is None:
+        if self._response is None:
             self.drop()
         else:
             self.fail(self._expired())
@@ -236,7 +220,7 @@ class Connection(asyncio.Protocol):
         reader = response.reader
         if response.flows and (piece := reader.chunk(data)) is not None:
             if response.pour(piece):
-                self._deadline = self.loop.time() + response.patience
+                self._alarm.deadline = self.loop.time() + response.patience
                 return
             reader.keep(piece)
         else:
@@ -288,9 +272,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is down; a reset says so in `exc`."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._alarm.stop()
         self.fail(UpstreamReset(CUT, detail=str(exc) if exc is not None else "closed"))
         self._transport = None
         self._poll = None
@@ -326,7 +308,7 @@ class Connection(asyncio.Protocol):
         """The answer is complete."""
         transport = self._transport
         self._response = None
-        self._deadline = math.inf
+        self._alarm.deadline = math.inf
         reusable = (
             reader.reusable
             and not self._distrusted

@@ -150,12 +150,12 @@ class GrpcAnswer:
         return cast("bytes", message)  # nobody told gRPC to make anything else of it
 
     def _ended(self, error: aio.AioRpcError, *, expired: bool) -> None:
-        self.status = own_status(error, connected=self._channel.get_state() is _READY, expired=expired)
+        self.status = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
         self.headers = _pairs(error.initial_metadata())
         self.metadata = _named(_pairs(error.trailing_metadata()))
 
 
-_READY = grpc.ChannelConnectivity.READY
+_FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _HASTE = 0.05
 """Seconds by which gRPC may be early: its clock is another."""
 

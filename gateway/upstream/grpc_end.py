@@ -4,6 +4,10 @@ gRPC tells both as a status with a text, and has no mark for either. What is mad
 only agents give, and by its text where gRPC always has the same. Where an agent words its own status as gRPC would, it
 passes for gRPC's: no text of gRPC's, which may name addresses, passes for the agent's.
 
+Decision: that an agent could not be reached, and so that nothing was sent, is believed only while its channel has
+failed to connect. An agent that asks another one over gRPC hands on the very same words, and may hang up behind them:
+the channel then rests, and what was said is no proof that nothing was done.
+
 Decision: UNAVAILABLE without details is that the answer broke off. No error of A2A has that code, servers that shut
 down and proxies give it with any words they like, and gRPC hands on those words. To let them pass where the connection
 still stands was refused: whether it does is known a moment too late.
@@ -23,11 +27,11 @@ _DETAILS = "grpc-status-details-bin"
 _LONGEST_DETAIL = 300
 
 
-def own_status(error: aio.AioRpcError, *, connected: bool, expired: bool) -> Status:
+def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: bool) -> Status:
     """The status that the agent ended a call with.
 
     Args:
-        connected: Whether there is a connection now.
+        unreachable: Whether the last attempt to connect has failed.
         expired: Whether the call's time is over.
 
     Raises:
@@ -39,14 +43,14 @@ def own_status(error: aio.AioRpcError, *, connected: bool, expired: bool) -> Sta
     if not isinstance(details, bytes):
         details = b""
     if code not in _NEVER_MADE_UP:
-        _refuse_made_up(code, text, own=details != b"", connected=connected, expired=expired)
+        _refuse_made_up(code, text, own=details != b"", unreachable=unreachable, expired=expired)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # As HTTP's 401 (`page.refuse_challenge`): the client's credential was good here.
         raise UpstreamProtocol("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
     return Status(code.value[0], text, details)
 
 
-def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, connected: bool, expired: bool) -> None:
+def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, unreachable: bool, expired: bool) -> None:
     removed = _REMOVED.match(text)
     if removed is None and own:
         return
@@ -54,7 +58,7 @@ def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, connected: b
     detail = text[:_LONGEST_DETAIL]
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and (expired or words.startswith("Deadline Exceeded")):
         raise UpstreamTimeout(late().message, detail=detail)
-    if _UNREACHABLE.match(words) is not None and not connected:
+    if _UNREACHABLE.match(words) is not None and unreachable:
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
     if page is not None:

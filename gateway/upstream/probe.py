@@ -13,12 +13,14 @@ from gateway.a2a.fault import Draining, Fault, Overloaded
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.replica import Station
 from gateway.upstream.request import request_head
+from gateway.upstream.response import late
 
 if TYPE_CHECKING:
     # Who has no such agent does not pay for gRPC.
     from gateway.upstream.grpc_channel import GrpcChannel
 
 _LONGEST = 256 * 1024
+"""Bytes of an answer that are read; a connection whose answer is longer is not used again."""
 _CHECK = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"
 _UNIMPLEMENTED = 12
@@ -116,8 +118,13 @@ class Probe:
             head, b"", connect=probing.timeout, first_byte=probing.timeout, repeatable=True
         )
         try:
-            status = response.status
-            await response.read(_LONGEST, probing.timeout)
+            status, left = response.status, _LONGEST
+            async with asyncio.timeout(probing.timeout):
+                # The rest of a long card tells nothing more.
+                while left > 0 and (piece := await response.chunk(probing.timeout)):
+                    left -= len(piece)
+        except TimeoutError as error:
+            raise late() from error
         finally:
             response.close()
         return "" if 200 <= status < 400 else f"{probing.path} answers {status}"

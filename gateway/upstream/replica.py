@@ -191,7 +191,7 @@ class Replica:
 def choose(replicas: Sequence[Replica], now: float, chance: Callable[[], float]) -> Replica | None:
     """Which of the replicas is asked next; None where there is none.
 
-    Those that may not be asked are asked only where there is no other, and weightless ones then as well.
+    Those that may not be asked are asked only where there is no other, and weightless ones where all are.
 
     Args:
         chance: A number from 0 to 1.
@@ -199,6 +199,7 @@ def choose(replicas: Sequence[Replica], now: float, chance: Callable[[], float])
     open_to_all = [each for each in replicas if each.weight and each.condition.may_be_asked(now)]
     if not open_to_all:
         there = [each for each in replicas if not each.condition.gone]
+        there = [each for each in there if each.weight] or there
         # Whoever was not found down is the better guess; and then whoever has failed least.
         return min(there, key=_badness, default=None)
     if len(open_to_all) == 1:

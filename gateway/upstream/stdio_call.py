@@ -12,10 +12,11 @@ from typing import Protocol
 
 from gateway.a2a.bindings.stdio import Course, Heard, course, is_empty, readdress, says_end
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Fault, Overloaded, UpstreamReset
+from gateway.a2a.fault import Fault, Overloaded
 from gateway.a2a.framing import sse
 from gateway.a2a.framing.lsp import Frame
 from gateway.a2a.progress import Progress, read_jsonrpc
+from gateway.upstream.alarm import Alarm
 from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import Response, late
 
@@ -51,7 +52,7 @@ class StdioCall:
     """
 
     __slots__ = (
-        "_alarm", "_alarm_at", "_deadline", "_expired", "_identity", "_key", "_link", "_longest", "_may_end", "_over",
+        "_alarm", "_expired", "_identity", "_key", "_link", "_longest", "_may_end", "_over",
         "_streams", "_version", "bare", "loop", "own", "response",
     )  # fmt: skip
 
@@ -69,10 +70,8 @@ class StdioCall:
         self._streams = streams
         self._longest = longest
         self._over = False
-        self._deadline = math.inf
         self._expired: Callable[[], Fault] = late
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = math.inf
+        self._alarm = Alarm(self.loop, self._ring)
         self._may_end: asyncio.TimerHandle | None = None
 
     def deliver(self, frame: Frame, heard: Heard) -> Progress | None:
@@ -128,10 +127,10 @@ class StdioCall:
     def _end(self, fault: Fault | None) -> None:
         self._over = True
         self._link.forget(self._key)
-        for timer in (self._alarm, self._may_end):
-            if timer is not None:
-                timer.cancel()
-        self._alarm = self._may_end = None
+        self._alarm.stop()
+        if self._may_end is not None:
+            self._may_end.cancel()
+            self._may_end = None
         self.response.detach(fault)
 
     # ---- What a response needs (`response.Carrier`) ----------------------------------------------------------------
@@ -150,35 +149,19 @@ class StdioCall:
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """What to wait for until `deadline`; then the call fails with `expired()`."""
         self._expired = expired
-        self._deadline = deadline
-        if deadline < self._alarm_at:
-            self._watch(deadline)
+        self._alarm.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
         """What is waited for may take until then, which is no earlier than before."""
-        self._deadline = deadline
+        self._alarm.deadline = deadline
 
     def expect_nothing(self, response: Response) -> None:  # noqa: ARG002 - a call has one
         """The response waits no longer."""
-        self._deadline = math.inf
-
-    def _watch(self, deadline: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = deadline
-        self._alarm = self.loop.call_at(deadline, self._ring)
+        self._alarm.deadline = math.inf
 
     def _ring(self) -> None:
-        self._alarm = None
-        self._alarm_at = math.inf
-        if self._over:
-            return
-        if self.loop.time() < self._deadline:
-            if self._deadline < math.inf:
-                self._watch(self._deadline)
-        else:
-            self.fail(self._expired())
+        self.fail(self._expired())
 
 
 class Nowhere:
@@ -189,8 +172,3 @@ class Nowhere:
 
     def forget(self, key: bytes) -> None:
         """Nothing: no other frame has its id."""
-
-
-def gone(why: str) -> Fault:
-    """The fault of a call whose process is gone."""
-    return UpstreamReset("the agent ended before its answer was complete", detail=why)

@@ -34,6 +34,7 @@ def card(folder: Path, url: str, name: str = "card.json") -> None:
         ("{ url: 'http://127.0.0.1:1', card: c.json }", "card", "the backend has a `url` too"),
         ("{ stdio: sh, protocol: rest }", "protocol", "nobody speaks rest on stdio"),
         ("{ card: card.json, stdio: [sh] }", "stdio", "the card names the command too"),
+        ("{ card: /dev/null }", "card", "the card '/dev/null' cannot be read: it is no ordinary file"),
         ("{ card: none.json }", "card", "the card 'none.json' cannot be read: No such file or directory"),
         ("{ card: http.json }", "card", "the card has no interface called `stdio`"),
         ("{ card: text.json }", "card", "it is no card: "),

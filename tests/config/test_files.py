@@ -43,6 +43,11 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
         "card.json", "tls/shown.pem", "tls/shown.key",
     }  # fmt: skip
     assert {str(path.relative_to(tmp_path)) for path in files(examined)} == named
+    seen = {stamped(examine(file, {})).text_hash}
+    for path in sorted(named):
+        (tmp_path / path).write_bytes((tmp_path / path).read_bytes() + b"\n")
+        seen.add(stamped(examine(file, {})).text_hash)
+    assert len(seen) == 1 + len(named)
 
 
 def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> None:

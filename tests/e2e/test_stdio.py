@@ -3,7 +3,6 @@
 Neither SDK has such a binding: `legacy/pipe.py` puts what comes on the pipe to their applications.
 """
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,26 +12,26 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import pytest
 from a2a.client import ClientConfig, ClientFactory
-from a2a.helpers import get_message_text
 from a2a.types import (
-    CancelTaskRequest,
     DeleteTaskPushNotificationConfigRequest,
-    GetExtendedAgentCardRequest,
     GetTaskPushNotificationConfigRequest,
-    GetTaskRequest,
     ListTaskPushNotificationConfigsRequest,
-    ListTasksRequest,
-    SubscribeToTaskRequest,
     TaskPushNotificationConfig,
     TaskState,
 )
-from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
-from tests.e2e.agents.agent import SECRET_SKILL
-from tests.e2e.every_operation import asks_all, words
+from tests.e2e.every_operation import (
+    answers_two_hundred,
+    asks_all,
+    keeps_tasks,
+    shows_its_extended_card,
+    streams_a_thousand,
+    talks,
+    words,
+)
 from tests.e2e.previous import SCRIPTS, PreviousClient, interpreter, previous_client
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
-from tests.e2e.sdk import COMPLETED, Caller, kinds, open_http, saying, send, texts, told
+from tests.e2e.sdk import Caller, open_http, saying, send
 from tests.e2e.shared_site import host_of
 from tests.e2e.site import ACME_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
@@ -136,40 +135,11 @@ class TestClientOf10:
         async with calling(pipes, name, binding) as caller:
             assert caller.card.name == name
             assert "stdio" not in str(caller.card)
-            task = await send(caller.unary, saying("hello"))
-            assert (task.status.state, texts(task)) == (COMPLETED, [f"{name}: hello"])
-            events = [event async for event in caller.streaming.send_message(saying("stream 3"))]
-            assert told(events) == [f"{name}: part {number}" for number in range(3)]
-            assert events[-1].status_update.status.state == COMPLETED
-            [event] = [event async for event in caller.streaming.send_message(saying("talk to me"))]
-            assert get_message_text(event.message) == f"{name}: talk to me"
-            question = await send(caller.unary, saying("ask"))
-            assert question.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-            again = await send(caller.unary, saying("blue", question))
-            assert (again.id, again.status.state) == (question.id, COMPLETED)
+            await talks(caller, name)
 
     async def test_tasks_are_found_listed_cancelled_and_joined(self, pipes: Pipes, name: str, binding: str) -> None:
         async with calling(pipes, name, binding) as caller:
-            task = await send(caller.unary, saying("hello"))
-            found = await caller.unary.get_task(GetTaskRequest(id=task.id))
-            assert (found.id, texts(found)) == (task.id, [f"{name}: hello"])
-            with pytest.raises(TaskNotFoundError):
-                await caller.unary.get_task(GetTaskRequest(id="no-such-task"))
-            if name.startswith("new"):
-                page = await caller.unary.list_tasks(ListTasksRequest(context_id=task.context_id))
-                assert [each.id for each in page.tasks] == [task.id]
-            else:
-                with pytest.raises(UnsupportedOperationError):
-                    await caller.unary.list_tasks(ListTasksRequest())
-            running = await send(caller.polling, saying("wait"))
-            joined: list[Any] = []
-            async for event in caller.streaming.subscribe(SubscribeToTaskRequest(id=running.id)):
-                if not joined:
-                    cancelled = await caller.unary.cancel_task(CancelTaskRequest(id=running.id))
-                    assert cancelled.status.state == CANCELED
-                joined.append(event)
-            # a2a-sdk 0.3 ends the stream without a word.
-            assert name.startswith("old") or joined[-1].status_update.status.state == CANCELED
+            await keeps_tasks(caller, name, old=name.startswith("old"))
 
     async def test_webhooks_and_the_extended_card(self, pipes: Pipes, name: str, binding: str) -> None:
         async with calling(pipes, name, binding) as caller:
@@ -187,31 +157,17 @@ class TestClientOf10:
             await client.delete_task_push_notification_config(
                 DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
             )
-            card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
-            assert SECRET_SKILL in {skill.id for skill in card.skills}
+            await shows_its_extended_card(caller)
 
     async def test_a_stream_of_a_thousand_events_comes_whole(self, pipes: Pipes, name: str, binding: str) -> None:
         async with calling(pipes, name, binding) as caller:
-            events = [event async for event in caller.streaming.send_message(saying("stream 1000"))]
-        assert told(events) == [f"{name}: part {number}" for number in range(1000)]
-        assert kinds(events)[-1] == "status_update"
+            await streams_a_thousand(caller, name)
 
     async def test_of_two_hundred_calls_at_a_time_each_gets_its_own_answer(
         self, pipes: Pipes, name: str, binding: str
     ) -> None:
         async with calling(pipes, name, binding) as caller:
-
-            async def one(number: int) -> list[str]:
-                if number % 4:
-                    return texts(await send(caller.unary, saying(f"{binding} {number}")))
-                return told([event async for event in caller.streaming.send_message(saying(f"stream {number % 7}"))])
-
-            answers = await asyncio.gather(*map(one, range(200)))
-        for number, answer in enumerate(answers):
-            if number % 4:
-                assert answer == [f"{name}: {binding} {number}"]
-            else:
-                assert answer == [f"{name}: part {part}" for part in range(number % 7)]
+            await answers_two_hundred(caller, name)
 
 
 @pytest.fixture(params=["JSONRPC", "HTTP+JSON", "GRPC"])

@@ -94,13 +94,19 @@ async def test_a_frame_is_a_call_and_its_answer_one_frame(framing: str) -> None:
             Host="elsewhere",
         )
         assert (told["method"], told["path"], told["params"]) == ("POST", "/agent", {"id": "t"})
-        asked = {"a2a-version": "1.0", "a2a-extensions": "urn:y", "traceparent": "00-1-2-3"} if framing == "lsp" else {}
+        # A line says none of it; the version shows in the name of the method.
+        asked = {"a2a-extensions": "urn:y", "traceparent": "00-1-2-3"} if framing == "lsp" else {}
         own = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        assert told["headers"] == {**own, **asked}
+        assert told["headers"] == {**own, "a2a-version": "1.0", **asked}
         # Of the agent's headers only these are a host's; a line has none.
         [headers] = host.headers
         assert headers.get("a2a-extensions") == ("urn:x" if framing == "lsp" else None)
         assert "x-request-id" not in headers
+
+
+async def test_a_call_in_words_of_0_3_says_no_version_that_its_host_does_not() -> None:
+    async with served(echo) as (host, _):
+        assert "a2a-version" not in (await host.ask("tasks/get", {"id": "t"}))["headers"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.ledger import Ledger, carried, soon
 from gateway.tasks.memory import MemoryStore
-from gateway.tasks.store import NAMES, Bounds, Note, Owner, Sighting
+from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Sighting
 from tests.doubles.waited import Waited
 
 pytestmark = pytest.mark.anyio
@@ -106,18 +106,19 @@ async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatc
     running.cancel()
 
 
-async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [NAMES, HOMES])
+async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger._BOUND_EVERY", 2)
     store = MemoryStore()
-    ledger = Ledger(store, Bounds(tasks=3))
+    ledger = Ledger(store, Bounds(tasks=3, contexts=3))
     for number in range(7):
-        store.keep(Note(NAMES, f"n{number}", b"", "acme", until=ledger.now() + 1000 + number))
+        store.keep(Note(kind, f"n{number}", b"", "acme", until=ledger.now() + 1000 + number))
     running = asyncio.ensure_future(ledger.run())
     for _ in range(100):
         await asyncio.sleep(0)
     running.cancel()
-    assert [note.key for note in store.notes((NAMES, ""), 10) if note.kind == NAMES] == ["n4", "n5", "n6"]
+    assert [note.key for note in store.notes((kind, ""), 10) if note.kind == kind] == ["n4", "n5", "n6"]
 
 
 async def test_steps_wait_only_where_something_has_to_be_waited_for() -> None:

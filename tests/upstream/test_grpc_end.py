@@ -18,7 +18,7 @@ def ended(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | b
 
 
 def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | bytes], **more: Any) -> Status:
-    known: dict[str, bool] = {"connected": True, "expired": False, **more}
+    known: dict[str, bool] = {"unreachable": False, "expired": False, **more}
     return own_status(ended(code, text, *trailing), **known)
 
 
@@ -50,7 +50,7 @@ def test_an_agent_need_not_say_anything() -> None:
 )
 def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
     text = "Stream removed (Socket closed)"
-    assert read(grpc.StatusCode[code], text, connected=False, expired=True).message == text
+    assert read(grpc.StatusCode[code], text, unreachable=True, expired=True).message == text
 
 
 @pytest.mark.parametrize("details", [(), (("grpc-status-details-bin", INFO),)])
@@ -66,11 +66,11 @@ def test_what_could_not_be_reached_was_not_reached_unless_there_is_a_connection(
         "DNS resolution failed for agent:1",
     ):
         with pytest.raises(UpstreamConnect) as failed:
-            read(grpc.StatusCode.UNAVAILABLE, text, connected=False)
+            read(grpc.StatusCode.UNAVAILABLE, text, unreachable=True)
         assert failed.value.message == "the agent could not be reached"
         assert failed.value.detail == text
         with pytest.raises(UpstreamReset):
-            read(grpc.StatusCode.UNAVAILABLE, text, connected=True)
+            read(grpc.StatusCode.UNAVAILABLE, text, unreachable=False)
 
 
 def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:

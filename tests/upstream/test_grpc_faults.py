@@ -230,6 +230,20 @@ async def test_who_does_not_accept_the_gateway_does_not_challenge_the_client(
     assert (type(fault), fault.message) == (UpstreamProtocol, "the agent does not accept the gateway")
 
 
+@KINDS
+@pytest.mark.parametrize(
+    "words", [b"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.7:1", b"errors resolving x:1"]
+)
+async def test_an_agent_that_could_not_reach_another_and_hangs_up_was_reached(ask: Ask, words: bytes) -> None:
+    def says_so(turn: Turn) -> None:
+        turn.head((b"grpc-status", b"14"), (b"grpc-message", words), end=True).hang_up()
+
+    for _ in range(10):
+        async with http2_server(says_so) as server:
+            # What it did before, it would do again.
+            assert isinstance(await fault_of(server.url, ask), UpstreamReset)
+
+
 # ---- What does not come ----------------------------------------------------------------------------------------------
 
 

@@ -106,3 +106,27 @@ async def test_a_replica_behind_grpc_is_asked_by_the_standard_service(answer: An
     async with grpc_agent(checking(answer)) as one, running(f"agents:\n  echo: {one.url}\n") as gateway:
         await probe(gateway).ask_all()
         assert state(gateway).startswith(told)
+
+
+async def test_a_long_answer_is_a_good_one() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(b"x" * 2_000_000))
+        await wire.hang()
+
+    async with fronted(play) as (gateway, _):
+        await probe(gateway).ask_all()
+        assert state(gateway) == "up"
+        await gateway.rested()
+
+
+async def test_an_answer_that_does_not_end_is_late() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(whole(b"x" * 2_000)[:-1])
+        await wire.hang()
+
+    async with fronted(play) as (gateway, _):
+        await probe(gateway).ask_all()
+        assert state(gateway) == "down: the agent did not answer in time"
+        await gateway.rested()

@@ -90,3 +90,9 @@ def test_its_state_is_told_in_words() -> None:
     assert one.state(0) == "down: /healthz answers 500"
     one.gone = True
     assert "no longer one of its name" in one.state(0)
+
+
+def test_a_weightless_one_is_not_asked_because_others_are_down() -> None:
+    down = replica("a")
+    down.condition.probed(0, "no connection", fail_after=1, pass_after=1)
+    assert drawn([down, replica("b", weight=0)], 10) == {"a": 10}

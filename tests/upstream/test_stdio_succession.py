@@ -137,7 +137,8 @@ async def test_what_it_tells_of_itself_is_waited_for(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         assert not asking.done()
         (tmp_path / "j.go").touch()
-        assert str(new.workers[0].pid).encode() in ((await asking).card or b"")
+        card = (await asking).card
+        assert str(new.workers[0].pid).encode() in (card or b"")
 
 
 async def test_closing_in_the_middle_ends_both(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""One timer for many deadlines: whoever waits moves its deadline again and again, mostly to a later moment.
+
+Setting a timer for each would cost more than what is waited for. So there is one, which stays where it is while the
+deadline moves on; when it rings too early it is set anew.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+
+class Alarm:
+    """Rings once its deadline is over.
+
+    Args:
+        ring: Called then, once; `deadline` may be set again.
+
+    Attributes:
+        deadline: In seconds of the loop, `math.inf` for never. Whoever makes it earlier calls `set`.
+    """
+
+    __slots__ = ("_at", "_loop", "_ring", "_timer", "deadline")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self.deadline = math.inf
+        self._loop = loop
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = math.inf
+
+    def set(self, deadline: float) -> None:
+        """Ring then, which may be earlier than before."""
+        self.deadline = deadline
+        if deadline < self._at:
+            self._watch(deadline)
+
+    def stop(self) -> None:
+        """Do not ring any more."""
+        self.deadline = self._at = math.inf
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = deadline
+        self._timer = self._loop.call_at(deadline, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._at = math.inf
+        deadline = self.deadline
+        if self._loop.time() >= deadline:
+            self.deadline = math.inf
+            self._ring()
+        elif deadline < math.inf:
+            self._watch(deadline)
