@@ -106,7 +106,7 @@ async def test_a_certificate_is_renewed_and_connections_that_stand_are_not_touch
             assert (await old.post(process.url + "/one", json=SEND)).status_code == 200
             second = renewed(tmp_path)
             answer = await asyncio.to_thread(httpx.post, process.admin + "/-/reload", trust_env=False)
-            assert answer.json()["result"] == "unchanged"
+            assert answer.json()["result"] == "applied"
             # On the connection that it has.
             assert (await old.post(process.url + "/one", json=SEND)).status_code == 200
             async with trusting(second) as new:
