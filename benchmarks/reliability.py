@@ -323,9 +323,11 @@ _PAGE = """\
 What is done to a gateway, what has to come of it, and what came of it in one run. Everything here is written by
 `python -m benchmarks.reliability --write`.
 
-Taken on {date}, with {machine} The gateway is a process as an operator runs it, its agents and clients are others
-on the same machine, and they share its processors: a figure is what a client saw, not what the gateway cost. Limits
-that are 10 s or more by default are set to less where a row would take long; the figure says so.
+Taken on {date}, with {machine}
+
+The gateway is a process as an operator runs it, its agents and clients are others on the same machine, and they share
+its processors: a figure is what a client saw, not what the gateway cost. Limits that are 10 s or more by default are
+set to less where a row would take long; the figure says so.
 
 {table}
 A row is kept by the first of its files with a figure, by the others in more cases and without a process. Tests that

@@ -1,13 +1,12 @@
 """What tests of faults have in common: clients of a gateway process on raw sockets, and the figures that they tell."""
 
 import asyncio
-import json
 import math
 import os
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -140,29 +139,31 @@ async def calling(process: GatewayProcess) -> AsyncIterator[Caller]:
         await caller.aclose()
 
 
-_PULSE = """\
-import json, select, sys, time
-late, due = [], time.monotonic() + 0.05
-while not select.select([sys.stdin], [], [], max(due - time.monotonic(), 0))[0]:
-    late.append(time.monotonic() - due)
-    due = time.monotonic() + 0.05
-print(json.dumps(late))
-"""
+BUSY = 0.1
+"""Part of its time that the event loop's thread may wait for a processor; beyond it lags are the machine's."""
 
 
-@contextmanager
-def pulse() -> Iterator[list[float]]:
-    """How late a process is that does nothing but look at the clock every 50 ms: what the machine alone does to lags.
+class Starved:
+    """What of its time the thread of a process's event loop waits for a processor, from now on."""
 
-    The list is filled at the end of the block, in seconds.
-    """
-    late: list[float] = []
-    process = subprocess.Popen([sys.executable, "-c", _PULSE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        yield late
-    finally:
-        told, _ = process.communicate()
-        late.extend(json.loads(told))
+    def __init__(self, process: GatewayProcess) -> None:
+        self._file = Path(f"/proc/{process.pid}/task/{process.pid}/schedstat")
+        self._began, self._waited = time.monotonic(), self._waits()
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return (self._waits() - self._waited) / (time.monotonic() - self._began)
+
+    def _waits(self) -> float:
+        """Seconds so far, as proc(5) has them; 0 where it does not tell."""
+        return int(self._file.read_text().split()[1]) / 1e9 if self._file.exists() else 0.0
+
+
+def waiting(share: float) -> str:
+    """The same in words."""
+    told = f"its thread waited {share:.0%} of the time for a processor"
+    return f"{told}: too busy a machine to tell" if share > BUSY else told
 
 
 def site(agents: dict[str, Any], **gateway: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, agent
 from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.e2e.faults import bound, calling, figure, lags, ms, now, pulse, quantile, site
+from tests.e2e.faults import BUSY, Starved, bound, calling, figure, lags, ms, now, quantile, site, waiting
 from tests.e2e.process import gateway_process
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import shown
@@ -72,23 +72,24 @@ async def test_r26_the_event_loop_turns_whatever_is_sent(tmp_path: Path) -> None
                         sent["bursts"] += 1
                         await asyncio.sleep(SECONDS / 6)
 
-                with pulse() as late:
-                    async with asyncio.TaskGroup() as group:
-                        for _ in range(4):
-                            group.create_task(call("calls", CALL))
-                        for _ in range(2):
-                            group.create_task(call("heavy", body))
-                        group.create_task(bursts())
+                starved = Starved(process)
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(4):
+                        group.create_task(call("calls", CALL))
+                    for _ in range(2):
+                        group.create_task(call("heavy", body))
+                    group.create_task(bursts())
+                waited = starved.share
                 after = await lags(caller)
                 stalls = await caller.metric("event_loop_stalls_total") - stalls
     p99, most = bound(before, after, 0.99), bound(before, after, 1.0)
-    idle = quantile(late, 0.99)
     figure(
         "R26",
-        f"lag p99 ≤ {ms(p99)} (an idle process beside it: {ms(idle)}), all ≤ {ms(most)}, {stalls:.0f} stalls over "
-        f"100 ms, in {SECONDS:g} s of {sent['calls']:,} calls (p99 {ms(quantile(times, 0.99))}), {sent['heavy']:,} "
-        f"bodies of {len(body) // 1024} KiB and 9,000 members, {sent['bursts']} bursts of {BURST} new tokens",
-        holds=p99 <= 0.02 + idle,
+        f"lag p99 ≤ {ms(p99)}, all ≤ {ms(most)} ({waiting(waited)}), "
+        f"{stalls:.0f} stalls over 100 ms, in {SECONDS:g} s of {sent['calls']:,} calls (p99 "
+        f"{ms(quantile(times, 0.99))}), {sent['heavy']:,} bodies of {len(body) // 1024} KiB and 9,000 members, "
+        f"{sent['bursts']} bursts of {BURST} new tokens",
+        holds=p99 <= 0.02 or waited > BUSY,
     )
     # A body that was parsed on the loop, or a burst that was verified there, would show; a busy machine, too.
-    assert p99 <= 0.25 or idle > 0.05
+    assert p99 <= 0.25 or waited > BUSY
