@@ -96,12 +96,13 @@ class Asking:
         if backing.group is not None:
             self._turn = backing.group.begin(backing.replica)
             self._tell()
+        if self.exchange.claims is not None:
+            # Also of the only one: by the time that there are others, they are not asked for its tasks.
+            self.exchange.claims.replica = backing.replica.place
 
     def _tell(self) -> None:
         replica, exchange = self.backing.replica, self.exchange
         exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if exchange.claims is not None:
-            exchange.claims.replica = replica.name
 
     def stay(self) -> None:
         """Go nowhere else from now on: what follows is about what this replica has told."""

@@ -9,7 +9,8 @@ from gateway.approach import Approach, OverGrpc, OverHttp
 from gateway.catalog.cards import CardSource
 from gateway.config.agent import Backend
 from gateway.config.replica import Affinity, Health
-from gateway.config.replication import is_several, replica_name
+from gateway.config.replication import is_several, place_name, replica_name
+from gateway.config.stdio import is_stdio
 from gateway.group import Group, Keeping, Named, member
 from gateway.headless import Headless
 from gateway.holdings import Holdings
@@ -72,6 +73,7 @@ class Roster:
             backing: That of the first replica.
         """
         for one, replica in zip(self._written, replicas, strict=True):
+            group.formerly[place_name(one)] = replica.name if one.dns is None else ""
             if one.dns is None or approach is None:
                 group.members[replica.name] = member(backing, replica)
             else:
@@ -110,6 +112,7 @@ class Roster:
             weight=one.weight,
             label=one.label,
             condition=condition,
+            place="" if is_stdio(one.url) else name,
         )
 
     def _said(self, one: Backend) -> tuple[str, int, float, float, str | None]:
