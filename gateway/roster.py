@@ -1,5 +1,6 @@
 """The replicas of one backend, made of what the file says, and what is told of their health."""
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -60,10 +61,10 @@ class Roster:
     def group(self, affinity: Affinity, on_ejection: Callable[[Replica], None]) -> Group | None:
         """The group of the replicas, none of them in it yet; None where there is one, and it is asked in any case."""
         breaker = self._health.breaker
-        after, time = breaker.after or 0, breaker.time or 5.0
+        after, span = breaker.after or 0, breaker.time or 5.0
         if not self._several and not after:
             return None
-        fuse = self._holdings.hold(("breaker", self._key), (after, time), lambda: Fuse(after, time))
+        fuse = self._holdings.hold(("breaker", self._key), (after, span), lambda: Fuse(after, span))
         return Group(Keeping.of(affinity), fuse, most_ejected=self._health.eject.most or 0, on_ejection=on_ejection)
 
     def fill(self, group: Group, backing: "Backing", replicas: list[Replica], approach: Approach | None) -> None:
@@ -122,7 +123,9 @@ class Roster:
 
     def _condition(self, one: Backend) -> Condition:
         said = self._said(one)
-        return self._holdings.hold(("condition", self._key, replica_name(one)), said, lambda: _condition(said))
+        # One that comes while the others are asked is new; those that were there when the gateway started are not.
+        since = None if self._holdings.before(("card", self._key)) is None else time.monotonic()
+        return self._holdings.hold(("condition", self._key, replica_name(one)), said, lambda: _condition(said, since))
 
     def _watch(self, one: Backend, approach: Approach, station: Station, credentials: Credentials) -> None:
         """Have a replica asked how it is, or all of those that a name has."""
