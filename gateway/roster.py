@@ -123,9 +123,11 @@ class Roster:
 
     def _condition(self, one: Backend) -> Condition:
         said = self._said(one)
-        # One that comes while the others are asked is new; those that were there when the gateway started are not.
-        since = None if self._holdings.before(("card", self._key)) is None else time.monotonic()
-        return self._holdings.hold(("condition", self._key, replica_name(one)), said, lambda: _condition(said, since))
+        name, before = ("condition", self._key, replica_name(one)), self._holdings.before
+        # One that comes while others are asked is new; those that were there when the gateway started are not.
+        is_new = before(name) is None and before(("card", self._key)) is not None
+        since = time.monotonic() if is_new else None
+        return self._holdings.hold(name, said, lambda: _condition(said, since))
 
     def _watch(self, one: Backend, approach: Approach, station: Station, credentials: Credentials) -> None:
         """Have a replica asked how it is, or all of those that a name has."""
