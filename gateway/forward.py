@@ -195,6 +195,7 @@ class Forwarder:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
         claims = claims_of(backing.tenure, principal, "")
         home, by_task = await soon(claims.home(named))
+        home = group.called(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
         binds = home != "" and group.keeping.binds(by_task=by_task)

@@ -92,6 +92,8 @@ class Group:
         breaker: What the calls to all of them together tell.
         most_ejected: How many of them may be left alone at a time, in percent, but one in any case.
         names: Those whose addresses are replicas.
+        formerly: What replicas are called now that may have had no label, by their host and port: the ledger may know
+            them so. Empty for a name: which of its addresses it was nobody knows.
         on_ejection: Told of each replica that is left alone from now on.
     """
 
@@ -100,6 +102,7 @@ class Group:
     most_ejected: int = 50
     members: "dict[str, Backing]" = field(default_factory=dict)
     names: list[Named] = field(default_factory=list)
+    formerly: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
     on_ejection: Callable[[Replica], None] = lambda _replica: None
@@ -132,6 +135,10 @@ class Group:
     def has(self, name: str) -> bool:
         """Whether there is a replica of this name."""
         return name in self.gather()
+
+    def called(self, name: str) -> str:
+        """What a replica is called now; empty where nobody knows which one it was."""
+        return name if self.has(name) else self.formerly.get(name, name)
 
     @property
     def is_settled(self) -> bool:

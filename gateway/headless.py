@@ -91,7 +91,8 @@ class Headless:
             self.error = ""
             if len(found) > MOST:
                 logger.warning("%s has %d addresses; the first %d are used", self._host, len(found), MOST)
-            self._take(found[:MOST])
+            # Those that are known first: who answers may name them in another order each time.
+            self._take(sorted(found, key=lambda each: each not in self.stations)[:MOST])
         self.settled.set()
         await self._let_go()
 

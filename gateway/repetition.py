@@ -21,6 +21,7 @@ from gateway.a2a.fault import (
     MethodNotAllowed,
     Overloaded,
     UpstreamConnect,
+    UpstreamProtocol,
     UpstreamReset,
     UpstreamTimeout,
     VersionUnsupported,
@@ -28,6 +29,7 @@ from gateway.a2a.fault import (
 from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.group import Group, Turn
+from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
@@ -96,12 +98,13 @@ class Asking:
         if backing.group is not None:
             self._turn = backing.group.begin(backing.replica)
             self._tell()
+        if self.exchange.claims is not None:
+            # Also of the only one: by the time that there are others, they are not asked for its tasks.
+            self.exchange.claims.replica = backing.replica.place
 
     def _tell(self) -> None:
         replica, exchange = self.backing.replica, self.exchange
         exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if exchange.claims is not None:
-            exchange.claims.replica = replica.name
 
     def stay(self) -> None:
         """Go nowhere else from now on: what follows is about what this replica has told."""
@@ -126,6 +129,10 @@ class Asking:
         elif backing.replica.condition.ejection.failures:
             backing.replica.condition.succeeded(self._clock())
 
+    def _is_garbage(self, fault: Fault) -> bool:
+        """Whether what came was no HTTP. Over gRPC it may as well be what the agent makes of this one caller."""
+        return isinstance(fault, UpstreamProtocol) and isinstance(self.backing.upstream, HttpUpstream)
+
     def _failed(self, why: str) -> None:
         backing = self.backing
         if backing.group is None:
@@ -148,7 +155,7 @@ class Asking:
         began = self._clock()
         lost: UpstreamReset | None = None
         while True:
-            if isinstance(fault, UpstreamConnect | UpstreamReset):
+            if isinstance(fault, UpstreamConnect | UpstreamReset) or self._is_garbage(fault):
                 self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
             how = missed(fault)
             # Where there was no connection left, only another replica is of any help.

@@ -1,5 +1,6 @@
 """The replicas of one backend, made of what the file says, and what is told of their health."""
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,7 +10,8 @@ from gateway.approach import Approach, OverGrpc, OverHttp
 from gateway.catalog.cards import CardSource
 from gateway.config.agent import Backend
 from gateway.config.replica import Affinity, Health
-from gateway.config.replication import is_several, replica_name
+from gateway.config.replication import is_several, place_name, replica_name
+from gateway.config.stdio import is_stdio
 from gateway.group import Group, Keeping, Named, member
 from gateway.headless import Headless
 from gateway.holdings import Holdings
@@ -59,10 +61,10 @@ class Roster:
     def group(self, affinity: Affinity, on_ejection: Callable[[Replica], None]) -> Group | None:
         """The group of the replicas, none of them in it yet; None where there is one, and it is asked in any case."""
         breaker = self._health.breaker
-        after, time = breaker.after or 0, breaker.time or 5.0
+        after, span = breaker.after or 0, breaker.time or 5.0
         if not self._several and not after:
             return None
-        fuse = self._holdings.hold(("breaker", self._key), (after, time), lambda: Fuse(after, time))
+        fuse = self._holdings.hold(("breaker", self._key), (after, span), lambda: Fuse(after, span))
         return Group(Keeping.of(affinity), fuse, most_ejected=self._health.eject.most or 0, on_ejection=on_ejection)
 
     def fill(self, group: Group, backing: "Backing", replicas: list[Replica], approach: Approach | None) -> None:
@@ -72,6 +74,7 @@ class Roster:
             backing: That of the first replica.
         """
         for one, replica in zip(self._written, replicas, strict=True):
+            group.formerly[place_name(one)] = replica.name if one.dns is None else ""
             if one.dns is None or approach is None:
                 group.members[replica.name] = member(backing, replica)
             else:
@@ -110,6 +113,7 @@ class Roster:
             weight=one.weight,
             label=one.label,
             condition=condition,
+            place="" if is_stdio(one.url) else name,
         )
 
     def _said(self, one: Backend) -> tuple[str, int, float, float, str | None]:
@@ -119,7 +123,11 @@ class Roster:
 
     def _condition(self, one: Backend) -> Condition:
         said = self._said(one)
-        return self._holdings.hold(("condition", self._key, replica_name(one)), said, lambda: _condition(said))
+        name, before = ("condition", self._key, replica_name(one)), self._holdings.before
+        # One that comes while others are asked is new; those that were there when the gateway started are not.
+        is_new = before(name) is None and before(("card", self._key)) is not None
+        since = time.monotonic() if is_new else None
+        return self._holdings.hold(name, said, lambda: _condition(said, since))
 
     def _watch(self, one: Backend, approach: Approach, station: Station, credentials: Credentials) -> None:
         """Have a replica asked how it is, or all of those that a name has."""

@@ -1,6 +1,7 @@
 """Several replicas of one agent: who is asked, and what follows a task."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,9 +13,9 @@ from gateway.group import Group, Keeping
 from gateway.upstream.fuse import Fuse
 from gateway.upstream.replica import Condition, Replica
 from gateway.upstream.upstream import Upstream
-from tests.doubles.gateway import CALL, JSON, agent, bearer, keys
+from tests.doubles.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
-from tests.doubles.scripted import Script, Wire, chunk, head, whole
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +125,33 @@ async def test_a_message_that_only_refers_to_a_task_outlives_its_replica() -> No
         # What is about the task is refused as before.
         answer = await sent(gateway, asks("GetTask", id=made), headers=(bearer("acme"),))
         assert answer["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
+
+
+@pytest.mark.parametrize("labels", ["", ", label: stable"], ids=["as it was", "with a label"])
+async def test_a_task_stays_with_the_replica_that_was_the_only_one(tmp_path: Path, labels: str) -> None:
+    path, mine = tmp_path / "gateway.yaml", (bearer("acme"),)
+    async with ScriptedBackend(named("a")) as a, ScriptedBackend(named("b")) as b:
+        alone = f"{AUTH}agents:\n  echo:\n    backend: {a.url}\n"
+        both = f"{AUTH}agents:\n  echo:\n    backend: [ {{ url: {a.url}{labels} }}, {{ url: {b.url} }} ]\n"
+        async with running(alone, path=path, written=True, settled=False) as gateway:
+            made = [(await sent(gateway, headers=mine))["result"]["task"]["id"] for _ in range(12)]
+            path.write_text(whole_file(both))
+            assert (await gateway.ask("POST", "/-/reload", b"", admin=True)).status == 200
+            for each in made:
+                assert (await sent(gateway, asks("GetTask", id=each), headers=mine))["result"]["id"] == each
+            assert count(b) == 0
+
+
+async def test_of_a_name_whose_addresses_are_replicas_now_nobody_knows_which_one_it_was(tmp_path: Path) -> None:
+    path, mine = tmp_path / "gateway.yaml", (bearer("acme"),)
+    async with ScriptedBackend(named("a")) as a:
+        url = a.url.replace("127.0.0.1", "localhost")
+        text = f"{AUTH}agents:\n  echo:\n    backend: {{ url: '{url}' }}\n"
+        async with running(text, path=path, written=True, settled=False) as gateway:
+            made = (await sent(gateway, headers=mine))["result"]["task"]["id"]
+            path.write_text(whole_file(text.replace("' }", "', dns: headless }")))
+            assert (await gateway.ask("POST", "/-/reload", b"", admin=True)).status == 200
+            assert (await sent(gateway, asks("GetTask", id=made), headers=mine))["result"]["id"] == made
 
 
 def streaming(name: str) -> Script:

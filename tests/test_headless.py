@@ -96,6 +96,11 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
     text = "agents:\n  echo: { backend: { url: 'http://localhost:9', dns: headless } }\n"
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
-        names._resolve = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
+        names._resolve = dns = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
         await names.look()
         assert len(gateway.gateway.snapshot.backings["echo"].replicas) == MOST
+        # They stay the same in whichever order they are named.
+        version = names.version
+        dns.addresses.reverse()
+        await names.look()
+        assert names.version == version

@@ -307,3 +307,16 @@ async def test_a_replica_whose_answers_break_off_is_left_alone() -> None:
             await sent(gateway)
         assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
         assert count(backends[0]) == 5
+
+
+async def test_so_is_one_that_talks_nonsense() -> None:
+    async def babbles(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(b"nonsense\r\n\r\n")
+        wire.close()
+
+    async with replicated(agent(babbles), named("b")) as (gateway, backends):
+        for _ in range(60):
+            await sent(gateway)
+        assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
+        assert count(backends[0]) == 5

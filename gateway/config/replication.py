@@ -19,7 +19,12 @@ _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
 
 def replica_name(backend: Backend) -> str:
     """What a replica is called in logs, in metrics and in the ledger."""
-    return backend.label or urlsplit(backend.url).netloc.lower()
+    return backend.label or place_name(backend)
+
+
+def place_name(backend: Backend) -> str:
+    """What a replica is called that has no label."""
+    return urlsplit(backend.url).netloc.lower()
 
 
 def check_replication(config: Config, findings: Findings) -> None:

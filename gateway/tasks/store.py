@@ -55,7 +55,7 @@ class Task(msgspec.Struct, frozen=True):
     Attributes:
         context: The agent's context of it, or empty.
         state: The last one that anybody was told, of `a2a.progress.STATES`; empty for none.
-        replica: Which replica of the backend made it; empty where there is one.
+        replica: Which replica of the backend made it; empty where there is none to be told apart, or nobody knows.
         dialect: What its owner spoke when it was made, such as `jsonrpc/1.0`.
         made: Unix seconds.
         seen: When it was last written, in Unix seconds.

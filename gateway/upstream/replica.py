@@ -160,9 +160,10 @@ class Replica:
     Args:
         name: What the ledger calls it.
         key: What metrics call it; several that one name of DNS gives have one.
+        place: What the ledger calls it where it has no name, for it is the only one: others may come.
     """
 
-    __slots__ = ("condition", "key", "label", "name", "upstream", "url", "weight")
+    __slots__ = ("condition", "key", "label", "name", "place", "upstream", "url", "weight")
 
     def __init__(
         self,
@@ -174,8 +175,10 @@ class Replica:
         weight: int = 100,
         label: str | None = None,
         condition: Condition | None = None,
+        place: str = "",
     ) -> None:
         self.name = name
+        self.place = name or place
         self.key = key
         self.upstream = upstream
         self.url = url
