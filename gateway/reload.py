@@ -318,6 +318,9 @@ def _gently() -> Iterator[None]:
     made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
     because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
     """
+    # Else what was left behind since the last one would be frozen with what is made now, for ever. What was frozen then
+    # is not gone through, so that this takes milliseconds.
+    gc.collect()
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
     gc.disable()
