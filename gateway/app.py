@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gateway.a2a.card import CardInvalid
 from gateway.a2a.command import NoCommand
@@ -52,6 +52,7 @@ from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.board import EVERY, Board
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
+from gateway.uptake import STARTED, Word, gathered
 from gateway.watch import Notice, Watch
 from gateway.webhooks import Webhooks
 
@@ -134,7 +135,12 @@ class Gateway:
         self.reloader: Reloader | None = None
         if origin is not None:
             self.reloader = Reloader(
-                origin, self.use, lambda: self._examined, self.metrics, applied=self._audit_configuration
+                origin,
+                self.use,
+                lambda: self._examined,
+                self.metrics,
+                applied=self._audit_configuration,
+                told=self._take_up,
             )
 
     @property
@@ -152,6 +158,8 @@ class Gateway:
         StartFailed: a file or a store cannot be used.
         """
         try:
+            if self._worker.uptake is not None:
+                await aside(self._worker.uptake.tell, Word(0.0, STARTED, self._examined.text_hash))
             await self._start()
         except BaseException:
             await self._close()
@@ -314,9 +322,18 @@ class Gateway:
             raise Unusable("the gateway is shutting down")
         return snapshot
 
-    def reload_all(self) -> None:
-        """Have the other processes of this gateway read their configuration again."""
+    async def reload_all(self, report: Report) -> dict[str, Any]:
+        """Have the other processes of this gateway read their configuration again; what they make of it."""
+        uptake, since = self._worker.uptake, time.monotonic()
+        if uptake is None:
+            return {}
         self._worker.reload_all()
+        return await gathered(uptake, self._worker.processes, since, report.text_hash)
+
+    async def _take_up(self, report: Report) -> None:
+        if self._worker.uptake is not None:
+            word = Word(report.began, report.result.value, report.text_hash, report.why or None)
+            await aside(self._worker.uptake.tell, word)
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""

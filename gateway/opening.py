@@ -20,6 +20,7 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry.audit import AuditLog
 from gateway.telemetry.board import Board
+from gateway.uptake import Uptake
 
 
 def _bound(_role: str, address: str) -> socket.socket:
@@ -45,6 +46,7 @@ class Worker:
         ready: Called once requests are taken.
         applied: Called when another configuration was put to use.
         reload_all: Has all of them read their configuration again.
+        uptake: Where they say what they made of the configuration; None for one alone.
         orphaned: Whether nobody looks after it any more.
     """
 
@@ -54,6 +56,7 @@ class Worker:
     ready: Callable[[], None] = _nothing
     applied: Callable[[], None] = _nothing
     reload_all: Callable[[], None] = _nothing
+    uptake: Uptake | None = None
     orphaned: Callable[[], bool] = _never
 
 

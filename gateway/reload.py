@@ -104,6 +104,7 @@ class Report:
         waiting: What is written and takes effect with the next start.
         changed: What is another than before.
         took: Seconds from the first byte read to the swap, or the refusal.
+        began: When that was, in monotonic seconds.
     """
 
     trigger: Trigger
@@ -115,6 +116,7 @@ class Report:
     waiting: tuple[Waiting, ...] = ()
     changed: tuple[Change, ...] = ()
     took: float = 0.0
+    began: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -138,6 +140,7 @@ class Reloader:
         use: Puts it to use; gives what waits for a restart. Raises `Unusable`.
         running: Gives the configuration that runs.
         applied: Told of each one that was put to use.
+        told: Told of each reading, whatever became of it.
         wall: Unix seconds.
 
     Attributes:
@@ -155,6 +158,7 @@ class Reloader:
         metrics: Metrics,
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
+        told: Callable[[Report], Awaitable[None]] | None = None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -164,6 +168,7 @@ class Reloader:
         self._running = running
         self._metrics = metrics
         self._applied = applied
+        self._told = _told if told is None else told
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
@@ -187,12 +192,13 @@ class Reloader:
                 logger.exception("the configuration cannot be put to use")
                 report = self._refused(trigger, began, f"it cannot be put to use: {type(error).__name__}: {error}")
             self._tell(report)
+            await self._told(report)
             return report
 
     def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
         """Of what was not read to its end; the hash is that of the one that runs."""
         text_hash, took = self._running().text_hash, time.monotonic() - began
-        return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took)
+        return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
 
     async def _read(self) -> Examined:
         if len(self._unread) >= _MOST_UNREAD:
@@ -219,7 +225,8 @@ class Reloader:
 
     async def _reload(self, trigger: Trigger, began: float) -> Report:
         def report(result: Result, examined: Examined, **more: Any) -> Report:  # noqa: ANN401 - fields of a report
-            return Report(trigger, result, self._wall(), examined.text_hash, took=time.monotonic() - began, **more)
+            took = time.monotonic() - began
+            return Report(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
 
         examined = await self._read()
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
@@ -305,6 +312,10 @@ def usable(
     return examined, waiting
 
 
+async def _told(_report: Report) -> None:
+    pass
+
+
 def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
     old = before.pop().config
     return () if old is None or now is None else changes(old, now)
@@ -318,6 +329,9 @@ def _gently() -> Iterator[None]:
     made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
     because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
     """
+    # Else what was left behind since the last one would be frozen with what is made now, for ever. What was frozen then
+    # is not gone through, so that this takes milliseconds.
+    gc.collect()
     interval, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(_SWITCH)
     gc.disable()

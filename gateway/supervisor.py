@@ -41,6 +41,7 @@ from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.board import Board
 from gateway.telemetry.shared_stream import SharedStream
+from gateway.uptake import PATIENCE, Uptake, waited_for
 
 _SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1})
 _AGAIN = 0.5
@@ -78,6 +79,10 @@ class Supervisor:
         self._output = SharedStream(sys.stdout.fileno(), self._lock)
         (self._folder / "board").mkdir()
         self._board = Board(self._folder / "board")
+        (self._folder / "uptake").mkdir()
+        self._uptake = Uptake(self._folder / "uptake")
+        self._asked = math.inf
+        """When workers were told to read their configuration again; infinite once they have."""
         self._hear, self._tell = os.pipe()
         os.set_blocking(self._hear, False)
         self._sockets: dict[str, socket.socket] = {}
@@ -110,13 +115,20 @@ class Supervisor:
                 told = signal.sigtimedwait(_SIGNALS, self._pause())
                 if told is not None:
                     self._on(signal.Signals(told.si_signo))
+                if self._asked < math.inf and not self._stopping:
+                    self._see_taken()
                 if time.monotonic() >= self._last:
                     self._pass_on(signal.SIGKILL)
         finally:
             for listener in self._sockets.values():
                 listener.close()
             self._output.close()
-            for tidy in (self._board.close, partial(self._lock.unlink, missing_ok=True), self._folder.rmdir):
+            for tidy in (
+                self._board.close,
+                self._uptake.close,
+                partial(self._lock.unlink, missing_ok=True),
+                self._folder.rmdir,
+            ):
                 _attempt(tidy)
         return self._code
 
@@ -145,14 +157,20 @@ class Supervisor:
             serves = self._ready >= self._count
             if serves:
                 self._notifier.reloading()
+                self._asked = time.monotonic()
             self._read_again()
             self._pass_on(number)
-            if serves:
-                self._notifier.ready()
         elif number is signal.SIGCHLD:
             self._reap()
         else:
             self._listen()
+
+    def _see_taken(self) -> None:
+        """Say that the configuration was read again, once the workers have, or are not heard of."""
+        late = waited_for(self._uptake.said(), self._asked)
+        if not late or time.monotonic() > self._asked + PATIENCE:
+            self._asked = math.inf
+            self._notifier.ready()
 
     def _pass_on(self, number: signal.Signals) -> None:
         for pid in self._alive:
@@ -195,6 +213,7 @@ class Supervisor:
                 return
             began = self._alive.pop(pid, None)
             _attempt(partial(self._board.bury, pid))
+            self._uptake.forget(pid)
             if self._stopping or began is None:
                 continue
             self._listen()
@@ -211,7 +230,7 @@ class Supervisor:
             self._due.append(now if now - began > _AGAIN else now + _AGAIN)
 
     def _pause(self) -> float:
-        if self._last < math.inf:
+        if min(self._last, self._asked) < math.inf:
             return _LOOK
         if self._stopping or not self._due:
             # Signals say all there is to know; the bound is for what no one foresees.
@@ -266,6 +285,7 @@ class Supervisor:
                 ready=lambda: tell(_READY),
                 applied=lambda: tell(_APPLIED),
                 reload_all=lambda: tell(_RELOAD),
+                uptake=self._uptake,
                 orphaned=orphaned,
             )
             code = self._work(self._examined, worker, self._output)

@@ -446,13 +446,14 @@ async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCap
         assert events[-1].__dict__["audit_changes"] == ["+ agents.one"]
 
 
+class Left:
+    """Refers to itself: only the collector finds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
 async def test_what_calls_leave_behind_while_it_is_made_ready_is_collected(tmp_path: Path) -> None:
-    class Left:
-        """Refers to itself: only the collector finds it."""
-
-        def __init__(self) -> None:
-            self.itself = self
-
     left: list[weakref.ref[Left]] = []
     async with serving(tmp_path, "agents: {}") as site:
         gateway = site.running.gateway
@@ -468,6 +469,21 @@ async def test_what_calls_leave_behind_while_it_is_made_ready_is_collected(tmp_p
         assert gateway.reloader is not None
         gc.collect()
         assert [each() for each in left] == [None]
+
+
+async def test_what_was_left_behind_before_is_collected_not_frozen(tmp_path: Path) -> None:
+    async with serving(tmp_path, "agents: {}") as site:
+        await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            left = weakref.ref(Left())
+            await site.rewrite("agents: { one: 'http://127.0.0.1:1', two: 'http://127.0.0.1:1' }")
+            gc.collect()
+            assert left() is None
+        finally:
+            if collects:
+                gc.enable()
 
 
 async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(

@@ -10,8 +10,8 @@ _REMEDIES = {
     "key": "name a PEM file with the private key of the certificate",
     "ca": "name a PEM file with the certificates of the authorities",
 }
-# RFC 9113 §9.2.2 refuses all others of TLS 1.2, and those of 1.3 are good.
-_FOR_HTTP2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2, whatever the system's own list is: RFC 9113 §9.2.2 refuses all others. Those of 1.3 are good."""
 _WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})
 
 
@@ -45,10 +45,9 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(protocols)
-    if "h2" in protocols:
-        context.set_ciphers(_FOR_HTTP2)
-        # RFC 9113 §9.2.1.
-        context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_ciphers(_CIPHERS)
+    # RFC 9113 §9.2.1; elsewhere it has no use either, and costs more than it costs who asks for it.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     _certificates(chain, "cert")
     _readable(key, "key")
     try:

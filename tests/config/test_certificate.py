@@ -149,3 +149,16 @@ def test_authorities_are_certificates(files: Files, name: str) -> None:
     with pytest.raises(CertificateUnusable) as caught:
         check_authorities(getattr(files, name))
     assert caught.value.key == "ca"
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_what_is_spoken_has_forward_secrecy_and_is_never_negotiated_anew(files: Files, protocol: str) -> None:
+    context = server_context(files.chain, files.key, (protocol,))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    offered = [cipher["name"] for cipher in context.get_ciphers()]
+    assert offered
+    for name in offered:
+        assert name.startswith(("TLS_", "ECDHE-", "DHE-")), name
+        assert not name.endswith("-SHA"), name
+        assert not {"NULL", "RC4", "DES", "MD5", "anon"} & set(name.split("-")), name

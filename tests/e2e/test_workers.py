@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -159,7 +160,15 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
         if way == "signal":
             process.signal(signal.SIGHUP)
         else:
-            assert (await http.post(process.admin + "/-/reload")).json()["result"] == "applied"
+            answer = await http.post(process.admin + "/-/reload")
+            told = answer.json()
+            assert (answer.status_code, told["result"], told["unheard"]) == (200, "applied", 0)
+            # With the answer all of them serve it.
+            [other] = told["workers"]
+            assert (other["result"], other["hash"], other["error"]) == ("applied", told["hash"], None)
+            assert other["pid"] in children(process)
+            for _ in range(20):
+                assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
         async with asyncio.timeout(30):
             while await metric(process, "config_reloads_total") < (2 if way == "signal" else 3):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.05)
@@ -179,11 +188,52 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
         report = (await http.post(process.admin + "/-/reload")).json()
         assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
         assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
+        assert [(each["result"], each["error"]) for each in report["workers"]] == [("refused", report["error"])]
         for victim in children(process):
             os.kill(victim, signal.SIGKILL)
             await asyncio.to_thread(process.said, f"worker {victim} is gone")
         for _ in range(10):
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
+
+
+async def test_a_worker_that_is_not_heard_of_is_told_of(
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    async with workers(fleet, tmp_path) as process, client() as http:
+        stopped = children(process)[0]
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            write(site(fleet, "late"), tmp_path)
+            async with asyncio.timeout(60):
+                # Connections that the other has taken, and never answers, are not the point.
+                answer = await http.post(process.admin + "/-/reload", timeout=50)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        told = answer.json()
+        assert (answer.status_code, told["result"], told["workers"], told["unheard"]) == (202, "applied", [], 1)
+
+
+async def test_the_manager_is_told_that_it_was_read_when_all_have(
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+        async def told() -> str:
+            while (said := (await asyncio.to_thread(manager.recv, 1000)).decode().splitlines()[0]) == "WATCHDOG=1":
+                continue
+            return said
+
+        async with workers(fleet, tmp_path) as process, client() as http:
+            assert await told() == "READY=1"
+            write(site(fleet, "late"), tmp_path)
+            process.signal(signal.SIGHUP)
+            assert [await told(), await told()] == ["RELOADING=1", "READY=1"]
+            for _ in range(20):
+                assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
 
 
 async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
