@@ -16,91 +16,31 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
-from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, merge, parse_card, spoken
+from gateway.a2a.card import CardInterface, CardInvalid, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
 from gateway.catalog.asking import CardAsker
+from gateway.catalog.place import DEADLINE, CardPlace, origin
 
-TTL = 600.0
-"""Seconds between two successful fetches, by default."""
-KEEP = 3600.0
-"""Seconds for which the last good card serves after its agent was last heard of, by default."""
 ASIDE = 16 * 1024
 """Bytes from which on a card is worked on in a thread; shorter ones take less than 5 ms, whatever is in them."""
-DEADLINE = 10.0
-"""Seconds that one request may take by default, from the wait for a connection to the last byte."""
-
 READERS = 64
 """Cards that one client reads at a time."""
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
 NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
 """What operators are told of an agent behind gRPC or on stdio that has none."""
-_WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 logger = logging.getLogger("gateway.catalog.cards")
-
-
-@dataclass(frozen=True, slots=True)
-class CardPlace:
-    """Where a backend's card is.
-
-    Attributes:
-        backend_url: Its well-known names are asked under this URL, path included.
-        card_url: Asked instead, if given: as it is where its path ends in `.json` or it has a query, else first with
-            the well-known names behind it.
-        static: The card itself, already checked; then nothing is fetched.
-        credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
-        ttl: Seconds between two successful fetches.
-        keep: Seconds for which the last good card serves although the agent gives none.
-        longest: Bytes of the longest card.
-        deadline: Seconds that one request may take.
-        others: URLs of other replicas, which are asked in turn where this one gives no card.
-        server_name: What is asked for over TLS, instead of the URL's host; None for that.
-    """
-
-    backend_url: str
-    card_url: str | None = None
-    static: Tree | None = None
-    credentials: Mapping[str, str] = field(default_factory=dict)
-    ttl: float = TTL
-    keep: float = KEEP
-    longest: int = MAX_CARD
-    deadline: float = DEADLINE
-    others: tuple[str, ...] = ()
-    server_name: str | None = None
-
-    def elsewhere(self) -> "CardPlace":
-        """The same at the next replica."""
-        if not self.others:
-            return self
-        following, *rest = self.others
-        return replace(self, backend_url=following, others=(*rest, self.backend_url))
-
-    @property
-    def candidates(self) -> tuple[str, ...]:
-        """The URLs to ask, in order; the next one counts when one answers 404."""
-        if self.card_url is None:
-            return tuple(self.backend_url.rstrip("/") + name for name in _WELL_KNOWN)
-        parts = urlsplit(self.card_url)
-        if parts.query or parts.path.endswith(".json"):
-            return (self.card_url,)
-        return (*(self.card_url.rstrip("/") + name for name in _WELL_KNOWN), self.card_url)
-
-    @property
-    def shown(self) -> str:
-        """The address for logs, without a query, which may hold a credential."""
-        return (self.card_url or self.backend_url).partition("?")[0]
 
 
 class CardReport(StrEnum):
@@ -396,7 +336,7 @@ class CardSource:
         Raises:
             _Failed: there is none.
         """
-        if _origin(url)[1] is None:
+        if origin(url)[1] is None:
             raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
         longest = self.longest
         try:
@@ -418,12 +358,12 @@ class CardSource:
     def _named(self, url: str) -> dict[str, str]:
         """What httpx is told of the name that is asked for over TLS."""
         place = self._place
-        if place.server_name is None or _origin(url) != _origin(place.backend_url):
+        if place.server_name is None or origin(url) != origin(place.backend_url):
             return {}
         return {"sni_hostname": place.server_name}
 
     def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
-        headers = dict(self._place.credentials) if _origin(url) == _origin(self._place.backend_url) else {}
+        headers = dict(self._place.credentials) if origin(url) == origin(self._place.backend_url) else {}
         if modern:
             headers["A2A-Version"] = "1.0"
         held = self._held.get(modern)
@@ -489,13 +429,3 @@ def _varies(response: httpx.Response) -> bool:
 def _usable(etag: str) -> bool:
     # It is sent back: nothing that is long, or no header value.
     return len(etag) <= 256 and etag.isascii() and etag.isprintable()
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    try:
-        parts = urlsplit(url)
-        port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        # No such address can be asked, so it shares its origin with none but itself.
-        return url, None, None
-    return parts.scheme, parts.hostname, port

@@ -9,7 +9,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
-from gateway.catalog.cards import DEADLINE
+from gateway.catalog.place import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.problem import KeyPath, Problem

@@ -16,7 +16,8 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.catalog import cards
-from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing
+from gateway.catalog.cards import ASIDE, CardReport, CardSource, CardWatch, Timing
+from gateway.catalog.place import KEEP, CardPlace
 from tests.catalog.double import ECHO, Asked, agent, always, choose, reply
 
 pytestmark = pytest.mark.anyio
