@@ -54,9 +54,13 @@ class Homes:
             return ""
         found: list[Task | None] = yield self._ledger.store.tasks(self._scope, ids)
         for each, task in zip(ids, found, strict=True):
-            if task is not None and task.replica:
-                _remember(self._tasks, each, task.replica)
-                return task.replica
+            if task is None:
+                continue
+            # A notification may have named it before the answer did, and says nothing of replicas: its context does.
+            replica = task.replica or ((yield from self._of_context((task.context,))) if task.context else "")
+            if replica:
+                _remember(self._tasks, each, replica)
+                return replica
         return ""
 
     def _of_context(self, ids: Sequence[str]) -> Generator[Any, Any, str]:

@@ -38,6 +38,14 @@ async def test_another_process_finds_both_in_the_store() -> None:
     assert (await of(Homes(ledger, "crm", keeps=True), context="c"))[0] == ""
 
 
+async def test_a_task_that_a_notification_named_first_is_where_its_context_began() -> None:
+    ledger = Ledger(MemoryStore())
+    ledger.store.meet("echo", Sighting(Owner("acme"), task="t", context="c"))
+    await met(Homes(ledger, "echo", keeps=True), "t", "c", "a")
+    ledger.store.meet("echo", Sighting(Owner("acme"), task="t", context="c", replica="a"))
+    assert await of(Homes(ledger, "echo", keeps=True), "t") == ("a", True)
+
+
 async def test_a_clients_own_word_has_a_mark_before_it() -> None:
     homes = Homes(Ledger(MemoryStore()), "echo", keeps=True)
     await met(homes, "", "gw-acme-chat", "a")
