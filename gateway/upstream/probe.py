@@ -120,8 +120,8 @@ class Probe:
         try:
             status, left = response.status, _LONGEST
             async with asyncio.timeout(probing.timeout):
-                # The rest of a long card tells nothing more.
-                while left > 0 and (piece := await response.chunk(probing.timeout)):
+                # The rest of a long card tells nothing more; and the time is that of the whole, not of silence.
+                while left > 0 and (piece := await response.chunk(2 * probing.timeout)):
                     left -= len(piece)
         except TimeoutError as error:
             raise late() from error
