@@ -45,7 +45,7 @@ from gateway.config.inquiry import Inquiry
 from gateway.config.problem import as_json, as_text
 from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
-from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
+from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, free_ports, set_up
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 
@@ -111,7 +111,8 @@ def serve(
         raise CommandFailed("give a file or --agent, not both", code=2)
     if workers > 1:
         raise CommandFailed("several processes serve a file: write one, as init does", code=2)
-    one = solo(agent, public=free_port(PUBLIC_PORT), admin=free_port(ADMIN_PORT))
+    public, admin = free_ports(PUBLIC_PORT, ADMIN_PORT)
+    one = solo(agent, public=public, admin=admin)
     # Standard output has the access log and nothing else.
     welcome = partial(_tell, one.welcome(_program()))
     raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))

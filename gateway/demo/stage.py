@@ -4,6 +4,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
@@ -151,19 +152,30 @@ def set_up(agents: str, over_grpc: int) -> Stage:
         agents: URL of the fleet.
         over_grpc: Its port of gRPC.
     """
-    public, grpc, admin = (free_port(wanted) for wanted in (PUBLIC_PORT, GRPC_PORT, ADMIN_PORT))
+    public, grpc, admin = free_ports(PUBLIC_PORT, GRPC_PORT, ADMIN_PORT)
     keys = {name: new_key(name, tenant) for name, tenant in TENANTS.items()}
     return Stage(agents, over_grpc, public, grpc, admin, keys)
 
 
+def free_ports(*wanted: int) -> list[int]:
+    """Of each of the wanted loopback ports that one, if it is free, else one that the system picks; no two alike."""
+    with ExitStack() as held:
+        return [_held(port, held) for port in wanted]
+
+
 def free_port(wanted: int) -> int:
-    """The wanted loopback port if it is free, else one that the system picks."""
+    """As `free_ports`, of one."""
+    [port] = free_ports(wanted)
+    return port
+
+
+def _held(wanted: int, held: ExitStack) -> int:
     for port in (wanted, 0):
         try:
-            with socket.create_server(("127.0.0.1", port)) as listener:
-                return int(listener.getsockname()[1])
+            listener = held.enter_context(socket.create_server(("127.0.0.1", port)))
         except OSError:
             continue
+        return int(listener.getsockname()[1])
     return 0
 
 

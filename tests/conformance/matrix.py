@@ -12,7 +12,6 @@
 
 import argparse
 import json
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.demo.stage import free_ports
 from tests.conformance.comparing import Direct, Outcome, Verdict, judge, name_of
 from tests.conformance.normal import Tree
 from tests.conformance.report import report
@@ -115,7 +115,7 @@ def serving(wanted: Wanted) -> Iterator[str]:
         gateway: dict[str, Any] = {"listen_grpc": "127.0.0.1:0"}
         if wanted.raw is not None:
             # The gateway tells clients the address of the one who listens in, so its own must be known before.
-            listen, listen_grpc = free_port(), free_port()
+            listen, listen_grpc = free_ports(0, 0)
             front = stack.enter_context(Tee(f"127.0.0.1:{listen}", wanted.raw / "clients.txt"))
             front_grpc = stack.enter_context(Tee(f"127.0.0.1:{listen_grpc}", wanted.raw / "clients-grpc.txt"))
             gateway = {
@@ -165,13 +165,6 @@ def where(gateway: str, agent: Software, client: Software) -> dict[str, str]:
         # Calls of 0.3 over gRPC say neither a path nor a tenant.
         return {"url": f"{gateway}/", "host": host_of(agent)}
     return {"url": f"{gateway}/{slug(agent)}/"}
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def slug(software: Software) -> str:

@@ -19,7 +19,7 @@ from gateway.command.sender import Errand, send
 from gateway.config.check import examine
 from gateway.config.load import load
 from gateway.demo.fleet import serving
-from gateway.demo.stage import TENANTS, Stage, free_port, set_up
+from gateway.demo.stage import TENANTS, Stage, free_port, free_ports, set_up
 
 
 def test_the_configuration_has_no_problems_and_no_keys_in_it() -> None:
@@ -62,7 +62,8 @@ async def test_each_tenant_lists_its_own_tasks_alone_and_no_file_is_left_behind(
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
-        stage = replace(stage, public=free_port(0), grpc=free_port(0), admin=free_port(0))
+        public, grpc, admin = free_ports(0, 0, 0)
+        stage = replace(stage, public=public, grpc=grpc, admin=admin)
         examined = examine(Path("gateway.yaml"), {}, text=stage.configuration())
         gateway = Gateway(examined, access_stream=io.BytesIO())
         await gateway.start()
@@ -82,6 +83,13 @@ def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
         port = taken.getsockname()[1]
         assert free_port(port) not in (port, 0)
     assert free_port(port) == port
+
+
+def test_ports_that_are_picked_together_are_several() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        picked = free_ports(port, port, *[0] * 50)
+    assert len({*picked, port, 0}) == 54
 
 
 def commands(stage: Stage) -> list[list[str]]:

@@ -38,7 +38,7 @@ def _of_another_algorithm() -> str:
 BAD: dict[str, tuple[Mapping[str, str], str]] = {
     "nothing": ({}, "AUTH_MISSING"),
     "an unknown key": (api_key("a2a_nobody"), "AUTH_INVALID"),
-    "an unknown bearer": (bearer("nobody"), "AUTH_INVALID"),
+    "an unknown bearer": (bearer("what-nobody-ever-gave-out"), "AUTH_INVALID"),
     "another scheme": ({"Authorization": "Basic YTpi"}, "AUTH_INVALID"),
     "an empty key": (api_key(""), "AUTH_INVALID"),
     "a bearer of nothing": ({"Authorization": "Bearer"}, "AUTH_INVALID"),
