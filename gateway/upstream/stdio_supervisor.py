@@ -16,6 +16,7 @@ It imports nothing but the standard library, and little of that: each agent pays
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import select
@@ -62,6 +63,8 @@ def _start(command: list[str], uid: int, limits: tuple[tuple[int, int], ...]) ->
     """The process of the agent, or why there is none."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     supervisor = os.getpid()
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    group = _group_of(uid) if uid >= 0 else 0
     agent = os.fork()
     if agent == 0:
         try:
@@ -74,14 +77,16 @@ def _start(command: list[str], uid: int, limits: tuple[tuple[int, int], ...]) ->
                     bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
                     resource.setrlimit(limit, (bound, bound))
             if uid >= 0:
-                _become(uid)
+                os.setgroups([])
+                os.setgid(group)
+                os.setuid(uid)
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != supervisor:
                 os._exit(1)
-            os.execvp(command[0], command)  # noqa: S606 - no shell is meant
+            _execute(command, path)
         except OSError as error:
             os.write(writing, str(error.errno or 0).encode())
-        except ValueError:
+        except BaseException:  # noqa: BLE001 - silence would be told as a start
             os.write(writing, b"0")
         finally:
             os._exit(127)
@@ -97,16 +102,35 @@ def _start(command: list[str], uid: int, limits: tuple[tuple[int, int], ...]) ->
     return OSError(int(said), "")
 
 
-def _become(uid: int) -> None:
+def _execute(command: list[str], path: list[str]) -> None:
+    """Become a command, found as a shell finds it.
+
+    Not with `os.execvp`, which imports on its way: the user that this process has become need not be able to read the
+    library of the Python that runs it, one below /root say.
+    """
+    program = command[0]
+    if "/" in program:
+        os.execv(program, command)  # noqa: S606 - no shell is meant
+    hidden: OSError | None = None
+    missing = OSError(errno.ENOENT, "")
+    for folder in path:
+        try:
+            os.execv(f"{folder or '.'}/{program}", command)  # noqa: S606 - no shell is meant
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            # It may be readable further on; if not, that one is there is more than that none is.
+            hidden = error
+    raise hidden or missing
+
+
+def _group_of(uid: int) -> int:
     import pwd  # noqa: PLC0415 - only where it is asked for
 
     try:
-        group = pwd.getpwuid(uid).pw_gid
+        return pwd.getpwuid(uid).pw_gid
     except KeyError:
-        group = uid
-    os.setgroups([])
-    os.setgid(group)
-    os.setuid(uid)
+        return uid
 
 
 def _watch(agent: int, control: int, wake: int) -> int:

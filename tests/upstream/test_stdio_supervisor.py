@@ -1,5 +1,6 @@
 """The supervisor: nothing of an agent outlives it or whoever started it."""
 
+import errno
 import os
 import signal
 import socket
@@ -155,6 +156,52 @@ def test_the_agent_runs_as_the_user_that_is_said() -> None:
         assert one.said()[0] == "started"
         assert one.printed() == "64973"
         assert "0" not in one.printed().split()
+
+
+def test_a_user_who_cannot_read_pythons_library_can_run_an_agent() -> None:
+    """Between the fork and the command nothing is imported: Python may live below /root."""
+    guarded = """
+import os, runpy, sys
+own = os.getpid()
+sys.addaudithook(lambda event, _: event == "import" and os.getpid() != own and os.write(1, b"imports "))
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    for command in (["sh", "-c", "echo up"], ["/bin/sh", "-c", "echo up"], ["no-such-program"]):
+        control, theirs = socket.socketpair()
+        uid = "64973" if os.geteuid() == 0 else "-1"
+        with control, theirs:
+            words = [stdio_supervisor.__file__, str(theirs.fileno()), uid, "0", "0", "0", *command]
+            ran = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", guarded, *words],
+                stdout=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                timeout=WAIT,
+                check=False,
+            )
+            theirs.close()
+            assert ran.stdout == (b"" if command == ["no-such-program"] else b"up\n")
+            said = control.recv(100).split()
+            assert said[:1] == ([b"failed"] if command == ["no-such-program"] else [b"started"])
+
+
+def test_a_command_is_found_as_a_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("closed", "open"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "agent").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "open" / "agent").chmod(0o755)
+    closed, opened = str(tmp_path / "closed"), str(tmp_path / "open")
+    for path, found in (
+        ([closed, opened], "started"),
+        (["/no/such/folder", "/etc/passwd", opened], "started"),
+        ([closed], f"failed {errno.EACCES}"),
+        (["/no/such/folder"], f"failed {errno.ENOENT}"),
+    ):
+        monkeypatch.setenv("PATH", ":".join(path))
+        with supervised("agent") as one:
+            assert " ".join(one.said()).startswith(found)
+            if found == "started":
+                assert one.printed() == "found"
 
 
 def test_signals_for_the_gateways_children_at_large_do_not_reach_the_supervisor() -> None:
