@@ -124,12 +124,25 @@ class Executor(AgentExecutor):
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
                 await asyncio.wait_for(freed.wait(), TICK)
         await updater.add_artifact([text_part(RELEASED)], name="released")
+        await all_have_heard(updater.event_queue)
         await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = context.current_task
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         await updater.update_status(TaskState.canceled, said(STOPPED, context), final=True)
+
+
+async def all_have_heard(queue: EventQueue) -> None:
+    """Wait until whoever joined the task waits for its next event, or for a second.
+
+    Who makes the task takes its last event, and then throws away what those that joined it have not fetched yet.
+    """
+    for _ in range(100):
+        # It tells nobody who waits.
+        if all(child.queue._getters for child in getattr(queue, "_children", ())):
+            return
+        await asyncio.sleep(0.01)
 
 
 def text_part(text: str) -> Part:
