@@ -3,13 +3,10 @@
 import asyncio
 import gc
 import logging
-import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from gateway.a2a.card import CardInvalid
@@ -21,19 +18,15 @@ from gateway.aside import aside
 from gateway.background import Background
 from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.files import files
-from gateway.config.limit import Http
 from gateway.config.model import Config
 from gateway.config.restart import Waiting
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
-from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, admin_app
-from gateway.listener.asgi import AsgiListener
+from gateway.listener.admin import admin_app
 from gateway.listener.callback import Callbacks
-from gateway.listener.edge import Edge
-from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, ListenFailed, client_limits
-from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger, open_tls
+from gateway.listener.server import ListenFailed
+from gateway.listeners import Listeners
+from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger
 from gateway.origin import is_trusted
 from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
@@ -49,11 +42,10 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Soon
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
-from gateway.telemetry.board import EVERY, Board
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.uptake import STARTED, Word, gathered
-from gateway.watch import Notice, Watch
+from gateway.version import package_version
 from gateway.webhooks import Webhooks
 
 _LAST_WORDS = 1.0
@@ -62,14 +54,6 @@ _WARM = 3.0
 _MOST_TOLD = 100
 
 logger = logging.getLogger("gateway")
-
-
-def package_version() -> str:
-    """The version of this package; `0+source` where it runs from a checkout."""
-    try:
-        return version("a2a-gateway")
-    except PackageNotFoundError:
-        return "0+source"
 
 
 class Gateway:
@@ -126,11 +110,7 @@ class Gateway:
             limits=self._limits,
             pressure=self._pressure,
         )
-        self._servers: list[HttpServer] = []
-        # Those for clients.
-        self._public: list[HttpServer] = []
-        self._tell_health: Callable[[], None] = lambda: None
-        self._tls_servers: list[tuple[HttpServer, str]] = []
+        self._listeners = Listeners(worker.listen, self._line, ready=self._takes_calls, shares=self._is_proxy)
         self._outgoing = Outgoing(self._background)
         self.reloader: Reloader | None = None
         if origin is not None:
@@ -155,7 +135,7 @@ class Gateway:
 
         Raises:
             ListenFailed: an address cannot be listened on, or not with this certificate.
-        StartFailed: a file or a store cannot be used.
+            StartFailed: a file or a store cannot be used.
         """
         try:
             if self._worker.uptake is not None:
@@ -170,38 +150,14 @@ class Gateway:
         self._ledger, rates = await self._open_ledger(self._config, self._examined.marks)
         self._limits.share(rates)
         written = self._config.gateway
-        marks = self._examined.marks
-        tls = None if written.tls is None else open_tls(written.tls, marks)
-        callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
-        listener = PublicListener(self._line, self._takes_calls, callbacks)
-        edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._is_proxy)
-        self._servers.append(HttpServer(self._worker.listen("public", written.listen), edge, tls=tls))
-        self._tls_servers.append((self._servers[0], "http/1.1"))
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        pages = AsgiListener(admin_app(self, token, self._audit_admin), LONGEST_QUESTION)
-        self._servers.append(
-            HttpServer(
-                self._worker.listen("admin", written.admin.listen), Edge(pages, Http(connections=MOST_CONNECTIONS))
-            )
-        )
-        public, admin = self._servers
-        self._public = [public]
-        if written.listen_grpc is not None:
-            # Only who serves gRPC pays for it.
-            from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
-
-            secured = None if written.tls is None else open_tls(written.tls, marks, "h2")
-            socket = self._worker.listen("grpc", written.listen_grpc)
-            grpc, self._tell_health = grpc_server(
-                socket, written, self._line, self._takes_calls, shares=self._is_proxy, tls=secured
-            )
-            self._servers.append(grpc)
-            self._tls_servers.append((grpc, "h2"))
-            self._public.append(grpc)
-            self.grpc_address = grpc.address
-        self._address = f"{'http' if tls is None else 'https'}://{public.address}"
+        pages = admin_app(self, token, self._audit_admin)
+        callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
+        self._listeners.open(self._config, self._examined.marks, pages, callbacks)
+        self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
-        self.admin_url = f"http://{admin.address}"
+        self.admin_url = f"http://{self._listeners.admin_address}"
+        self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = self._build(self._examined, None)
         self._line.admission.processes = self._worker.processes
@@ -210,19 +166,19 @@ class Gateway:
         if self._ledger is not None:
             self._background.start("ledger", self._ledger.run)
         self._background.start("push notifications", self._push.run)
-        for server, name in zip(self._servers, ("public", "admin", "grpc"), strict=False):
-            await server.start(self._background, name)
+        await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("pressure", self._pressure.run)
         if self._worker.board is not None:
-            self._background.start("metrics of this process", partial(self._post, self._worker.board))
+            posting = partial(self._worker.board.keep_posting, self.metrics.registry)
+            self._background.start("metrics of this process", posting)
         if self.reloader is not None:
-            self._background.start("configuration", self._watch(self.reloader).run)
+            self._background.start("configuration", self.reloader.watch(lambda: self._config.gateway.reload).run)
         self._audit_configuration(self._examined)
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
-        self._tell_health()
+        self._listeners.tell_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url, over_grpc)
 
@@ -269,7 +225,7 @@ class Gateway:
         assert config is not None
         ledger, rates = self._ledger, None
         try:
-            contexts = await aside(self._contexts, config, examined.marks)
+            contexts = await aside(self._listeners.contexts, config, examined.marks)
             quotas = await aside(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
@@ -352,29 +308,6 @@ class Gateway:
 
         self._background.start("reading the configuration again", work)
 
-    def _contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ssl.SSLContext]]:
-        """What listeners show from now on: certificates are renewed under names that stay."""
-        tls = config.gateway.tls
-        return [] if tls is None else [(server, open_tls(tls, marks, alpn)) for server, alpn in self._tls_servers]
-
-    def _watch(self, reloader: Reloader) -> Watch:
-        def watched() -> Iterable[Path]:
-            return dict.fromkeys((*files(self._examined), *reloader.read_last))
-
-        def read() -> Mapping[Path, bytes]:
-            return self._examined.stamps if reloader.stamps is None else reloader.stamps
-
-        async def changed(how: Notice) -> None:
-            await reloader.reload(Trigger(how.value))
-
-        return Watch(
-            watched,
-            changed,
-            every=lambda: self._config.gateway.reload.poll,
-            listens=lambda: self._config.gateway.reload.watch,
-            read=read,
-        )
-
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
         if report is not None:
@@ -390,17 +323,15 @@ class Gateway:
             delay: Seconds; None for what the configuration says.
         """
         self.draining = True
-        self._tell_health()
+        self._listeners.tell_health()
         self.metrics.draining.set((), 1)
         drain = self._config.gateway.drain
         if delay is None:
             delay = effective.drain_delay(self._config)
-        for server in self._public:
-            server.wind_down()
+        self._listeners.wind_down()
         if delay > 0:
             await _within(hurry, delay)
-        for server in self._public:
-            server.stop_accepting()
+        self._listeners.stop_accepting()
         if self._line.open:
             logger.info("waiting up to %.0f s for %d open calls", drain.timeout, self._line.open)
         await _until(lambda: not self._line.open, hurry, drain.timeout)
@@ -412,8 +343,7 @@ class Gateway:
         logger.info("stopped")
 
     async def _close(self) -> None:
-        for server in self._servers:
-            await server.aclose()
+        await self._listeners.aclose()
         await self._background.aclose()
         await self._outgoing.aclose()
         if self._snapshot is not None:
@@ -479,8 +409,7 @@ class Gateway:
 
     def _press(self, short: bool) -> None:  # noqa: FBT001 - as `Pressure` tells it
         logger.warning("open files are %s", "running out: no call is begun" if short else "enough again")
-        for server in self._public:
-            server.press(short)
+        self._listeners.press(short)
 
     def _count_hit(self, limit: str, scope: str, name: str) -> None:
         self.metrics.limit_hits.add((limit, scope, name))
@@ -490,16 +419,6 @@ class Gateway:
 
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))
-
-    async def _post(self, board: Board) -> None:
-        try:
-            while True:
-                await asyncio.to_thread(board.post, self.metrics.registry)
-                await asyncio.sleep(EVERY)
-        finally:
-            # Of the last second; whoever cannot write it ends all the same.
-            with suppress(OSError):
-                board.post(self.metrics.registry)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

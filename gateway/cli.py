@@ -23,7 +23,6 @@ import typer
 
 from gateway import process
 from gateway.a2a.framing.lsp import Framing
-from gateway.app import package_version
 from gateway.command.bridge import address, bridge
 from gateway.command.bridge import run as run_bridge
 from gateway.command.differing import differing
@@ -46,6 +45,7 @@ from gateway.config.problem import as_json, as_text
 from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
 from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, free_ports, set_up
+from gateway.version import package_version
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 

@@ -13,7 +13,7 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,11 +24,12 @@ from gateway.aside import aside
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
-from gateway.config.files import named, stamped
-from gateway.config.model import Config
+from gateway.config.files import files, named, stamped
+from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
 from gateway.telemetry.metrics import Metrics
+from gateway.watch import Notice, Watch
 
 _SWITCH = 0.001
 _PATIENCE = 20.0
@@ -195,6 +196,24 @@ class Reloader:
             await self._told(report)
             return report
 
+    def watch(self, written: Callable[[], Reload]) -> Watch:
+        """What has it read again when a file of it has changed.
+
+        Args:
+            written: Gives what the configuration that runs says of it.
+        """
+
+        def watched() -> Iterable[Path]:
+            return dict.fromkeys((*files(self._running()), *self.read_last))
+
+        def read() -> Mapping[Path, bytes]:
+            return self._running().stamps if self.stamps is None else self.stamps
+
+        async def changed(how: Notice) -> None:
+            await self.reload(Trigger(how.value))
+
+        return Watch(watched, changed, every=lambda: written().poll, listens=lambda: written().watch, read=read)
+
     def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
         """Of what was not read to its end; the hash is that of the one that runs."""
         text_hash, took = self._running().text_hash, time.monotonic() - began
@@ -237,7 +256,7 @@ class Reloader:
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
         # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
         before = [self._running()]
-        files, stamps = named(before[0]), before[0].stamps
+        kept, stamps = named(before[0]), before[0].stamps
         try:
             waiting = await self._use(examined)
         except Unusable as error:
@@ -248,7 +267,7 @@ class Reloader:
         changed += tuple(
             Change(Sort.CHANGED, path)
             for path, file in named(examined).items()
-            if files.get(path) == file and file in stamps and stamps[file] != examined.stamps.get(file)
+            if kept.get(path) == file and file in stamps and stamps[file] != examined.stamps.get(file)
         )
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(result, examined, waiting=waiting, changed=changed)

@@ -4,12 +4,10 @@ import asyncio
 import io
 import logging
 import ssl
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
-from gateway import app
 from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed
@@ -58,7 +56,7 @@ async def test_the_public_port_is_closed_if_the_admin_port_is_taken() -> None:
         gateway = assembled(f'gateway: {{ listen: "127.0.0.1:0", admin: "{address}" }}\nagents: {{}}')
         with pytest.raises(ListenFailed):
             await gateway.start()
-        [public] = gateway._servers
+        [public] = gateway._listeners.servers
         assert public._listener.fileno() == -1
 
 
@@ -74,16 +72,6 @@ async def test_before_the_start_there_is_nothing_to_serve_from() -> None:
         _ = gateway.snapshot
     assert b"a2a_gateway_build_info" in gateway.metrics.render()
     gateway.access.close()
-
-
-def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert app.package_version()
-    monkeypatch.setattr(app, "version", _raise_not_found)
-    assert app.package_version() == "0+source"
-
-
-def _raise_not_found(name: str) -> str:
-    raise PackageNotFoundError(name)
 
 
 # ---- TLS -------------------------------------------------------------------------------------------------------------
@@ -133,4 +121,4 @@ async def test_a_certificate_that_cannot_be_used_keeps_the_gateway_from_starting
     (tmp_path / "tls/chain.pem").write_text("this was a certificate once\n")
     with pytest.raises(ListenFailed, match=r"cannot serve TLS with .*tls/chain\.pem and .*tls/key\.pem: "):
         await gateway.start()
-    assert gateway._servers == []
+    assert gateway._listeners.servers == []

@@ -23,7 +23,6 @@ import uvloop
 
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
-from gateway.app import package_version
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
 from gateway.command.discovery import SHOW_ONE, credential, find_agent, open_client
@@ -41,6 +40,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.metrics import Metrics
+from gateway.version import package_version
 from gateway.webhooks import Webhooks
 
 GRACE = 30.0

@@ -6,12 +6,12 @@ is lost. Counters and histograms are added up; gauges too, but for those that sa
 of it (`_MOST`, `_LEAST`).
 """
 
-import contextlib
+import asyncio
 import fcntl
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -52,6 +52,17 @@ class Board:
     def post(self, registry: CollectorRegistry) -> None:
         """Put up what this process has counted."""
         self._write(str(os.getpid()), _families(registry.collect()))
+
+    async def keep_posting(self, registry: CollectorRegistry) -> None:
+        """Put it up again and again, and once more at the end."""
+        try:
+            while True:
+                await asyncio.to_thread(self.post, registry)
+                await asyncio.sleep(EVERY)
+        finally:
+            # Of the last second; whoever cannot write it ends all the same.
+            with suppress(OSError):
+                self.post(registry)
 
     def bury(self, pid: int) -> None:
         """Keep what a process has counted that is gone."""
@@ -101,7 +112,7 @@ class Board:
         """Take it down."""
         for path in self._folder.iterdir():
             path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._folder.rmdir()
 
 

@@ -298,7 +298,7 @@ class Running:
     @property
     def serving(self) -> int:
         """Requests that are being served, by the tasks of the server."""
-        return sum(len(server._server.server_state.tasks) for server in self.gateway._servers)
+        return sum(len(server._server.server_state.tasks) for server in self.gateway._listeners.servers)
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""
@@ -364,7 +364,7 @@ async def running(
     found.append(running)
     try:
         await gateway.start()
-        running.port, running.admin_port = map(_port, gateway._servers[:2])
+        running.port, running.admin_port = map(_port, gateway._listeners.servers[:2])
         if settled:
             async with asyncio.timeout(WAIT):
                 for backing in gateway.snapshot.backings.values():

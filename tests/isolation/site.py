@@ -185,7 +185,8 @@ class Site:
     def addresses(self) -> list[tuple[int, str]]:
         """Of each gateway, the port and the address over gRPC."""
         return [
-            (int(gateway._servers[0]._listener.getsockname()[1]), gateway.grpc_address) for gateway in self._gateways
+            (int(gateway._listeners.servers[0]._listener.getsockname()[1]), gateway.grpc_address)
+            for gateway in self._gateways
         ]
 
     async def begin(self) -> None:

@@ -352,7 +352,7 @@ async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: byt
 
 
 async def test_the_admin_port_leaves_the_open_files_to_the_other_one(site: Site) -> None:
-    public, admin = site.gateway.gateway._servers
+    public, admin = site.gateway.gateway._listeners.servers
     assert admin._edge.limits.connections < public._edge.limits.connections / 10
 
 

@@ -320,7 +320,7 @@ async def test_an_agent_whose_client_never_reads_is_let_go_of() -> None:
             client = slow_socket(gateway.port)
             try:
                 loop = asyncio.get_running_loop()
-                server = gateway.gateway._servers[0]
+                server = gateway.gateway._listeners.servers[0]
                 await gateway.until(lambda: len(server._connections) == 1)  # noqa: B023 - asked at once
                 await loop.sock_sendall(client, request("POST", "/echo", call, [JSON]))
                 line = await gateway.line()
@@ -337,7 +337,7 @@ async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
     async with fronted(answers_and_hangs(SSE + chunk(event)), settings="heartbeat: 50ms") as (gateway, _):
         loop = asyncio.get_running_loop()
         slow = slow_socket(gateway.port)
-        server = gateway.gateway._servers[0]
+        server = gateway.gateway._listeners.servers[0]
         await gateway.until(lambda: len(server._connections) == 1)
         await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
         await gateway.until(lambda: cast("ClientConnection", server._connections[0]).paused)

@@ -1,0 +1,133 @@
+"""Where one gateway listens: for clients over HTTP and, where that is configured, over gRPC; and for its operators."""
+
+import socket
+import ssl
+from collections.abc import Callable
+
+from starlette.types import ASGIApp
+
+from gateway.background import Background
+from gateway.config.limit import Http
+from gateway.config.model import Config
+from gateway.config.source import Marks
+from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS
+from gateway.listener.asgi import AsgiListener
+from gateway.listener.callback import Callbacks
+from gateway.listener.edge import Edge
+from gateway.listener.http import PublicListener
+from gateway.listener.server import HttpServer, client_limits
+from gateway.opening import open_tls
+from gateway.proxy import Line
+
+
+class Listeners:
+    """The listeners of one gateway: opened at its start, closed at its end, and other certificates in between.
+
+    Args:
+        listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
+        line: Serves whoever comes.
+        ready: Whether new calls are taken.
+        shares: As `Edge.shares`.
+
+    Attributes:
+        servers: In the order of the roles; one that could not be opened is missing, and so are those after it.
+        address: `host:port` of the public one, as a URL writes it; empty before it is open.
+        admin_address: Of the one for operators.
+        grpc_address: Of the one for clients of gRPC; empty where there is none.
+    """
+
+    def __init__(
+        self,
+        listen: Callable[[str, str], socket.socket],
+        line: Line,
+        *,
+        ready: Callable[[], bool],
+        shares: Callable[[str], bool],
+    ) -> None:
+        self._listen = listen
+        self._line = line
+        self._ready = ready
+        self._shares = shares
+        self.servers: list[HttpServer] = []
+        # Those for clients, with what they speak over TLS.
+        self._public: list[tuple[HttpServer, str]] = []
+        self._tell_health: Callable[[], None] = lambda: None
+        self.address = ""
+        self.admin_address = ""
+        self.grpc_address = ""
+
+    def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
+        """Bind them all; nobody is accepted yet. What was bound before one that fails is left to `aclose`.
+
+        Args:
+            pages: For operators.
+            callbacks: What strangers may ask of the public listener beside calls.
+
+        Raises:
+            ListenFailed: an address cannot be listened on, or not with this certificate.
+        """
+        written = config.gateway
+        tls = None if written.tls is None else open_tls(written.tls, marks)
+        listener = PublicListener(self._line, self._ready, callbacks)
+        edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._shares)
+        public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
+        self.servers.append(public)
+        self._public.append((public, "http/1.1"))
+        edge = Edge(AsgiListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
+        admin = HttpServer(self._listen("admin", written.admin.listen), edge)
+        self.servers.append(admin)
+        self.address, self.admin_address = public.address, admin.address
+        if written.listen_grpc is not None:
+            # Only who serves gRPC pays for it.
+            from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
+
+            tls = None if written.tls is None else open_tls(written.tls, marks, "h2")
+            grpc, self._tell_health = grpc_server(
+                self._listen("grpc", written.listen_grpc),
+                written,
+                self._line,
+                self._ready,
+                shares=self._shares,
+                tls=tls,
+            )
+            self.servers.append(grpc)
+            self._public.append((grpc, "h2"))
+            self.grpc_address = grpc.address
+
+    async def start(self, background: Background) -> None:
+        """Accept connections from now on."""
+        for server, name in zip(self.servers, ("public", "admin", "grpc"), strict=False):
+            await server.start(background, name)
+
+    def tell_health(self) -> None:
+        """Have clients of gRPC that watch it know that the gateway became ready, or drains."""
+        self._tell_health()
+
+    def contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ssl.SSLContext]]:
+        """What they show from now on: certificates are renewed under names that stay.
+
+        Raises:
+            ListenFailed: it cannot be used.
+        """
+        tls = config.gateway.tls
+        return [] if tls is None else [(server, open_tls(tls, marks, alpn)) for server, alpn in self._public]
+
+    def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
+        """Have connections of clients end with their next answer while open files are short."""
+        for server, _ in self._public:
+            server.press(short)
+
+    def wind_down(self) -> None:
+        """Go on accepting, but let connections of clients end with their next answer."""
+        for server, _ in self._public:
+            server.wind_down()
+
+    def stop_accepting(self) -> None:
+        """Accept no more clients; operators are served up to the end."""
+        for server, _ in self._public:
+            server.stop_accepting()
+
+    async def aclose(self) -> None:
+        """Close all of them, with what is still in use."""
+        for server in self.servers:
+            await server.aclose()
