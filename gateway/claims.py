@@ -18,19 +18,17 @@ from typing import Any, NoReturn, cast
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
-from gateway.a2a.renaming import status_without, with_context, with_task, without
-from gateway.a2a.tree import Tree
+from gateway.a2a.renaming import with_context, with_task
+from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger, carried, soon
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.tenure import Tenure, kept
-from gateway.unmarking import Unmarker, unmarked_progress, unmarked_tree
 
 _TRY_AGAIN = 5.0
 _GONE = "failed"
@@ -48,7 +46,7 @@ def claims_of(tenure: Tenure, principal: Principal, label: str) -> "Claims":
         NotAdmitted: as `Tenure.caller`.
     """
     caller = tenure.caller(principal)
-    return Claims(tenure, caller.owner, label, caller.mark, caller.mark_bytes)
+    return Claims(tenure, caller.owner, label, caller.mark)
 
 
 class Claims(msgspec.Struct, eq=False):
@@ -59,7 +57,7 @@ class Claims(msgspec.Struct, eq=False):
 
     Attributes:
         owner: Who calls.
-        mark_bytes: What stands before the caller's words at the agent; empty where nothing does.
+        mark: What stands before the caller's words at the agent.
         foreign: Whether the call or its answer named what is another's; for the audit.
         renamed: Whether the client has other words than the agent for what is known to be the caller's.
         replica: Which of the backend's replicas is asked; empty where there is one.
@@ -68,8 +66,7 @@ class Claims(msgspec.Struct, eq=False):
     _tenure: Tenure
     owner: Owner
     _label: str
-    _mark: str = ""
-    mark_bytes: bytes = b""
+    mark: Mark = NO_MARK
     foreign: bool = False
     # What is known to be the caller's already.
     _task: str = ""
@@ -115,7 +112,7 @@ class Claims(msgspec.Struct, eq=False):
             named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
         tasks, context, store = named.tasks, named.context, tenure.ledger.store
         found: Soon[list[Task | None]] | None = None
-        if call.dialect.version is not Version.V0_1 and (self._mark or not tenure.shared):
+        if call.dialect.version is not Version.V0_1 and (self.mark.text or not tenure.shared):
             # Nearly all calls end here: they name nothing, or a task of the caller's.
             if len(tasks) == 1 and not named.references:
                 found = store.tasks(tenure.scope, tasks)
@@ -149,7 +146,7 @@ class Claims(msgspec.Struct, eq=False):
             return id
         if version is Version.V0_1:
             yield from self._get_mark()
-            marked = self._mark + id
+            marked = self.mark.text + id
             (known,) = yield self._tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
@@ -188,7 +185,7 @@ class Claims(msgspec.Struct, eq=False):
         if not self._tenure.keeps:
             return True
         yield from self._get_mark()
-        for spelled in (self._mark + context, context):
+        for spelled in (self.mark.text + context, context):
             owner: Owner | None = yield self._tenure.ledger.store.context(self._tenure.scope, spelled)
             if owner is not None and self.owns(owner):
                 return True
@@ -201,7 +198,7 @@ class Claims(msgspec.Struct, eq=False):
     def _marked(self) -> Generator[Any, Any, str]:
         if self._tenure.keeps:
             yield from self._get_mark()
-        return self._mark
+        return self.mark.text
 
     def leave(self) -> None:
         """The call is over, however it ended."""
@@ -233,11 +230,11 @@ class Claims(msgspec.Struct, eq=False):
             owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, kept(context))
             if owner is None and not tenure.shared:
                 # It may have been named when others reached the agent, too.
-                name = kept(self._mark + context)
+                name = kept(self.mark.text + context)
                 marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, name)
                 owner = None if marked is not None else self.owner
             if owner is None or not self.owns(owner):
-                context = self._mark + context
+                context = self.mark.text + context
                 call = with_context(call, context)
         self._asked = kept(context or "")
         return call
@@ -263,7 +260,7 @@ class Claims(msgspec.Struct, eq=False):
 
     def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
         """A call about a task that an agent of 0.1 knows, or is to know, by its client's word."""
-        marked = self._mark + id
+        marked = self.mark.text + id
         (known,) = yield self._tenure.ledger.store.tasks(self._tenure.scope, (marked,))
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
@@ -305,12 +302,12 @@ class Claims(msgspec.Struct, eq=False):
         self._pending = True
 
     def _get_mark(self) -> Generator[Any, Any, None]:
-        if not self._mark:
+        if not self.mark.text:
             tenure = self._tenure
             seal = yield self.ledger.seal()
-            self._mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
-            self.mark_bytes = self._mark.encode("ascii")
-            self.renamed = self._task.startswith(self._mark) or self._context.startswith(self._mark)
+            mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
+            self.mark = Mark.of(mark)
+            self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
     def owns(self, owner: Owner) -> bool:
         """Whether what is an owner's is the caller's."""
@@ -319,7 +316,7 @@ class Claims(msgspec.Struct, eq=False):
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the word
         self._task, self._state, self._context = id, task.state, task.context
         self._stale = self._tenure.ledger.now() - task.seen >= SEEN_AGAIN
-        mark = self._mark
+        mark = self.mark.text
         self.renamed = bool(mark) and (id.startswith(mark) or task.context.startswith(mark))
 
     # ---- Back ------------------------------------------------------------------------------------------------------
@@ -406,7 +403,7 @@ class Claims(msgspec.Struct, eq=False):
         self._adopting = tuple(each for each in self._adopting if each != task)
 
     def _sighting(self, task: str, context: str, state: str) -> Sighting:
-        tenure, mark = self._tenure, self._mark
+        tenure, mark = self._tenure, self.mark.text
         marked, now = bool(mark) and context.startswith(mark), int(tenure.ledger.wall())
         return Sighting(self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked)
 
@@ -428,7 +425,7 @@ class Claims(msgspec.Struct, eq=False):
 
     def _learn(self, sighting: Sighting, met: Met) -> None:
         """Go on with what was met, unless it is another's."""
-        owner, task, context, mark = self.owner, sighting.task, sighting.context, self._mark
+        owner, task, context, mark = self.owner, sighting.task, sighting.context, self.mark.text
         if met.task is not None and met.task is not owner and not self.owns(met.task):
             if task in self._adopting:
                 self._refuse_task(found=True)
@@ -483,45 +480,6 @@ class Claims(msgspec.Struct, eq=False):
     def keeps(self) -> bool:
         """Whether the owners of tasks are kept."""
         return self._tenure.keeps
-
-    @property
-    def marks(self) -> bool:
-        """Whether frames of the agent may hold the caller's mark."""
-        return bool(self._mark)
-
-    def unmarked(self, data: bytes) -> bytes:
-        """JSON of the agent's, as the client may see it."""
-        mark = self.mark_bytes
-        return data.replace(mark, b"") if mark and mark in data else data
-
-    def unmarker(self) -> Unmarker | None:
-        """As `unmarked`, for what comes in pieces; None where there is no mark."""
-        return Unmarker(self.mark_bytes) if self._mark else None
-
-    def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
-        """As `unmarked`, of a message of gRPC.
-
-        Args:
-            call: What the agent was asked.
-            event: Whether it is one of a stream.
-        """
-        mark = self.mark_bytes
-        if not mark or mark not in message:
-            return message
-        dialect = call.dialect
-        return without(message, mark, dialect.binding, version=dialect.version, operation=call.operation, event=event)
-
-    def unmarked_status(self, status: Status) -> Status:
-        """As `unmarked`, of how a call over gRPC ended."""
-        return status_without(status, self._mark) if self._mark else status
-
-    def unmarked_tree(self, tree: Tree) -> Tree:
-        """A tree of the hub's, as the client may see it; it may be changed."""
-        return unmarked_tree(tree, self._mark) if self._mark else tree
-
-    def shown(self, told: Progress) -> Progress:
-        """What a frame tells, as the client may see it."""
-        return unmarked_progress(told, self._mark) if self._mark else told
 
     # ---- Lists -----------------------------------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ class Enquiry:
     def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:
             self.status = read_status(answer.status, Version.V1_0).http_status
-            raise Complaint(read_status(claims.unmarked_status(answer.status), asked.dialect.version))
+            raise Complaint(read_status(claims.mark.unmarked_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()
         if message is None:
@@ -202,7 +202,7 @@ class _Hearing(Relay):
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
     owned = await soon(claims.own([(task["id"], _context(task), _state(task)) for task in tasks]))
-    return [claims.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+    return [claims.mark.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
 
 
 def _context(task: Tree) -> str:

@@ -122,8 +122,8 @@ class GrpcRelay:
         if claims is not None:
             if (unmet := meet(exchange, told)) is not None:
                 await unmet
-            told = claims.shown(told)
-            message = claims.unmarked_message(asked, message, event=False)
+            told = claims.mark.unmarked_progress(told)
+            message = claims.mark.unmarked_message(asked, message, event=False)
         exchange.saw(told)
         if asked.operation is Operation.GET_EXTENDED_CARD:
             body = await self._card(message)
@@ -178,9 +178,9 @@ class GrpcStream(Stream):
 
     def _say(self, event: Event) -> bytes:
         claims = self._exchange.claims
-        if claims is None or not claims.marks or event.line is None:
+        if claims is None or not claims.mark.text or event.line is None:
             return event.raw
-        message = claims.unmarked_message(self._call, event.line, event=True)
+        message = claims.mark.unmarked_message(self._call, event.line, event=True)
         return event.raw if message is event.line else frame(message)
 
     def _trailers(self) -> Pairs | None:
@@ -222,12 +222,12 @@ class InterpretedGrpcStream(InterpretedStream):
         return self._translation.fail(error)
 
     def _unmarked(self, claims: Claims, data: bytes) -> bytes:
-        return claims.unmarked_message(self._call, data, event=True)
+        return claims.mark.unmarked_message(self._call, data, event=True)
 
 
 def _shown(exchange: Exchange, status: Status) -> Status:
     """How an agent has ended a call, as the client may see it."""
-    return status if exchange.claims is None else exchange.claims.unmarked_status(status)
+    return status if exchange.claims is None else exchange.claims.mark.unmarked_status(status)
 
 
 def _told(call: Call, message: bytes) -> Progress:

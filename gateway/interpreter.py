@@ -219,7 +219,7 @@ class InterpretedStream(Stream):
         return said
 
     def _unmarked(self, claims: Claims, data: bytes) -> bytes:
-        return claims.unmarked(data)
+        return claims.mark.unmarked(data)
 
     # ---- The last event ------------------------------------------------------------------------------------------
 

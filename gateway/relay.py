@@ -135,13 +135,13 @@ class Relay:
             if (unmet := meet(exchange, told)) is not None:
                 await unmet
             if claims.renamed:
-                told = claims.shown(told)
+                told = claims.mark.unmarked_progress(told)
         exchange.saw(told)
         return told
 
     def _unmarked(self, body: bytes) -> bytes:
         claims = self._exchange.claims
-        return body if claims is None or claims.mark_bytes not in body else claims.unmarked(body)
+        return body if claims is None or claims.mark.raw not in body else claims.mark.unmarked(body)
 
     async def _gather(self, response: Response, wire: Wire, content_type: bytes | None, begun: bytes) -> bytes | None:
         """The whole body, or None where it was too long to be kept and has been passed on.
@@ -374,7 +374,7 @@ class _Passing:
     def __init__(self, exchange: Exchange, outline: Outline) -> None:
         self._exchange = exchange
         self._outline = outline
-        self._unmarker = None if exchange.claims is None else exchange.claims.unmarker()
+        self._unmarker = None if exchange.claims is None else exchange.claims.mark.unmarker()
         self._met = 0
         self._held = b""
 
@@ -399,7 +399,7 @@ class _Passing:
     def end(self) -> bytes:
         """What goes out at the end."""
         exchange, told = self._exchange, self._outline.told
-        exchange.saw(told if exchange.claims is None else exchange.claims.shown(told))
+        exchange.saw(told if exchange.claims is None else exchange.claims.mark.unmarked_progress(told))
         return b"" if self._unmarker is None else self._unmarker.close()
 
 

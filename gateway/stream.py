@@ -238,8 +238,8 @@ class Stream:
     def _say(self, event: Event) -> bytes:
         """What goes out for an event."""
         claims, raw = self._exchange.claims, event.raw
-        # As `Claims.unmarked`, which would be a call for every event of every stream.
-        return raw.replace(mark, b"") if claims is not None and (mark := claims.mark_bytes) and mark in raw else raw
+        # As `Mark.unmarked`, which would be a call for every event of every stream.
+        return raw.replace(mark, b"") if claims is not None and (mark := claims.mark.raw) and mark in raw else raw
 
     def _see_to_held(self) -> None:
         """See to what is held back."""
@@ -308,7 +308,7 @@ class Stream:
         if claims is None or (exchange.pushing is None and claims.knows(told)):
             exchange.saw(told)
             return None
-        exchange.saw(claims.shown(told))
+        exchange.saw(claims.mark.unmarked_progress(told))
         return meet(exchange, told)
 
     def _told(self, data: bytes) -> progress.Progress | None:

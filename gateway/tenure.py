@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.a2a.fault import NotAdmitted
 from gateway.a2a.progress import Progress
+from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger, carried
@@ -27,13 +28,12 @@ class Caller(msgspec.Struct, frozen=True):
 
     Attributes:
         seal: What its mark was made with.
-        mark: What stands before its words there; empty where they stay as they are, or the mark is not known yet.
+        mark: What stands before its words there; without text where they stay as they are, or it is not known yet.
     """
 
     owner: Owner
     seal: Seal | None
-    mark: str = ""
-    mark_bytes: bytes = b""
+    mark: Mark = NO_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class Tenure:
         if self.by_principal and principal.method == "jwt" and not subject:
             raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
         owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
-        mark = ""
+        mark = NO_MARK
         if self.keeps and seal is not None:
-            mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
-        caller = Caller(owner, seal, mark, mark.encode("ascii"))
+            mark = Mark.of(self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal))
+        caller = Caller(owner, seal, mark)
         if len(self._callers) >= _MOST_CALLERS:
             self._callers.clear()
         self._callers[key] = caller

@@ -162,7 +162,7 @@ class Pushing:
                 config, claims.owner, claims.scope, task=self._task, by_principal=claims.by_principal
             )
             if own is not None:
-                restored.append(claims.unmarked_tree(own))
+                restored.append(claims.mark.unmarked_tree(own))
         if operation is Operation.GET_PUSH_CONFIG and not restored:
             raise TaskNotFound("the task has no push configuration")
         push_config.replace_answered(operation, result, restored)

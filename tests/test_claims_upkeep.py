@@ -120,7 +120,7 @@ async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -
     before.meet(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
     alone = aging.claims()
     assert (await soon(alone.enter(send("chat-1")))).context_id == asked.context_id
-    assert alone.unmarked(asked.context_id.encode()) == b"chat-1"
+    assert alone.mark.unmarked(asked.context_id.encode()) == b"chat-1"
     # What is begun now needs no mark.
     assert (await soon(aging.claims().enter(send("chat-2")))).context_id == "chat-2"
 

@@ -23,9 +23,9 @@ async def test_a_caller_gets_its_mark_once_the_store_has_told_the_secret() -> No
     ledger = Ledger(MemoryStore())
     tenure = Tenure(ledger, "crm")
     ann = Principal("acme", "ann", "api_key")
-    assert tenure.caller(ann).mark == ""
+    assert tenure.caller(ann).mark.text == ""
     await ledger.open()
-    assert tenure.caller(ann).mark.startswith("gw-")
+    assert tenure.caller(ann).mark.text.startswith("gw-")
 
 
 def test_a_token_without_a_subject_is_nobody_where_callers_are_told_apart() -> None:
