@@ -11,7 +11,7 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Generator
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
@@ -26,6 +26,7 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import with_context, with_task
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
+from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger, carried, soon
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.tenure import Tenure, kept
@@ -60,6 +61,7 @@ class Claims(msgspec.Struct, eq=False):
         mark: What stands before the caller's words at the agent.
         foreign: Whether the call or its answer named what is another's; for the audit.
         renamed: Whether the client has other words than the agent for what is known to be the caller's.
+        asked: The context that the agent is asked for; empty for none.
         replica: Which of the backend's replicas is asked; empty where there is one.
     """
 
@@ -75,8 +77,7 @@ class Claims(msgspec.Struct, eq=False):
     # Whether that was written down so long ago that it has to be again, so as not to be forgotten.
     _stale: bool = False
     renamed: bool = False
-    # The context that the agent is asked for.
-    _asked: str = ""
+    asked: str = ""
     _pending: bool = False
     replica: str = ""
     # Tasks of nobody's that the call names: the caller's as soon as the agent has said that there are such.
@@ -119,7 +120,7 @@ class Claims(msgspec.Struct, eq=False):
                 if isinstance(found, list) and (task := found[0]) is not None and tenure.owned(task.owner, self.owner):
                     self._know(tasks[0], task)
                     if context is None or context == task.context:
-                        self._asked = context or ""
+                        self.asked = context or ""
                         return call
             is_free = not call.operation.sends or (store.local and not tenure.most_open and not tenure.ledger.refuses)
             if not tasks and context is None and is_free:
@@ -152,44 +153,6 @@ class Claims(msgspec.Struct, eq=False):
                 return marked
         self._adopt(id, task)
         return id
-
-    def home(self, named: Mentions) -> Soon[tuple[str, bool]]:
-        """Which replica a call belongs to, and whether that is by a task; empty for none that is known.
-
-        Args:
-            named: What it names. Whose that is is asked later; nobody is told of it here.
-
-        Raises:
-            StateUnavailable: nobody knows.
-        """
-        return carried(self._home(named))
-
-    def _home(self, named: Mentions) -> Generator[Any, Any, tuple[str, bool]]:
-        homes = self._tenure.homes
-        if homes is None or not (named.tasks or named.context):
-            return "", False
-        mark = yield from self._marked()
-        about = tuple(each for each in named.tasks if each not in named.references)
-        found: tuple[str, bool] = yield from homes.of(about, named.context, mark)
-        if found[0] or not named.references:
-            return found
-        # What it only refers to it is not about: it is best asked there, and may be asked anywhere.
-        best, _ = yield from homes.of(named.references, None, mark)
-        return best, False
-
-    def has_begun(self, context: str) -> Soon[bool]:
-        """Whether a context that is known by the caller's word is the caller's."""
-        return carried(self._has_begun(context))
-
-    def _has_begun(self, context: str) -> Generator[Any, Any, bool]:
-        if not self._tenure.keeps:
-            return True
-        yield from self._get_mark()
-        for spelled in (self.mark.text + context, context):
-            owner: Owner | None = yield self._tenure.ledger.store.context(self._tenure.scope, spelled)
-            if owner is not None and self.owns(owner):
-                return True
-        return False
 
     def marked(self) -> Soon[str]:
         """What stands in the agent's ids before those of the caller; empty where nothing does."""
@@ -236,7 +199,7 @@ class Claims(msgspec.Struct, eq=False):
             if owner is None or not self.owns(owner):
                 context = self.mark.text + context
                 call = with_context(call, context)
-        self._asked = kept(context or "")
+        self.asked = kept(context or "")
         return call
 
     def _enter_tasks(
@@ -444,27 +407,6 @@ class Claims(msgspec.Struct, eq=False):
         if mark:
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
-    def is_others(self, told: Progress) -> Soon[bool]:
-        """Whether an error of the agent's tells of what is known to be another's; nothing is written down.
-
-        What nobody has met is passed: agents give errors ids of other sorts, too.
-        """
-        return carried(self._is_others(told)) if self._tenure.keeps else False
-
-    def _is_others(self, told: Progress) -> Generator[Any, Any, bool]:
-        if not told.legible and (told.task_id is not None or told.event == "other"):
-            # Several tasks: an `id` alone that is no text is not read, either, and need be none of a task.
-            self.foreign = True
-            return True
-        scope, store, context = self._tenure.scope, self.ledger.store, kept(told.context_id or "")
-        task: Task | None = None
-        if told.task_id:
-            (task,) = yield store.tasks(scope, (told.task_id,))
-        owner: Owner | None = (yield store.context(scope, context)) if context else None
-        sighting = self._sighting("", context, "")
-        self.foreign = sighting.is_foreign(None if task is None else task.owner, owner)
-        return self.foreign
-
     async def gone(self) -> None:
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
         if self._task and self._state in OPEN and self._tenure.keeps:
@@ -481,38 +423,10 @@ class Claims(msgspec.Struct, eq=False):
         """Whether the owners of tasks are kept."""
         return self._tenure.keeps
 
-    # ---- Lists -----------------------------------------------------------------------------------------------------
-
-    def own(self, tasks: Sequence[tuple[str, str, str]]) -> Soon[list[bool]]:
-        """Which of some tasks are the caller's; those that are over by now count no longer among the open ones.
-
-        One that is said to stand in another's context is none: nobody knows which of the two it is.
-
-        Args:
-            tasks: The id of each, its context, and its state, of `STATES`; empty where that is not known.
-        """
-        return carried(self._own(tasks))
-
-    def _own(self, tasks: Sequence[tuple[str, str, str]]) -> Generator[Any, Any, list[bool]]:
-        scope, store = self._tenure.scope, self._tenure.ledger.store
-        found: list[Task | None] = yield store.tasks(scope, [task for task, _, _ in tasks])
-        owned = [task is not None and self.owns(task.owner) for task in found]
-        for number, ((_, told, _), known) in enumerate(zip(tasks, found, strict=True)):
-            context = kept(told)
-            if owned[number] and known is not None and context and context != known.context:
-                owner: Owner | None = yield store.context(scope, context)
-                owned[number] = not self._sighting("", context, "").is_foreign(None, owner)
-                self.foreign = self.foreign or not owned[number]
-        for (id, _, state), known, own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
-            if own and known is not None and known.state in OPEN and state not in OPEN:
-                yield store.meet(scope, Sighting(self.owner, id, "", state, now=self.ledger.now()))
-        return owned
-
-    def count(self) -> Soon[int]:
-        """How many tasks of the caller are known; of the one context that the call names, if it does."""
-        tenure, owner = self._tenure, self.owner
-        whose = owner if tenure.by_principal else Owner(owner.tenant)
-        return self._tenure.ledger.store.count(tenure.scope, whose, self._asked)
+    @property
+    def homes(self) -> Homes | None:
+        """Which of the backend's replicas made what; None where that is of no matter."""
+        return self._tenure.homes
 
     @property
     def scope(self) -> str:

@@ -21,6 +21,7 @@ from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
+from gateway.ownership import count, own
 from gateway.relay import Relay, refuse_type
 from gateway.repetition import BREAKS, FAILING, Asking
 from gateway.reply import Reply
@@ -201,8 +202,8 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(claims.own([(task["id"], _context(task), _state(task)) for task in tasks]))
-    return [claims.mark.unmarked_tree(task) for task, own in zip(tasks, owned, strict=True) if own]
+    owned = await soon(own(claims, [(task["id"], _context(task), _state(task)) for task in tasks]))
+    return [claims.mark.unmarked_tree(task) for task, is_own in zip(tasks, owned, strict=True) if is_own]
 
 
 def _context(task: Tree) -> str:
@@ -218,7 +219,7 @@ def _state(task: Tree) -> str:
 
 
 async def _count(claims: Claims) -> int:
-    return await soon(claims.count())
+    return await soon(count(claims))
 
 
 def _written(call: Call, error: AgentError) -> tuple[int, bytes]:

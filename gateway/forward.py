@@ -33,6 +33,7 @@ from gateway.exchange import Exchange
 from gateway.group import Group
 from gateway.interpreter import Interpreter
 from gateway.once import Once
+from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.repetition import BREAKS, FAILING, Asking
@@ -194,7 +195,7 @@ class Forwarder:
         if alias is not None and not alias.newer:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
         claims = claims_of(backing.tenure, principal, "")
-        home, by_task = await soon(claims.home(named))
+        home, by_task = await soon(home_of(claims, named))
         home = group.called(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
@@ -203,7 +204,7 @@ class Forwarder:
             # Who may not know of something is not told that its replica is gone.
             for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
                 await soon(claims.claim(each, call.dialect.version))
-            if not by_task and not await soon(claims.has_begun(named.context or "")):
+            if not by_task and not await soon(has_begun(claims, named.context or "")):
                 return group.another(()), False, ""
         return group.lead(home, binds=binds), binds, home if by_task else ""
 

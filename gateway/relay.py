@@ -31,6 +31,7 @@ from gateway.a2a.outline import Outline
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
+from gateway.ownership import is_others
 from gateway.stream import Stream
 from gateway.tasks.ledger import soon
 from gateway.upstream.http import Interface
@@ -284,7 +285,7 @@ class Relay:
     async def _refuse_others(self, told: progress.Progress) -> None:
         """Refuse an error over HTTP+JSON that tells of another's task, as answers may."""
         claims = self._exchange.claims
-        if claims is not None and told is not progress.NOTHING and await soon(claims.is_others(told)):
+        if claims is not None and told is not progress.NOTHING and await soon(is_others(claims, told)):
             raise UpstreamProtocol(
                 "the agent's answer is not this caller's", detail="its error tells of another's task"
             )

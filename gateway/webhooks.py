@@ -19,6 +19,7 @@ from gateway.a2a.translation import FORMS
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Memo, Misfit
 from gateway.claims import Claims
+from gateway.ownership import own
 from gateway.push.relay import PushRelay
 from gateway.push.webhook import WebhookPolicy
 from gateway.tasks.ledger import soon
@@ -124,8 +125,8 @@ class Pushing:
             # Agents of later generations name what they begin, and what they have begun has an alias.
             return None
         names = [name, await soon(self._claims.marked()) + name]
-        owned = await soon(self._claims.own([(each, "", "") for each in names]))
-        return next((each for each, own in zip(names, owned, strict=True) if own), None)
+        owned = await soon(own(self._claims, [(each, "", "") for each in names]))
+        return next((each for each, is_own in zip(names, owned, strict=True) if is_own), None)
 
     async def met(self, task: str) -> None:
         """The agent has begun the task that the configuration is for.
@@ -158,11 +159,11 @@ class Pushing:
             return
         restored = []
         for config in push_config.answered(operation, result):
-            own = await self._relay.restore(
+            restorable = await self._relay.restore(
                 config, claims.owner, claims.scope, task=self._task, by_principal=claims.by_principal
             )
-            if own is not None:
-                restored.append(claims.mark.unmarked_tree(own))
+            if restorable is not None:
+                restored.append(claims.mark.unmarked_tree(restorable))
         if operation is Operation.GET_PUSH_CONFIG and not restored:
             raise TaskNotFound("the task has no push configuration")
         push_config.replace_answered(operation, result, restored)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.claims import Claims
+from gateway.mark import Mark
 from gateway.tasks.store import Owner
 from gateway.tenure import Tenure
 from tests.isolation.ask import OF_TASK, SENDS, SPEECHES
@@ -51,7 +52,7 @@ def test_the_machine_finds_that_principals_are_not_kept_apart(here: Here, monkey
 def test_the_machine_finds_that_contexts_are_shown_with_their_marks(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Claims, "unmarked", lambda claims, data: data)
+    monkeypatch.setattr(Mark, "unmarked", lambda mark, data: data)
     assert found(here)[0] in "35"
 
 

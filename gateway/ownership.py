@@ -1,0 +1,117 @@
+"""Whose something is, asked of the ledger for the caller of one exchange; asking lets nothing through (`claims.py`)."""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from gateway.a2a.mention import Mentions
+from gateway.a2a.progress import Progress
+from gateway.claims import Claims
+from gateway.tasks.ledger import carried
+from gateway.tasks.store import OPEN, Owner, Sighting, Soon, Task
+from gateway.tenure import kept
+
+
+def own(claims: Claims, tasks: Sequence[tuple[str, str, str]]) -> Soon[list[bool]]:
+    """Which of some tasks are the caller's; those that are over by now count no longer among the open ones.
+
+    One that is said to stand in another's context is none: nobody knows which of the two it is.
+
+    Args:
+        tasks: The id of each, its context, and its state, of `STATES`; empty where that is not known.
+    """
+    return carried(_own(claims, tasks))
+
+
+def _own(claims: Claims, tasks: Sequence[tuple[str, str, str]]) -> Generator[Any, Any, list[bool]]:
+    scope, store = claims.scope, claims.ledger.store
+    found: list[Task | None] = yield store.tasks(scope, [task for task, _, _ in tasks])
+    owned = [task is not None and claims.owns(task.owner) for task in found]
+    for number, ((_, told, _), known) in enumerate(zip(tasks, found, strict=True)):
+        context = kept(told)
+        if owned[number] and known is not None and context and context != known.context:
+            owner: Owner | None = yield store.context(scope, context)
+            owned[number] = not _is_foreign(claims, None, context, owner)
+            claims.foreign = claims.foreign or not owned[number]
+    for (id, _, state), known, is_own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
+        if is_own and known is not None and known.state in OPEN and state not in OPEN:
+            yield store.meet(scope, Sighting(claims.owner, id, "", state, now=claims.ledger.now()))
+    return owned
+
+
+def count(claims: Claims) -> Soon[int]:
+    """How many tasks of the caller are known; of the one context that the call names, if it does."""
+    owner = claims.owner if claims.by_principal else Owner(claims.owner.tenant)
+    return claims.ledger.store.count(claims.scope, owner, claims.asked)
+
+
+def is_others(claims: Claims, told: Progress) -> Soon[bool]:
+    """Whether an error of the agent's tells of what is known to be another's; nothing is written down.
+
+    What nobody has met is passed: agents give errors ids of other sorts, too.
+    """
+    return carried(_is_others(claims, told)) if claims.keeps else False
+
+
+def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
+    if not told.legible and (told.task_id is not None or told.event == "other"):
+        # Several tasks: an `id` alone that is no text is not read, either, and need be none of a task.
+        claims.foreign = True
+        return True
+    scope, store, context = claims.scope, claims.ledger.store, kept(told.context_id or "")
+    task: Task | None = None
+    if told.task_id:
+        (task,) = yield store.tasks(scope, (told.task_id,))
+    owner: Owner | None = (yield store.context(scope, context)) if context else None
+    claims.foreign = _is_foreign(claims, None if task is None else task.owner, context, owner)
+    return claims.foreign
+
+
+def has_begun(claims: Claims, context: str) -> Soon[bool]:
+    """Whether a context that is known by the caller's word is the caller's."""
+    return carried(_has_begun(claims, context)) if claims.keeps else True
+
+
+def _has_begun(claims: Claims, context: str) -> Generator[Any, Any, bool]:
+    mark = yield claims.marked()
+    for spelled in (mark + context, context):
+        owner: Owner | None = yield claims.ledger.store.context(claims.scope, spelled)
+        if owner is not None and claims.owns(owner):
+            return True
+    return False
+
+
+def home_of(claims: Claims, named: Mentions) -> Soon[tuple[str, bool]]:
+    """Which replica a call belongs to, and whether that is by a task; empty for none that is known.
+
+    Args:
+        named: What it names. Whose that is is asked later; nobody is told of it here.
+
+    Raises:
+        StateUnavailable: nobody knows.
+    """
+    return carried(_home_of(claims, named))
+
+
+def _home_of(claims: Claims, named: Mentions) -> Generator[Any, Any, tuple[str, bool]]:
+    homes = claims.homes
+    if homes is None or not (named.tasks or named.context):
+        return "", False
+    mark = yield claims.marked()
+    about = tuple(each for each in named.tasks if each not in named.references)
+    found: tuple[str, bool] = yield from homes.of(about, named.context, mark)
+    if found[0] or not named.references:
+        return found
+    # What it only refers to it is not about: it is best asked there, and may be asked anywhere.
+    best, _ = yield from homes.of(named.references, None, mark)
+    return best, False
+
+
+def _is_foreign(claims: Claims, task: Owner | None, context: str, owner: Owner | None) -> bool:
+    """Whether a task, or a context, is another's.
+
+    Args:
+        owner: Whose the context is.
+    """
+    mark = claims.mark.text
+    marked = bool(mark) and context.startswith(mark)
+    return Sighting(claims.owner, context=context, apart=claims.by_principal, marked=marked).is_foreign(task, owner)
