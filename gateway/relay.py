@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.a2a import document, progress
 from gateway.a2a.bindings.echo import restore_tenant, with_result
+from gateway.a2a.bindings.jsonrpc_id import answers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import (
@@ -323,7 +324,7 @@ class Relay:
         return self._call.dialect.binding is Binding.JSONRPC and not self._call.path.legacy_card
 
     def _refuse_stranger(self, identity: bytes) -> None:
-        if self._wrapped and not progress.answers(identity, self._call.id):
+        if self._wrapped and not answers(identity, self._call.id):
             raise UpstreamProtocol("the agent answered another request", detail=f"id {identity[:64]!r}")
 
     async def _card(self, body: bytes) -> bytes:

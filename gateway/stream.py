@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
 from gateway.a2a import progress
+from gateway.a2a.bindings.jsonrpc_id import answers
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
@@ -285,7 +286,7 @@ class Stream:
             data = read[1]
         told = self._told(data)
         if told is not None:
-            if self._wrapped and not progress.answers(told.id, self._call.id):
+            if self._wrapped and not answers(told.id, self._call.id):
                 raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
             return told
         if data.strip():

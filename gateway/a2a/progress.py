@@ -8,7 +8,6 @@ Names and states are read in every way in which ProtoJSON may write them. A memb
 passed over; where it would have been an id, the frame is not *legible*: who must know what it names cannot pass it.
 """
 
-import math
 import operator
 from typing import TypeVar
 
@@ -77,8 +76,6 @@ _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
-# Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
-_LONGEST_ID = 6 * 512
 # What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
 _COMPACT = len('{"jsonrpc":,"id":,"error":}')
 _TWICE = len(',"id":0')
@@ -191,27 +188,6 @@ def read_list(body: bytes) -> Progress | None:
     return _tell_list(body, b"")
 
 
-def answers(frame_id: bytes, call_id: bytes) -> bool:
-    """Whether an answer's raw id may be that of a call.
-
-    Some servers leave the id out of errors or write null; some read numbers as doubles and change large ones; a string
-    may come back with other escapes.
-    """
-    if frame_id in (b"", b"null", call_id):
-        return True
-    if len(frame_id) > _LONGEST_ID:
-        return False
-    try:
-        answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
-    if isinstance(answered, bool):
-        return False
-    if isinstance(answered, int | float) and isinstance(called, int):
-        return _double(answered) == _double(called)
-    return bool(answered == called)
-
-
 def _is_text(frame: bytes) -> bool:
     """Whether it is UTF-8; the parser does not look into strings that nobody asked for."""
     try:
@@ -228,14 +204,6 @@ def _has_twins(frame: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         # Its own members were read, but one that is none of them has a name that is no text.
         return True
-
-
-def _double(number: float) -> float:
-    """The number as most parsers read it; an integer beyond all doubles is infinite."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.a2a import document, parameter, progress
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.echo import restore_tenant
+from gateway.a2a.bindings.jsonrpc_id import answers
 from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
@@ -171,7 +172,7 @@ def _inside(members: Any, way: list[str], wanted: str | None) -> Any:
 def _answer(data: bytes) -> object:
     told = progress.read_jsonrpc(data)
     progress.read_bare(data)
-    progress.answers(data, b'"c-1"')
+    answers(data, b'"c-1"')
     for binding in (Binding.JSONRPC, Binding.REST):
         try:
             restored = restore_tenant(data, binding, "mine")
