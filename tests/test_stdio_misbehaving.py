@@ -13,7 +13,8 @@ import pytest
 
 from tests.doubles.gateway import JSON, Answer, Running, running
 from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_agent import FILE, MODES
+from tests.doubles.stdio_agent import FILE
+from tests.doubles.stdio_modes import MODES
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_agent import AT_START, FILE, MODES
+from tests.doubles.stdio_agent import AT_START, FILE
 from tests.doubles.stdio_host import frame, hosting, message
+from tests.doubles.stdio_modes import MODES
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,8 @@ from gateway.tasks import gathered as module
 from gateway.tasks.gathered import gathered
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Met, Sighting, Store
-from tests.tasks.contract import ACME, ANN, GLOBEX, Contract, sighting
+from tests.tasks.asking import ACME, ANN, GLOBEX, sighting
+from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
 

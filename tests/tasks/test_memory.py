@@ -8,7 +8,8 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import memory
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.store import Bounds, Note, Store
-from tests.tasks.contract import ACME, DAY, GLOBEX, NOW, Contract, sighting
+from tests.tasks.asking import ACME, DAY, GLOBEX, NOW, sighting
+from tests.tasks.contract import Contract
 
 
 @pytest.fixture

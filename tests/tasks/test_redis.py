@@ -13,7 +13,8 @@ from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Bounds, Met, Note, Owner, Row, StoreBroken, Task
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
-from tests.tasks.contract import ACME, ANN, DAY, GLOBEX, HOUR, NOW, Contract, all_notes, all_rows, sighting
+from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
+from tests.tasks.contract import Contract
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 

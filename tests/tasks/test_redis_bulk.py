@@ -13,7 +13,7 @@ from gateway.tasks.redis_bulk import RedisBulk
 from gateway.tasks.store import Note
 from tests.doubles.redis_peer import be_patient
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
-from tests.tasks.contract import ACME, sighting
+from tests.tasks.asking import ACME, sighting
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 

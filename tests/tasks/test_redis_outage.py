@@ -18,7 +18,7 @@ from gateway.tasks.store import Met, Note
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.loops import both_loops
-from tests.tasks.contract import ACME, sighting
+from tests.tasks.asking import ACME, sighting
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 anyio_backend = both_loops

@@ -19,7 +19,8 @@ from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_file import LedgerFile
 from gateway.tasks.sqlite_schema import dial
 from gateway.tasks.store import SEEN_AGAIN, Bounds, Met, Note, Sighting, Soon
-from tests.tasks.contract import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, Contract, sighting
+from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
+from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from gateway.tasks.surplus import drop_surplus
-from tests.tasks.contract import NOW, all_notes, now
+from tests.tasks.asking import NOW, all_notes, now
 
 pytestmark = pytest.mark.anyio
 
