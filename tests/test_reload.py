@@ -1,17 +1,12 @@
 """A configuration is read again: what has changed is served from then on, and nobody who is being served notices."""
 
 import asyncio
-import errno
 import gc
 import io
 import json
-import os
-import threading
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -20,49 +15,14 @@ from gateway import outgoing
 from gateway.app import Gateway
 from gateway.config.problem import spell
 from gateway.config.state import StateUrl
-from gateway.reload import Origin, Report, Result, Trigger
+from gateway.reload import Origin, Result, Trigger
 from gateway.snapshot import Snapshot
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, keys, running, whole_file
-from tests.doubles.scripted import Script, ScriptedBackend, answers, chunk, whole
+from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
+from tests.doubles.reloading import ECHO, backends, serving
+from tests.doubles.scripted import ScriptedBackend, answers, chunk, whole
 
 pytestmark = pytest.mark.anyio
-
-ECHO = answers(whole(RESULT))
-
-
-class Site:
-    """A gateway that serves a file."""
-
-    def __init__(self, running: Running, file: Path) -> None:
-        self.running = running
-        self.file = file
-
-    async def rewrite(self, text: str, trigger: Trigger = Trigger.ADMIN) -> Report:
-        """Have it read another text."""
-        self.file.write_text(whole_file(text))
-        reloader = self.running.gateway.reloader
-        assert reloader is not None
-        return await reloader.reload(trigger)
-
-    def reloads(self, result: Result) -> float:
-        return self.running.metric("config_reloads_total", result=result.value)
-
-
-@asynccontextmanager
-async def serving(folder: Path, text: str) -> AsyncIterator[Site]:
-    """A gateway that reads its file again when it is told to, and not when it sees that it has changed."""
-    file = folder / "gateway.yaml"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.watch.Watch.run", lambda _self: asyncio.sleep(0))
-        async with running(text, path=file, written=True) as gateway:
-            yield Site(gateway, file)
-
-
-@asynccontextmanager
-async def backends(*scripts: Script) -> AsyncIterator[list[ScriptedBackend]]:
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(ScriptedBackend(agent(script, CARD))) for script in scripts]
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +77,24 @@ async def test_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
             report = await site.rewrite(text)
             assert (report.result, report.changed, report.waiting) == (Result.UNCHANGED, (), ())
             assert site.reloads(Result.UNCHANGED) == 1
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "card.json"])
+async def test_a_file_that_is_named_and_says_something_else_is_a_change(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    (tmp_path / "card.json").write_bytes(CARD)
+    text = "agents: { one: { backend: 'https://127.0.0.1:1', tls: { ca: ca.pem }, card: { file: card.json } } }"
+    async with serving(tmp_path, text) as site:
+        reloader = site.running.gateway.reloader
+        assert reloader is not None
+        first = await reloader.reload(Trigger.ADMIN)
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"\n")
+        report = await reloader.reload(Trigger.WATCH)
+        assert report.result is Result.APPLIED
+        assert report.text_hash != first.text_hash
+        told = {"ca.pem": "agents.one.tls.ca", "card.json": "agents.one.card"}
+        assert [spell(change.path) for change in report.changed] == [told[name]]
+        assert site.running.gateway.snapshot.examined.text_hash == report.text_hash
 
 
 # ---- What survives ---------------------------------------------------------------------------------------------------
@@ -250,130 +228,6 @@ async def test_webhooks_are_judged_by_the_new_words(tmp_path: Path) -> None:
         assert (await site.running.post("/one", hooked)).json == json.loads(RESULT)
 
 
-# ---- What is refused -------------------------------------------------------------------------------------------------
-
-
-BROKEN = "agents:\n  one: { backend: ftp://x, colour: red }\n"
-
-
-async def test_a_broken_file_changes_nothing_and_is_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
-        before = site.running.gateway.snapshot
-        site.file.write_text(whole_file(BROKEN))
-        answer = await site.running.ask("POST", "/-/reload", b"", admin=True)
-        assert answer.status == 422
-        assert answer.json["result"] == "refused"
-        [first, *_] = answer.json["problems"]
-        assert (first["file"], first["line"], first["column"]) == (str(site.file), 4, 19)
-        assert site.running.gateway.snapshot is before
-        assert (await site.running.post("/one")).status == 200
-        assert site.running.metric("config_last_reload_successful") == 0
-        assert site.reloads(Result.REFUSED) == 1
-        told = (await site.running.get("/-/config", admin=True)).json
-        assert told["last_error"]["problems"] == answer.json["problems"]
-        assert told["hash"] == before.examined.text_hash
-        assert f"{site.file}:4:19" in caplog.text
-        report = await site.rewrite(f"agents: {{ one: '{one.url}' }}")
-        assert report.result is Result.UNCHANGED
-        assert site.running.metric("config_last_reload_successful") == 1
-        assert (await site.running.get("/-/config", admin=True)).json["last_error"] is None
-
-
-async def test_a_file_that_fails_its_own_tests_is_not_put_to_use(tmp_path: Path) -> None:
-    tests = "tests: [{ name: it is there, request: /one, expect: one }]\n"
-    async with serving(tmp_path, f"agents: {{ one: 'http://127.0.0.1:1' }}\n{tests}") as site:
-        report = await site.rewrite(
-            f"agents: {{ two: 'http://127.0.0.1:1' }}\n{tests.replace('expect: one', 'expect: two')}"
-        )
-        assert (report.result, report.why) == (Result.REFUSED, "the configuration fails its own routing tests")
-        assert [problem.place.line for problem in report.problems] == [4]
-        assert list(site.running.gateway.snapshot.config.agents) == ["one"]
-
-
-async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> Any:
-        raise OSError("it is gone")
-
-    async with serving(tmp_path, "agents: {}") as site:
-        before = site.running.gateway.snapshot
-        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
-        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert (report.result, report.why) == (Result.REFUSED, "it is gone")
-        assert site.running.gateway.snapshot is before
-
-
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
-)
-async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_is_put_to_use(
-    tmp_path: Path, error: Exception
-) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
-        before = site.running.gateway.snapshot
-        with pytest.MonkeyPatch.context() as patch:
-
-            def short(*_: object, **__: object) -> Any:
-                raise error
-
-            patch.setattr("gateway.app.Snapshot.build", short)
-            report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.REFUSED
-        assert str(error) in report.why
-        assert site.running.gateway.snapshot is before
-        assert site.running.metric("config_last_reload_successful") == 0
-        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.APPLIED
-
-
-async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
-        reloader = site.running.gateway.reloader
-        assert reloader is not None
-        hash_before = site.running.gateway.snapshot.examined.text_hash
-        pipe = tmp_path / "pipe"
-        os.mkfifo(pipe)
-        # Who opens it both ways waits for nobody, and writes nothing.
-        silent = os.open(pipe, os.O_RDWR)
-        try:
-            site.file.unlink()
-            pipe.rename(site.file)
-            monkeypatch.setattr("gateway.reload._PATIENCE", 0.05)
-            for _ in range(6):
-                report = await reloader.reload(Trigger.ADMIN)
-                assert (report.result, report.text_hash) == (Result.REFUSED, hash_before)
-                assert "were not read within" in report.why
-            # However often it is asked.
-            assert sum(thread.name == "files" for thread in threading.enumerate()) <= 4
-        finally:
-            os.close(silent)
-        monkeypatch.undo()
-        site.file.unlink()
-        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.APPLIED
-
-
-@pytest.mark.parametrize("name", ["ca.pem", "card.json"])
-async def test_a_file_that_is_named_and_says_something_else_is_a_change(tmp_path: Path, name: str) -> None:
-    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
-    (tmp_path / "card.json").write_bytes(CARD)
-    text = "agents: { one: { backend: 'https://127.0.0.1:1', tls: { ca: ca.pem }, card: { file: card.json } } }"
-    async with serving(tmp_path, text) as site:
-        reloader = site.running.gateway.reloader
-        assert reloader is not None
-        first = await reloader.reload(Trigger.ADMIN)
-        (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"\n")
-        report = await reloader.reload(Trigger.WATCH)
-        assert report.result is Result.APPLIED
-        assert report.text_hash != first.text_hash
-        told = {"ca.pem": "agents.one.tls.ca", "card.json": "agents.one.card"}
-        assert [spell(change.path) for change in report.changed] == [told[name]]
-        assert site.running.gateway.snapshot.examined.text_hash == report.text_hash
-
-
 # ---- What waits ------------------------------------------------------------------------------------------------------
 
 
@@ -412,20 +266,6 @@ async def test_what_comes_from_no_file_is_not_read_again() -> None:
     async with running("agents: {}") as site:
         answer = await site.ask("POST", "/-/reload", b"", admin=True)
         assert answer.status == 409
-
-
-async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None:
-    anywhere = (
-        'gateway: { listen: "0.0.0.0:0", admin: "127.0.0.1:0", anonymous: true, public_url: "https://gw.test",'
-        " drain: { delay: 60s } }\n"
-    )
-    async with serving(tmp_path, anywhere + "agents: {}") as site, asyncio.TaskGroup() as group:
-        hurry = asyncio.Event()
-        group.create_task(site.running.gateway.stop(hurry))
-        await until(lambda: site.running.gateway.draining)
-        report = await site.rewrite(anywhere + "agents: { one: 'http://127.0.0.1:1' }")
-        assert (report.result, report.why) == (Result.REFUSED, "the gateway is shutting down")
-        hurry.set()
 
 
 async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
@@ -484,29 +324,6 @@ async def test_what_was_left_behind_before_is_collected_not_frozen(tmp_path: Pat
         finally:
             if collects:
                 gc.enable()
-
-
-async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> Any:
-        raise OSError("it is gone")
-
-    async with serving(tmp_path, "agents: {}") as site:
-        gateway = site.running.gateway
-        shared: list[object] = []
-        monkeypatch.setattr(gateway._limits, "share", shared.append)
-        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
-        report = await site.rewrite(
-            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
-        )
-        assert (report.result, report.why, shared) == (Result.REFUSED, "it is gone", [])
-        monkeypatch.undo()
-        monkeypatch.setattr(gateway._limits, "share", shared.append)
-        report = await site.rewrite(
-            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
-        )
-        assert (report.result, shared) == (Result.APPLIED, [None])
 
 
 async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:

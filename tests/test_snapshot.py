@@ -19,7 +19,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
 from tests.doubles.pool import pool_of
-from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
+from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.yardstick import cpu_seconds
 
 pytestmark = pytest.mark.anyio
@@ -29,10 +29,6 @@ BUILT_IN = {name: getattr(DEFAULT_TIMEOUTS, name) for name in ("connect", "first
 
 def timeouts(backing: Backing) -> dict[str, float]:
     return {name: getattr(backing.upstream.timeouts, name) for name in BUILT_IN}
-
-
-def samples(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:
-    return {sample.name: dict(sample.values) for sample in snapshot.samples()}
 
 
 # ---- Backings ------------------------------------------------------------------------------------------------------
@@ -303,48 +299,6 @@ async def test_cards_hide_where_the_card_came_from_too() -> None:
         }
 
 
-# ---- Labels --------------------------------------------------------------------------------------------------------
-
-LABELLED = """\
-observe: {{ metrics: {{ {observe} }} }}
-auth:
-  api_keys: {{ nightly: {{ sha256: {hash}, tenant: acme }} }}
-defaults: {{ isolation: none }}
-tenants: {{ acme: [echo], "*": [echo], globex: [echo] }}
-agents: {{ echo: http://127.0.0.1:7001 }}
-"""
-
-
-@pytest.mark.parametrize(
-    ("observe", "named"),
-    [
-        ("max_tenants: 200", {"acme", "globex", "anonymous"}),
-        ("max_tenants: 2", {"acme", "globex"}),
-        ("max_tenants: 1", {"acme"}),
-        ("tenant_label: false", set()),
-    ],
-)
-async def test_metrics_name_tenants_of_the_file_up_to_the_bound(observe: str, named: set[str]) -> None:
-    metrics = Metrics("test")
-    text = "version: 1\n" + LABELLED.format(observe=observe, hash="a" * 64)
-    examined = examine(Path("gateway.yaml"), {}, text=text)
-    assert examined.errors == ()
-    snapshot = Snapshot.build(examined, metrics, "https://gw.test")
-    try:
-        for meter in (snapshot.backings["echo"].meter, snapshot.strangers):
-            for tenant in ("acme", "globex", "anonymous", "*", "never-heard-of", "other"):
-                meter.request("SendMessage", "JSONRPC", "ok", tenant)
-        counted = {
-            sample.labels["tenant"]
-            for family in metrics.tenant_requests.collect()
-            for sample in family.samples
-            if sample.name.endswith("_total")
-        }
-        assert counted == named | {"other"}
-    finally:
-        await snapshot.aclose()
-
-
 # ---- The whole -----------------------------------------------------------------------------------------------------
 
 
@@ -382,53 +336,6 @@ async def test_a_thousand_agents_are_compiled_in_a_second() -> None:
         assert len(snapshot.backings) == 1000
         await snapshot.aclose()
     assert took < 1.0
-
-
-# ---- Figures -------------------------------------------------------------------------------------------------------
-
-
-async def test_figures_of_a_snapshot_nobody_has_used_are_zero_or_absent() -> None:
-    text = """\
-    auth:
-      issuers:
-        corp: { issuer: "https://login.example.com", audience: a, tenant: acme, jwks: "https://login.example.com/k" }
-    tenants: { acme: [echo, crm] }
-    agents:
-      echo: http://127.0.0.1:7001
-      crm: { by_tenant: { acme: http://127.0.0.1:7002 } }
-    """
-    async with compiled(text) as snapshot:
-        assert samples(snapshot) == {
-            "backend_connections": {
-                ("echo", "echo", "active"): 0.0,
-                ("echo", "echo", "idle"): 0.0,
-                ("crm", "crm/acme", "active"): 0.0,
-                ("crm", "crm/acme", "idle"): 0.0,
-            },
-            "backend_up": {("echo", "echo"): 1.0, ("crm", "crm/acme"): 1.0},
-            "card_age_seconds": {},
-            "jwks_last_success_timestamp_seconds": {("corp",): 0.0},
-        }
-
-
-async def test_figures_follow_what_happens() -> None:
-    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
-        snapshot = gateway.gateway.snapshot
-        assert 0 <= samples(snapshot)["card_age_seconds"]["echo", "echo"] < WAIT
-        assert (await gateway.post("/echo")).status == 200
-        await gateway.rested()
-        assert samples(snapshot)["backend_connections"] == {
-            ("echo", "echo", "active"): 0.0,
-            ("echo", "echo", "idle"): 1.0,
-        }
-        assert gateway.metric("backend_connections", backend="echo", state="idle") == 1
-        assert gateway.metric("card_fetches_total", agent="echo", result="ok") == 1
-
-
-async def test_a_card_that_cannot_be_read_is_counted() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        assert gateway.metric("card_fetches_total", agent="echo", result="error") >= 1
-        assert gateway.series("card_age_seconds") == []
 
 
 # ---- Open and closed -----------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import pytest
 from gateway.push.outbox import SLIP
 from gateway.reload import Result
 from tests.doubles.gateway import Running, bearer, keys
+from tests.doubles.reloading import Site, serving
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
-from tests.test_reload import Site, serving
 
 pytestmark = pytest.mark.anyio
 
