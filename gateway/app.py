@@ -97,6 +97,7 @@ class Gateway:
         self._resolver = resolver
         self._ledger: Ledger | None = None
         self._push: PushService | None = None
+        self._output = access_stream
         self._audit = AuditLog()
         self._limits = Limits(on_hit=self._count_hit)
         self._pressure = Pressure(
@@ -146,7 +147,7 @@ class Gateway:
             raise
 
     async def _start(self) -> None:
-        self._audit = open_audit(self._config, self._examined.marks)
+        self._audit = open_audit(self._config, self._examined.marks, self._output)
         self._ledger, rates = await self._open_ledger(self._config, self._examined.marks)
         self._limits.share(rates)
         written = self._config.gateway

@@ -102,7 +102,7 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
-    workers: Annotated[int, typer.Option(help="Processes that serve; several share their state by Redis.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that serve; several share a file or a Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
@@ -124,6 +124,7 @@ def check(
     *,
     online: Annotated[bool, typer.Option("--online", help="Also go to every agent and read its card.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
 ) -> None:
     """Look for every mistake in the configuration."""
@@ -131,7 +132,7 @@ def check(
     logging.disable()
     examined = examine(_file(file, needed=output is Output.TEXT), os.environ)
     visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
-    review = Review(examined, visits if online else None, strict)
+    review = Review(examined, visits if online else None, strict, workers)
     if output is Output.JSON:
         _print_json(review.as_json())
     else:

@@ -3,10 +3,10 @@
 import os
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from gateway.config import effective
 from gateway.config.model import Config, Tls
@@ -101,15 +101,18 @@ async def open_ledger(
     return ledger, _shared_rates(store) if place.is_shared else None
 
 
-def open_audit(config: Config, marks: Marks) -> AuditLog:
+def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     """The audit log.
+
+    Args:
+        output: What is standard output here; several processes take turns at theirs.
 
     Raises:
         StartFailed: its file cannot be written.
     """
     path = effective.audit(config, marks)
     if path == effective.STANDARD_OUTPUT:
-        return AuditLog(sys.stdout.buffer)
+        return AuditLog(output)
     try:
         return AuditLog.open(path)
     except OSError as error:

@@ -11,8 +11,9 @@
     the parent dies     workers hear of it and end at once, with last words for their calls
     a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
 
-Workers share tasks and limits through the store, which must be a Redis, and counts through the board. A worker that was
-told `POST /-/reload` has the others do the same.
+Workers share tasks, webhooks and keys through the store, a file or a Redis, and counts through the board. Each gives
+its share of the limits, but for requests where the store is a Redis. A worker that was told `POST /-/reload` has the
+others do the same.
 """
 
 import ctypes

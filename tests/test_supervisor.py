@@ -17,6 +17,7 @@ from gateway.telemetry.shared_stream import SharedStream
 from tests.doubles.alone import alone
 
 FILE = 'version: 1\ngateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }\nagents: {}\n'
+MEMORY = FILE.replace("{ listen", "{ state: memory, listen")
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_who_starts_next_begins_with_nothing_that_all_refused(origin: Origin) ->
 def test_who_starts_next_begins_with_nothing_that_several_cannot_serve(origin: Origin, later: str) -> None:
     first = origin.read()
     supervisor = Supervisor(first, origin, 2, waits)
-    origin.path.write_text(FILE.replace("agents: {}", later))
+    origin.path.write_text(MEMORY.replace("agents: {}", later))
     assert origin.read().config is not None
     supervisor._read_again()
     assert supervisor._examined is first
@@ -191,7 +192,9 @@ def test_several_that_start_commands_are_refused(origin: Origin, capsys: pytest.
 
 @alone
 def test_several_that_remember_for_themselves_are_refused(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
-    origin.path.write_text(FILE.replace("agents: {}", "agents: {}\ndefaults: { isolation: tenant }\n") + "\n")
-    origin.path.write_text(origin.path.read_text().replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
+    owned = "agents: { one: 'http://127.0.0.1:1' }\ndefaults: { isolation: tenant }"
+    origin.path.write_text(MEMORY.replace("agents: {}", owned))
     assert supervise(origin.read(), origin, 2, waits) == 1
-    assert "redis://" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "gateway.state: 2 workers would each remember for themselves whose task is whose" in told
+    assert "sqlite:///PATH" in told

@@ -5,6 +5,7 @@ from typing import Any
 
 from gateway.command.online import Visit
 from gateway.config.check import Examined
+from gateway.config.dividing import divided
 from gateway.config.problem import Problem, as_github, as_json, as_text
 
 
@@ -15,25 +16,33 @@ class Review:
     Attributes:
         visits: What was found at the agents, or None where nobody went there.
         strict: Whether warnings count as errors.
+        workers: How many processes are to serve it.
     """
 
     examined: Examined
     visits: tuple[Visit, ...] | None = None
     strict: bool = False
+    workers: int = 1
 
     @property
     def code(self) -> int:
         """The exit code: 0 good, 1 problems found, 3 a routing test failed."""
         examined = self.examined
         down = not all(visit.good for visit in self.visits or ())
-        if examined.config is None or (self.strict and examined.problems) or down:
+        if examined.config is None or self._divided or (self.strict and examined.problems) or down:
             return 1
         return 3 if examined.failed else 0
 
     @property
     def told(self) -> tuple[Problem, ...]:
         """The problems of the file, its failed tests among them."""
-        return (*self.examined.problems, *self.examined.failed)
+        return (*self.examined.problems, *self._divided, *self.examined.failed)
+
+    @property
+    def _divided(self) -> tuple[Problem, ...]:
+        """What keeps it from being served by so many."""
+        examined = self.examined
+        return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
 
     def as_text(self) -> str:
         """The review for people."""

@@ -17,10 +17,12 @@ def divided(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]
 
 def _divided(config: Config, marks: Marks, processes: int) -> Iterator[Problem]:
     kept = config.gateway.state
-    if effective.keeps_state(config) and (kept is None or not kept.is_shared):
+    # A file serves all processes of a machine, and where nothing is written it is a file.
+    if effective.keeps_state(config) and kept is not None and kept.kind == "memory":
         at: KeyPath = ("gateway", "state")
         fact = f"{processes} workers would each remember for themselves whose task is whose"
-        yield Problem(marks.place(at), at, fact, "write `gateway.state: redis://HOST:PORT/DB`, or serve with one")
+        remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"
+        yield Problem(marks.place(at), at, fact, remedy)
     for name, agent in config.agents.items():
         for backend, place in backends(agent, ("agents", name)):
             if is_stdio(backend.url):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.policy.bucket import Bucket
 from gateway.policy.gate import Gate
@@ -39,6 +40,13 @@ class Quota:
     weight: float = 1.0
 
 
+class Told(NamedTuple):
+    """A rate as headers tell it: so many requests in so many whole seconds."""
+
+    limit: int
+    window: int
+
+
 class Account:
     """What one tenant, or one agent, may have and has.
 
@@ -46,10 +54,10 @@ class Account:
         scope: `tenant` or `agent`.
         name: Which one's it is.
         label: What it is called where hits are counted.
-        limit: Requests in a window, as headers tell them.
-        window: Whole seconds.
-        requests: This process's share of them.
+        requests: This process's share of its requests.
+        share: How that is told.
         rate: What all processes share.
+        whole: How that is told.
         bandwidth: What was moved.
         gate: Places for calls.
         streams: Most open streams.
@@ -67,15 +75,15 @@ class Account:
         "gate",
         "holds",
         "label",
-        "limit",
         "name",
         "open",
         "rate",
         "requests",
         "scope",
+        "share",
         "streams",
         "weight",
-        "window",
+        "whole",
     )
 
     def __init__(self, scope: str, name: str) -> None:
@@ -83,7 +91,7 @@ class Account:
         self.name = self.label = name
         self.requests: Bucket | None = None
         self.rate = Rate(math.inf, math.inf)
-        self.limit = self.window = 0
+        self.share = self.whole = Told(0, 0)
         self.bandwidth: Bucket | None = None
         self.gate: Gate | None = None
         self.streams = math.inf
@@ -119,10 +127,14 @@ class Account:
         self.weight = quota.weight
         self.holds = self.gate is not None or quota.streams is not None
 
-    def standing(self, left: float, rate: float) -> Standing:
-        """How it stands with its requests, of which so many are left and come back at so many a second."""
+    def standing(self, left: float, rate: float, told: Told) -> Standing:
+        """How it stands with its requests, of which so many are left and come back at so many a second.
+
+        Args:
+            told: `share` or `whole`, whichever the rate is of.
+        """
         whole = int(left + _NOTHING)
-        return Standing(self.limit, self.window, whole, max(0.0, whole + 1 - left) / rate)
+        return Standing(*told, whole, max(0.0, whole + 1 - left) / rate)
 
     def _change_requests(self, quota: Quota, replicas: int, now: float) -> None:
         if quota.requests is None:
@@ -131,11 +143,10 @@ class Account:
         count, period = quota.requests
         burst = count if quota.burst is None else quota.burst
         self.rate = Rate(count / period, max(1.0, burst))
-        # The fields know whole numbers only: of a rate such as 1 in 2.5 s they tell the nearest that is not more.
-        self.window = math.ceil(max(period, period / count))
-        self.limit = int(count * self.window / period + _NOTHING)
+        self.share = self.whole = _told(count, period)
         if replicas > 1:
             count, burst = math.ceil(count / replicas), math.ceil(burst / replicas)
+            self.share = _told(count, period)
         self.requests = _changed(self.requests, count / period, max(1.0, burst), now)
 
     def _change_gate(self, quota: Quota, replicas: int) -> None:
@@ -150,6 +161,12 @@ class Account:
             self.gate = Gate(*figures)
         else:
             self.gate.change(*figures)
+
+
+def _told(count: float, period: float) -> Told:
+    # The fields know whole numbers only: of a rate such as 1 in 2.5 s they tell the nearest that is not more.
+    window = math.ceil(max(period, period / count))
+    return Told(int(count * window / period + _NOTHING), window)
 
 
 def _changed(bucket: Bucket | None, rate: float, burst: float, now: float) -> Bucket:

@@ -17,9 +17,10 @@ The agent's request is charged last, when the call is let in: who is refused or 
 A tenant's own requests are those that arrive, refused ones included that got as far as `admit`; those that are over
 the rate cost nothing.
 
-Several processes that are configured as one (`replicas`) each give a share of every limit, rounded up; requests are
-shared exactly where there is a `SharedRates`. Calls and streams are not: Redis would have to notice in time when a
-process that holds some is gone.
+Several processes that are configured as one (`replicas`, workers) each give a share of every limit, rounded up;
+requests are shared exactly where there is a `SharedRates`. Calls and streams are not: Redis would have to notice in
+time when a process that holds some is gone. What a client is told of its requests is what it was held to: a share,
+where that is what this process gives.
 
 Decision (2026-11-22): buckets and gates of our own. The libraries there are (`limits`, `aiolimiter`) count in windows
 or make a call wait, and know neither debt nor weights nor figures that change.
@@ -31,7 +32,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.account import Account, Quota
+from gateway.policy.account import Account, Quota, Told
 from gateway.policy.bucket import Bucket
 from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.policy.ratelimit_headers import Standing
@@ -219,8 +220,8 @@ class Limits:
         if self._shared is not None:
             return self._arrive_shared(self._shared, account, bucket, now)
         if delay := bucket.take(now):
-            raise self._over_rate(account, delay)
-        return account.standing(bucket.left, bucket.rate)
+            raise self._over_rate(account, delay, account.share)
+        return account.standing(bucket.left, bucket.rate, account.share)
 
     def refuse_body(self, tenant: str, agent: str, size: int) -> None:
         """Refuse a body that is too long for the tenant or the agent.
@@ -292,9 +293,11 @@ class Limits:
 
     async def _arrive_shared(self, shared: SharedRates, account: Account, own: Bucket, now: float) -> Standing:
         delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
+        # A client is told what it was held to: while Redis is away that is this process's share.
+        rate, told = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
         if delay:
-            raise self._over_rate(account, delay)
-        return account.standing(left, account.rate.per_second)
+            raise self._over_rate(account, delay, told)
+        return account.standing(left, rate, told)
 
     async def _wait(self, tenant: str, mine: Account, theirs: Account, *, stream: bool) -> Permit:
         permit = Permit(mine, theirs)
@@ -359,12 +362,12 @@ class Limits:
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _over_rate(self, account: Account, delay: float) -> OverRate:
+    def _over_rate(self, account: Account, delay: float, told: Told) -> OverRate:
         self.on_hit("requests", account.scope, account.label)
         return OverRate(
-            f"more requests than the {account.limit} in {account.window} s that are allowed",
+            f"more requests than the {told.limit} in {told.window} s that are allowed",
             retry_after=delay,
-            standing=Standing(account.limit, account.window, 0, delay),
+            standing=Standing(*told, 0, delay),
         )
 
     def _asked_too_often(self, account: Account, delay: float) -> RateLimited:

@@ -21,10 +21,10 @@ class Standing(msgspec.Struct, frozen=True):
     """How a tenant stands with its limit of requests.
 
     Attributes:
-        limit: Requests that it may make in a window, as the configuration says: of all gateways together.
+        limit: Requests that it may make in a window: of all processes together, as the configuration says, or of this
+            one alone where each gives its share.
         window: Seconds, whole ones: the fields know no others (§3.1.3).
-        remaining: How many it could make now. More than `limit` where the burst is greater; of this process alone
-            where each has its share.
+        remaining: How many it could make now. More than `limit` where the burst is greater.
         reset: Seconds until there will be one more.
     """
 

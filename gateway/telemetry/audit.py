@@ -126,7 +126,8 @@ class AuditLog:
         """Write what is queued."""
         if self._lines is not None:
             self._lines.close()
-        if self._stream is not None:
+        # Standard output is the access log's, too.
+        if isinstance(self._stream, _Rotated):
             self._stream.close()
 
 

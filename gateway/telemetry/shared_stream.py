@@ -2,13 +2,14 @@
 
 import fcntl
 import os
+import threading
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
 
 class SharedStream(RawIOBase):
-    """Writes to a file descriptor that other processes write to as well, one at a time.
+    """Writes to a file descriptor that other processes, and threads of this one, write to as well, one at a time.
 
     More than 4 KiB on a pipe would otherwise be mixed with what others write.
 
@@ -20,6 +21,8 @@ class SharedStream(RawIOBase):
         super().__init__()
         self._descriptor = descriptor
         self._lock = lock.open("ab")
+        # The file's lock is the process's: it keeps no thread of it from another.
+        self._own = threading.Lock()
 
     def writable(self) -> bool:
         """It is."""
@@ -29,15 +32,16 @@ class SharedStream(RawIOBase):
         """Write all of it; gives how many bytes that were."""
         rest = memoryview(data)
         whole = len(rest)
-        # By process, not by descriptor: these are inherited, and shared.
-        fcntl.lockf(self._lock, fcntl.LOCK_EX)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except BlockingIOError:
-            return whole - len(rest)
-        finally:
-            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+        with self._own:
+            # By process, not by descriptor: these are inherited, and shared.
+            fcntl.lockf(self._lock, fcntl.LOCK_EX)
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                return whole - len(rest)
+            finally:
+                fcntl.lockf(self._lock, fcntl.LOCK_UN)
         return whole
 
     def close(self) -> None:

@@ -37,6 +37,17 @@ def test_the_exit_code_says_what_was_found() -> None:
     assert Review(of(FAILING), (DOWN,)).code == 1
 
 
+def test_what_so_many_workers_cannot_serve_is_an_error_at_its_line() -> None:
+    of_one = of("version: 1\ngateway: { state: memory }\ndefaults: { isolation: tenant }\n" + GOOD.partition("\n")[2])
+    assert Review(of_one).code == 0
+    divided = Review(of_one, workers=2)
+    assert divided.code == 1
+    [told] = divided.as_json()["problems"]
+    assert (told["path"], told["line"]) == ("gateway.state", 2)
+    assert "sqlite:///PATH" in divided.as_text()
+    assert Review(of(BAD), workers=2).told == Review(of(BAD)).told
+
+
 def test_an_agent_that_is_down_is_an_error_at_its_line_for_github() -> None:
     remedy = " → start the agent, or correct its `backend` or `card`"
     assert Review(of(GOOD), (DOWN, DOWN_TENANT)).as_github().splitlines() == [

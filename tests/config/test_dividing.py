@@ -10,6 +10,7 @@ from gateway.config.problem import spell
 
 HEAD = "version: 1\n"
 OWNED = "defaults: { isolation: tenant }\nagents: { one: 'http://127.0.0.1:1' }\n"
+MEMORY = "gateway: { state: memory, public_url: 'http://127.0.0.1:2' }\n"
 REDIS = "gateway: { state: 'redis://127.0.0.1:1/0' }\n"
 STDIO = """
 agents:
@@ -25,13 +26,18 @@ def found(text: str, processes: int) -> list[str]:
     return [spell(problem.path) for problem in divided(examined.config, examined.marks, processes)]
 
 
-@pytest.mark.parametrize("state", ["", "gateway: { state: memory }\n", "gateway: { state: 'sqlite://state.db' }\n"])
-def test_tasks_with_owners_need_a_state_that_is_shared(state: str) -> None:
-    assert found(state + OWNED, 2) == ["gateway.state"]
+@pytest.mark.parametrize("kept", [OWNED, "push: { mode: relay }\nagents: { one: 'http://127.0.0.1:1' }\n"])
+def test_what_is_kept_in_memory_would_be_each_ones_own(kept: str) -> None:
+    assert found(MEMORY + kept, 2) == ["gateway.state"]
 
 
-def test_what_is_shared_or_has_no_owner_is_for_several() -> None:
-    assert found(REDIS + OWNED, 2) == []
+@pytest.mark.parametrize("state", ["", "gateway: { state: 'sqlite://state.db' }\n", REDIS])
+def test_a_file_or_a_redis_is_for_several_and_a_file_is_what_there_is_by_default(state: str) -> None:
+    assert found(state + OWNED, 2) == []
+
+
+def test_what_has_no_owner_is_for_several() -> None:
+    assert found(MEMORY + "agents: { one: 'http://127.0.0.1:1' }\n", 2) == []
     assert found("agents: { one: 'http://127.0.0.1:1' }\n", 2) == []
 
 

@@ -196,7 +196,9 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
 
 async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_too(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
-        write({**site(fleet, "late"), "defaults": {"isolation": "tenant"}}, tmp_path)
+        text = {**site(fleet, "late"), "defaults": {"isolation": "tenant"}}
+        text["gateway"]["state"] = "memory"
+        write(text, tmp_path)
         report = (await http.post(process.admin + "/-/reload")).json()
         assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
         assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
@@ -307,6 +309,7 @@ def _runs(pid: int) -> bool:
 
 def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_path: Path) -> None:
     text = {**site(fleet), "defaults": {"isolation": "tenant"}}
+    text["gateway"]["state"] = "memory"
     process = GatewayProcess(write(text, tmp_path), "--workers", "2")
     try:
         assert process.wait() == 1

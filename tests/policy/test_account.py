@@ -65,7 +65,9 @@ def test_the_burst_is_one_period_unless_it_is_written_and_never_less_than_one_re
     ],
 )
 def test_a_rate_is_told_in_whole_numbers(requests: tuple[float, float], told: tuple[int, int]) -> None:
-    standing = account(Quota(requests=requests)).standing(0.0, requests[0] / requests[1])
+    made = account(Quota(requests=requests))
+    assert made.share == made.whole
+    standing = made.standing(0.0, requests[0] / requests[1], made.whole)
     assert (standing.limit, standing.window) == told
 
 
@@ -73,10 +75,10 @@ def test_a_standing_counts_whole_requests_and_says_when_there_is_one_more() -> N
     made = account(Quota(requests=(600.0, 60.0)))
     assert made.requests is not None
     made.requests.take(0.0)
-    standing = made.standing(made.requests.left, made.requests.rate)
+    standing = made.standing(made.requests.left, made.requests.rate, made.share)
     assert (standing.limit, standing.window, standing.remaining) == (600, 60, 599)
     assert standing.reset == pytest.approx(0.1)
-    standing = made.standing(2.25, 10.0)
+    standing = made.standing(2.25, 10.0, made.share)
     assert standing.remaining == 2
     assert standing.reset == pytest.approx(0.075)
 
@@ -96,9 +98,10 @@ def test_each_of_several_processes_gives_its_share_rounded_up(
 ) -> None:
     made = account(quota, replicas)
     assert (at_once(made), places(made), made.streams) == (requests, calls, streams)
-    # What is told, and what Redis is asked for, is of all of them.
+    # What Redis is asked for, and what is told then, is of all of them.
     assert quota.requests is not None
-    assert made.standing(0.0, 1.0).limit == quota.requests[0]
+    assert made.standing(0.0, 1.0, made.whole).limit == quota.requests[0]
+    assert made.share == (-(-quota.requests[0] // replicas), quota.requests[1])
     assert made.rate.per_second == quota.requests[0] / quota.requests[1]
     assert made.rate.burst == (quota.burst or quota.requests[0])
 

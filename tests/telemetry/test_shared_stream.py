@@ -1,6 +1,7 @@
 """Lines of several processes stay whole on one pipe."""
 
 import os
+import threading
 from pathlib import Path
 
 from gateway.telemetry.shared_stream import SharedStream
@@ -32,6 +33,28 @@ def test_long_writes_of_two_processes_are_not_mixed(tmp_path: Path) -> None:
         assert os.waitpid(pid, 0)[1] == 0
     assert sorted(set(lines)) == [b"a" * 20_000, b"b" * 20_000]
     assert len(lines) == 2 * LINES
+
+
+@alone
+def test_long_writes_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
+    hear, tell = os.pipe()
+    stream = SharedStream(tell, tmp_path / "lock")
+
+    def write(letter: bytes) -> None:
+        for _ in range(LINES):
+            stream.write(letter * 200_000 + b"\n")
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b")]
+    for thread in threads:
+        thread.start()
+    with os.fdopen(hear, "rb") as everything:
+        found = b"".join(everything.readline() for _ in range(2 * LINES))
+    for thread in threads:
+        thread.join()
+    os.close(tell)
+    stream.close()
+    lines = found.splitlines()
+    assert sorted(set(lines)) == [b"a" * 200_000, b"b" * 200_000]
 
 
 def test_a_pipe_that_is_full_takes_what_it_can(tmp_path: Path) -> None:
