@@ -131,7 +131,13 @@ def _make(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    version = _version(connection, path)
+    # In one transaction: another process may make the tables between one look and the next.
+    connection.execute("BEGIN")
+    try:
+        version = _version(connection, path)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     # Only a file that is ours is turned over to a log.
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise StoreBroken(

@@ -18,8 +18,9 @@ ROOT = Path(__file__).parent.parent.parent
 OPENING = """
 import pathlib, sys
 from gateway.tasks.sqlite_schema import connect
-sys.stdin.readline()
-connect(pathlib.Path(sys.argv[1]), 0.25, 30.0).close()
+for name in sys.stdin:
+    connect(pathlib.Path(sys.argv[1], name.strip()), 0.25, 30.0).close()
+    print(name, flush=True)
 """
 
 
@@ -59,14 +60,24 @@ def test_an_empty_file_becomes_one(tmp_path: Path) -> None:
 
 
 def test_several_processes_may_make_it_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
+    start = [sys.executable, "-c", OPENING, str(tmp_path)]
     processes = [
-        subprocess.Popen([sys.executable, "-c", OPENING, str(path)], cwd=ROOT, stdin=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(start, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
+    names = [f"{number}.db" for number in range(30)]
+    for name in names:
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write(name + "\n")
+            process.stdin.flush()
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == name + "\n", f"{name} was refused"
+            process.stdout.readline()
     for process in processes:
-        process.communicate(b"go\n", timeout=60)
+        process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0] * 4
-    assert pragma(path, "user_version") == VERSION
+    assert {pragma(tmp_path / name, "user_version") for name in names} == {VERSION}
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
