@@ -12,11 +12,7 @@ Loopback only; bounded in time and count; every process that is started is stopp
 
 import argparse
 import asyncio
-import json
-import os
-import platform
 import random
-import re
 import shutil
 import signal
 import sys
@@ -26,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
@@ -36,11 +31,12 @@ from benchmarks.edge import agent as streaming
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.load import LoadFailed, once
 from benchmarks.edge.process import NotStarted, Process, free_port, started
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.edge.stream import Stream
 from benchmarks.fairness import agent
 from benchmarks.fairness.load import Load, loading
 from benchmarks.fairness.plan import Plan, Source
+from benchmarks.page import kept, machine, table
+from benchmarks.serving import serving
 from gateway.command.key import new_key
 
 PLACES = ("none", "memory", "sqlite", "redis")
@@ -66,7 +62,6 @@ _NOTICE = 0.1
 _PATIENCE = 10.0
 _TIMEOUT = 60.0
 _HEADING = "## What the figures say"
-_KEPT = f"{_HEADING}\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +168,8 @@ def contestants(
             elif state == "sqlite":
                 state = f"sqlite://{at}/state.db"
             public = free_port()
-            file = at / "gateway.yaml"
-            # JSON is YAML.
-            file.write_text(json.dumps(_configuration(public, state, key.sha256, prompt=prompt, paced=paced)))
-            command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-            environ = {"PYTHONPATH": str(root), "STATE_DIRECTORY": str(at)}
-            process = running.enter_context(
-                started("gateway", command, folder=at, ports=[public], environ=environ, told="serving")
-            )
+            configuration = _configuration(public, state, key.sha256, prompt=prompt, paced=paced)
+            process = running.enter_context(serving(configuration, folder=at, ports=[public], tree=root))
             found.append(Contestant(place, process, f"http://127.0.0.1:{public}", headers, store))
         yield found
 
@@ -303,7 +292,7 @@ def _per(before: tuple[float, float], after: tuple[float, float], number: int) -
 
 def tables(results: Results) -> str:
     """What was measured, and what it may cost."""
-    parts = ["### In short\n\n" + _table(("more than without a ledger", "aim", "now", ""), _aims(results))]
+    parts = ["### In short\n\n" + table(("more than without a ledger", "aim", "now", ""), _aims(results))]
     for done, used in results.used.items():
         head = ("", "µs (rounds)", "more", "x without", "Redis itself")
         rows = [
@@ -316,24 +305,24 @@ def tables(results: Results) -> str:
             )
             for place, rounds in sorted(used.items(), key=_rank)
         ]
-        parts.append(f"### CPU: {done}\n\n{_table(head, rows)}")
+        parts.append(f"### CPU: {done}\n\n{table(head, rows)}")
     parts += [f"{place} did not take part: no redis-server here.\n" for place in results.absent]
     return "\n".join(parts)
 
 
 def write(page: Path, results: Results, size: Size, today: date) -> None:
     """Write the page anew, but for what stands in it by hand."""
-    kept = _KEPT
-    if page.exists():
-        text = page.read_text()
-        begin, end = text.find(_HEADING), text.find(END)
-        if 0 <= begin < end:
-            kept = text[begin : end + len(END)] + "\n"
     shape = (
         f"Calls: {size.rounds} rounds of {size.seconds:g} s, {_AT_A_TIME} at a time. Streams: {size.event_rounds} "
         f"rounds of {size.streams} with {size.events:,} events each, one every {size.every * 1000:g} ms."
     )
-    filled = {"date": today.isoformat(), "machine": machine(), "shape": shape, "tables": tables(results), "kept": kept}
+    filled = {
+        "date": today.isoformat(),
+        "machine": f"{machine('uvloop')}.",
+        "shape": shape,
+        "tables": tables(results),
+        "kept": kept(page, _HEADING),
+    }
     page.write_text(_PAGE.format(**filled))
 
 
@@ -370,14 +359,6 @@ python -m benchmarks.ledger --write     # this page
 """.replace("{known}", str(_KNOWN))
 
 
-def machine() -> str:
-    """What figures were taken with."""
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    cpu = model[1] if model else platform.machine()
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} cores of {cpu}; {python}, uvloop {version('uvloop')}."
-
-
 def _aims(results: Results) -> Iterable[Sequence[str]]:
     for done, place, most in AIMS:
         if place in results.used.get(done, ()):
@@ -394,11 +375,6 @@ def _spread(rounds: Sequence[float]) -> str:
     if len(rounds) == 1:
         return f"{rounds[0]:.1f}"
     return f"{median(rounds):.1f} ({min(rounds):.1f} … {max(rounds):.1f})"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from benchmarks.edge.contestant import ROOT
-from benchmarks.fairness.report import machine
+from benchmarks.page import machine
 
 PAGE = ROOT / "docs/reliability.md"
 OVER = " (over the target)"
@@ -273,7 +273,8 @@ def main() -> int:
     sys.stdout.write(table(rows, found))
     if chosen.write:
         # What else ran there shows in every figure that is a time.
-        on = f"{machine()} Its load, over five minutes, was {load:.1f} before and {os.getloadavg()[1]:.1f} after."
+        after = os.getloadavg()[1]
+        on = f"{machine('uvloop')}. Its load, over five minutes, was {load:.1f} before and {after:.1f} after."
         PAGE.write_text(page(rows, found, on, datetime.now().astimezone().date()))
     return done.returncode
 

@@ -11,12 +11,11 @@ Loopback only; bounded in time and count; every process that is started is stopp
 
 import argparse
 import asyncio
-import json
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -28,12 +27,12 @@ import uvloop
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.load import LoadFailed
 from benchmarks.edge.process import NotStarted, Process, family, free_port, started
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.edge.stream import Stream
 from benchmarks.fairness import agent
 from benchmarks.fairness.load import Load, loading
 from benchmarks.fairness.plan import Plan, Source
-from benchmarks.ledger import machine
+from benchmarks.page import kept, machine, table
+from benchmarks.serving import serving
 
 WIRES = ("http", "stdio")
 CALL, EVENT = "a call", "an event of a stream"
@@ -44,7 +43,6 @@ _NOTICE = 0.3
 _PATIENCE = 10.0
 _TIMEOUT = 60.0
 _HEADING = "## What the figures say"
-_KEPT = f"{_HEADING}\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +121,19 @@ def contestants(folder: Path, size: Size) -> Iterator[list[Contestant]]:
             at = folder / wire
             at.mkdir()
             port, other = free_port(), None
-            environ = {"PYTHONPATH": str(ROOT), "STATE_DIRECTORY": str(at)}
             backend: object = {"stdio": {"command": [*command, *pace], "cwd": str(ROOT), "card": "none"}}
             if wire == "http":
                 inner = free_port()
                 other = running.enter_context(
-                    started("agent", [*command, inner, *pace], folder=at, ports=[inner], environ=environ)
+                    started(
+                        "agent", [*command, inner, *pace], folder=at, ports=[inner], environ={"PYTHONPATH": str(ROOT)}
+                    )
                 )
                 backend = {"url": f"http://127.0.0.1:{inner}"}
             written = {**backend, "protocol": "jsonrpc", "a2a_version": "1.0"}  # type: ignore[dict-item]  # a mapping
-            file = at / "gateway.yaml"
             gateway = {"listen": f"127.0.0.1:{port}", "admin": "127.0.0.1:0"}
-            # JSON is YAML.
-            file.write_text(json.dumps({"version": 1, "gateway": gateway, "agents": {"agent": {"backend": written}}}))
-            words = [sys.executable, "-m", "gateway", "serve", "-c", file]
-            process = running.enter_context(
-                started("gateway", words, folder=at, ports=[port], environ=environ, told="serving")
-            )
+            configuration = {"version": 1, "gateway": gateway, "agents": {"agent": {"backend": written}}}
+            process = running.enter_context(serving(configuration, folder=at, ports=[port], tree=ROOT))
             found.append(Contestant(wire, process, f"http://127.0.0.1:{port}/agent", other))
         yield found
 
@@ -206,30 +200,30 @@ def tables(results: Results) -> str:
     rows = [
         (wire, str(len(trips)), *(f"{at * 1e3:.2f}" for at in _parts(trips))) for wire, trips in results.trips.items()
     ]
-    parts = ["### Round trip, one call at a time\n\n" + _table(("", "calls", "p50 ms", "p90 ms", "p99 ms"), rows)]
+    parts = ["### Round trip, one call at a time\n\n" + table(("", "calls", "p50 ms", "p90 ms", "p99 ms"), rows)]
     for done, used in results.used.items():
         costs = [
             (wire, f"{median(rounds):.0f}", f"{median(results.beside[done][wire]):.0f}")
             for wire, rounds in used.items()
         ]
-        text = _table(("", "gateway µs", "agent µs"), costs)
+        text = table(("", "gateway µs", "agent µs"), costs)
         parts.append(f"### CPU: {done}\n\n{text}\nstdio ÷ HTTP, the gateway: {results.ratio(done):.2f}\n")
     return "\n".join(parts)
 
 
 def write(page: Path, results: Results, size: Size, today: date) -> None:
     """Write the page anew, but for what stands in it by hand."""
-    kept = _KEPT
-    if page.exists():
-        text = page.read_text()
-        begin, end = text.find(_HEADING), text.find(END)
-        if 0 <= begin < end:
-            kept = text[begin : end + len(END)] + "\n"
     shape = (
         f"{size.rounds} rounds: {size.seconds:g} s of calls of 2 KB one at a time, as long {_AT_A_TIME} at a time, and "
         f"{size.streams} streams of {size.events:,} events each, one every {size.every * 1000:g} ms."
     )
-    filled = {"date": today.isoformat(), "machine": machine(), "shape": shape, "tables": tables(results), "kept": kept}
+    filled = {
+        "date": today.isoformat(),
+        "machine": f"{machine('uvloop')}.",
+        "shape": shape,
+        "tables": tables(results),
+        "kept": kept(page, _HEADING),
+    }
     page.write_text(_PAGE.format(**filled))
 
 
@@ -263,11 +257,6 @@ python -m benchmarks.stdio --write     # this page
 def _parts(trips: Sequence[float]) -> tuple[float, float, float]:
     cuts = quantiles(trips, n=100)
     return cuts[49], cuts[89], cuts[98]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> int:

@@ -1,15 +1,14 @@
 """This gateway, as an operator runs it: one process, JWT by a key set from the network, metrics and access log on."""
 
-import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from benchmarks.edge.process import Process, free_port, started
+from benchmarks.edge.process import Process, free_port
 from benchmarks.edge.workload import AGENT_CLAIM, AUDIENCE, ISSUER, ORGANISATION, TENANT, Workload
+from benchmarks.serving import serving
 
 PATHS = {"path": "/direct", "claim": "/by-claim", "tenant": "/by-tenant", "tenant, stripped": "/by-tenant-stripped"}
 """Where each job is called. With `tenant` the agent is told the tenant, as Envoy's is; stripping it is the default."""
@@ -29,13 +28,9 @@ def running(
         connections: Most connections to the agent.
     """
     port = free_port()
-    file = folder / f"{name}.yaml"
     with key_set(workload) as keys:
-        # JSON is YAML.
-        file.write_text(json.dumps(_configuration(port, agent=agent, keys=keys, connections=connections)))
-        command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-        environ = {"PYTHONPATH": str(tree)}
-        with started(name, command, folder=folder, ports=[port], environ=environ, told="serving") as process:
+        configuration = _configuration(port, agent=agent, keys=keys, connections=connections)
+        with serving(configuration, folder=folder, ports=[port], tree=tree, name=name) as process:
             yield process, port
 
 

@@ -1,22 +1,17 @@
 """The figures as Markdown, and the page that keeps them."""
 
-import os
-import platform
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.edge import envoy, nginx
 from benchmarks.edge.measure import Crowd, Figure
+from benchmarks.page import kept, machine, table
 
-BEGIN, END = "<!-- written by hand: begin -->", "<!-- written by hand: end -->"
-"""What stands between them survives the next run."""
-
-_KEPT = f"## Where the time goes\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
+_HEADING = "## Where the time goes"
 _JOB_OF_A2A = "tenant"
 
 
@@ -59,25 +54,16 @@ def tables(results: Results) -> str:
     return "\n".join(parts) + "\n"
 
 
-def machine() -> str:
-    """What the figures were taken on."""
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("uvicorn", "uvloop", "starlette", "httpx", "pyjwt"))
+def _taken_on() -> str:
     peers = ", ".join(filter(None, (_nginx_version(), _envoy_version())))
-    cpu = model[1] if model else platform.machine()
-    return f"{os.cpu_count()} cores of {cpu}; {python}, {packages}; {peers}."
+    return f"{machine('uvicorn', 'uvloop', 'starlette', 'httpx', 'pyjwt')}; {peers}."
 
 
 def write(page: Path, results: Results, today: date) -> None:
     """Write the page anew, but for what stands in it by hand."""
-    kept = _KEPT
-    if page.exists():
-        text = page.read_text()
-        begin, end = text.find("## Where the time goes"), text.find(END)
-        if 0 <= begin < end:
-            kept = text[begin : end + len(END)] + "\n"
-    page.write_text(_PAGE.format(date=today.isoformat(), machine=machine(), tables=tables(results), kept=kept))
+    page.write_text(
+        _PAGE.format(date=today.isoformat(), machine=_taken_on(), tables=tables(results), kept=kept(page, _HEADING))
+    )
 
 
 _PAGE = """\
@@ -149,7 +135,7 @@ def _summary(results: Results) -> str:
         crowd = results.crowd
         what = f"slowest call beside {crowd.streams:,} idle streams and {crowd.connections:,} idle connections"
         rows.append((what, "< 1 s", f"{crowd.worst * 1000:.0f} ms"))
-    return _table(("what", "aim", "now"), rows)
+    return table(("what", "aim", "now"), rows)
 
 
 def _calls(figures: Sequence[Figure]) -> str:
@@ -160,7 +146,7 @@ def _calls(figures: Sequence[Figure]) -> str:
         rows.append(
             (f"{each.proxy}, {each.job}", _spread(each), _ratio(each, same), _ratio(each, job), _part(each, naive))
         )
-    return _table(("", "µs (rounds)", "x Envoy, same way", "x Envoy, by tenant", "of naive"), rows)
+    return table(("", "µs (rounds)", "x Envoy, same way", "x Envoy, by tenant", "of naive"), rows)
 
 
 def _events(results: Results) -> str:
@@ -169,13 +155,13 @@ def _events(results: Results) -> str:
         (f"{each.proxy}, {each.job}", _spread(each), _ratio(each, peer), f"{results.together[each.proxy]:.2f}")
         for each in results.events
     ]
-    return _table(("", "µs (rounds)", "x Envoy, by path", "events in one read"), rows)
+    return table(("", "µs (rounds)", "x Envoy, by path", "events in one read"), rows)
 
 
 def _idle(figures: Sequence[Figure]) -> str:
     peer = _find(figures, "envoy")
     rows = [(f"{each.proxy}, {each.job}", f"{each.value / 1000:.1f}", _ratio(each, peer)) for each in figures]
-    return _table(("", "KB", "x Envoy"), rows)
+    return table(("", "KB", "x Envoy"), rows)
 
 
 def _crowd(crowd: Crowd) -> str:
@@ -200,11 +186,6 @@ def _ratio(figure: Figure | None, to: Figure | None) -> str:
 
 def _part(figure: Figure | None, of: Figure | None) -> str:
     return "-" if figure is None or of is None else f"1/{of.value / figure.value:.1f}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 # ---- Versions ------------------------------------------------------------------------------------------------------

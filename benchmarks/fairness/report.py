@@ -1,19 +1,14 @@
 """The rows as Markdown, and the page that keeps them."""
 
-import os
-import platform
-import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.fairness.bench import Row, Window
+from benchmarks.page import kept, machine, table
 
 _HEADING = "## What the figures say"
-_KEPT = f"{_HEADING}\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -31,18 +26,10 @@ def tables(rows: Sequence[Row]) -> str:
             "gateway busy",
             "load late, p99",
         )
-        parts.append("### The steady tenant, in ms\n\n" + _table(head, [_steady(row) for row in measured]))
-    parts.append("### What must hold\n\n" + _table(("", "what", "asked", "found", ""), _checks(rows)))
+        parts.append("### The steady tenant, in ms\n\n" + table(head, [_steady(row) for row in measured]))
+    parts.append("### What must hold\n\n" + table(("", "what", "asked", "found", ""), _checks(rows)))
     parts.append("### What the others do\n\n" + "".join(f"- {row.name}: {_does(row)}\n" for row in rows))
     return "\n".join(parts)
-
-
-def machine() -> str:
-    """What the figures were taken on."""
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    cpu = model[1] if model else platform.machine()
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} cores of {cpu}; {python}, uvloop {version('uvloop')}."
 
 
 def write(page: Path, rows: Sequence[Row], shape: str, today: date) -> None:
@@ -51,13 +38,13 @@ def write(page: Path, rows: Sequence[Row], shape: str, today: date) -> None:
     Args:
         shape: What was done, in a sentence.
     """
-    kept = _KEPT
-    if page.exists():
-        text = page.read_text()
-        begin, end = text.find(_HEADING), text.find(END)
-        if 0 <= begin < end:
-            kept = text[begin : end + len(END)] + "\n"
-    filled = {"date": today.isoformat(), "machine": machine(), "tables": tables(rows), "kept": kept, "shape": shape}
+    filled = {
+        "date": today.isoformat(),
+        "machine": f"{machine('uvloop')}.",
+        "tables": tables(rows),
+        "kept": kept(page, _HEADING),
+        "shape": shape,
+    }
     page.write_text(_PAGE.format(**filled))
 
 
@@ -155,8 +142,3 @@ def _late(window: Window) -> float:
 
 def _busy(window: Window) -> float:
     return window.busy
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -13,7 +13,6 @@ Tasks have owners, kept in a file, as they are without a word in the configurati
 
 import json
 import re
-import sys
 import threading
 import time
 import urllib.request
@@ -25,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.edge.contestant import ROOT
-from benchmarks.edge.process import Process, free_port, started
+from benchmarks.edge.process import Process, free_port
 from benchmarks.edge.workload import AUDIENCE, ISSUER, ORGANISATION, Workload
 from benchmarks.fairness import agent
+from benchmarks.serving import serving
 from gateway.command.key import NewKey, new_key
 
 STEADY = ORGANISATION
@@ -106,18 +106,13 @@ def running(folder: Path) -> Iterator[Site]:
     workload = Workload.make()
     keys = {name: new_key(name, name) for name in ("stuck", "hung", "eager", "deaf", "heavy", *WEIGHTS)}
     with _key_set(workload) as (provider, fetches), agent.running(folder, ROOT, shared, name="shared"):
-        file = folder / "gateway.yaml"
-        # JSON is YAML.
         configuration = _configuration(public, admin, provider, agents=(shared, others), keys=keys)
-        file.write_text(json.dumps(configuration))
-        command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-        environ = {"PYTHONPATH": str(ROOT), "STATE_DIRECTORY": str(folder)}
         with (
             agent.running(folder, ROOT, others, name="others"),
-            started("gateway", command, folder=folder, ports=[public], environ=environ, told="serving") as process,
+            serving(configuration, folder=folder, ports=[public], tree=ROOT) as process,
         ):
             at = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{admin}"
-            yield Site(process, *at, workload, keys, fetches, file, configuration)
+            yield Site(process, *at, workload, keys, fetches, folder / "gateway.yaml", configuration)
 
 
 def _configuration(

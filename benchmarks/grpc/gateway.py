@@ -3,17 +3,16 @@
 Two agents stand behind it, one that speaks gRPC and one that speaks JSON-RPC, each at a `tenant` of its own.
 """
 
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.edge.gateway import key_set
-from benchmarks.edge.process import Process, free_port, started
+from benchmarks.edge.process import Process, free_port
 from benchmarks.edge.workload import AUDIENCE, ISSUER, ORGANISATION, TENANT, Workload
 from benchmarks.grpc.workload import TRANSLATED
+from benchmarks.serving import serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +40,9 @@ def running(folder: Path, tree: Path, agents: Agents, workload: Workload, *, nam
         tree: Where the package `gateway` is.
     """
     grpc, http = free_port(), free_port()
-    file = folder / f"{name}.yaml"
     with key_set(workload) as keys:
-        # JSON is YAML.
-        file.write_text(json.dumps(_configuration(agents, grpc=grpc, http=http, keys=keys)))
-        command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-        environ = {"PYTHONPATH": str(tree)}
-        with started(name, command, folder=folder, ports=[grpc, http], environ=environ, told="serving") as process:
+        configuration = _configuration(agents, grpc=grpc, http=http, keys=keys)
+        with serving(configuration, folder=folder, ports=[grpc, http], tree=tree, name=name) as process:
             yield Running(process, grpc, http)
 
 

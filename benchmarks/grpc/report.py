@@ -1,19 +1,15 @@
 """The figures as Markdown, and the page that keeps them."""
 
-import os
-import platform
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.edge.measure import Figure
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.grpc import envoy
+from benchmarks.page import kept, machine, table
 
-_KEPT = f"## Where the time goes\n\n{BEGIN}\n\nTo be written.\n\n{END}\n"
+_HEADING = "## Where the time goes"
 _MOST = 1.3
 """What a call may cost at most, in those of the bare proxy."""
 
@@ -56,25 +52,16 @@ def tables(results: Results) -> str:
     return "\n".join(parts) + "\n"
 
 
-def machine() -> str:
-    """What the figures were taken on."""
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("grpcio", "h2", "hpack", "uvloop", "protobuf"))
+def _taken_on() -> str:
     peer = envoy.version()
-    cpu = model[1] if model else platform.machine()
-    return f"{os.cpu_count()} cores of {cpu}; {python}, {packages}{f'; Envoy {peer}' if peer else ''}."
+    return f"{machine('grpcio', 'h2', 'hpack', 'uvloop', 'protobuf')}{f'; Envoy {peer}' if peer else ''}."
 
 
 def write(page: Path, results: Results, today: date) -> None:
     """Write the page anew, but for what stands in it by hand."""
-    kept = _KEPT
-    if page.exists():
-        text = page.read_text()
-        begin, end = text.find("## Where the time goes"), text.find(END)
-        if 0 <= begin < end:
-            kept = text[begin : end + len(END)] + "\n"
-    page.write_text(_PAGE.format(date=today.isoformat(), machine=machine(), tables=tables(results), kept=kept))
+    page.write_text(
+        _PAGE.format(date=today.isoformat(), machine=_taken_on(), tables=tables(results), kept=kept(page, _HEADING))
+    )
 
 
 _PAGE = """\
@@ -129,13 +116,13 @@ def _summary(results: Results) -> str:
     for together, figures in results.calls.items():
         ratio = _ratio(_find(figures, "gateway", "tenant"), _find(figures, "bare", "plain"))
         rows.append((f"a call, beside the bare proxy, {together} at a time", f"≤ {_MOST} x", ratio))
-    return _table(("what", "aim", "now"), rows)
+    return table(("what", "aim", "now"), rows)
 
 
 def _compared(unit: str, figures: Sequence[Figure]) -> str:
     bare, peer = _find(figures, "bare", "plain"), _find(figures, "envoy", "tenant")
     rows = [(f"{each.proxy}, {each.job}", _spread(each), _ratio(each, bare), _ratio(each, peer)) for each in figures]
-    return _table(("", unit, "x bare", "x Envoy, by tenant"), rows)
+    return table(("", unit, "x bare", "x Envoy, by tenant"), rows)
 
 
 def _find(figures: Iterable[Figure], proxy: str, job: str) -> Figure | None:
@@ -150,8 +137,3 @@ def _spread(figure: Figure) -> str:
 
 def _ratio(figure: Figure | None, to: Figure | None) -> str:
     return "-" if figure is None or to is None else f"{figure.value / to.value:.2f}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

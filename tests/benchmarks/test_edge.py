@@ -14,9 +14,10 @@ from benchmarks.edge import agent, load
 from benchmarks.edge.contestant import PROXIES, ROOT, Field, absent, contestants
 from benchmarks.edge.measure import Crowd, Figure, check
 from benchmarks.edge.process import free_port
-from benchmarks.edge.report import BEGIN, END, Results, tables, write
+from benchmarks.edge.report import Results, tables, write
 from benchmarks.edge.stream import Stream
 from benchmarks.edge.workload import Workload, answer, call
+from benchmarks.page import BEGIN, END
 
 EVENTS = 3
 

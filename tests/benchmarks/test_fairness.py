@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.process import free_port
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.fairness import agent
 from benchmarks.fairness.bench import Bench, Row, Size, Window, _bound, bench
 from benchmarks.fairness.load import carry_out, loading
@@ -23,6 +22,7 @@ from benchmarks.fairness.plan import ANSWERED, BROKEN, Outcome, Plan, Source, qu
 from benchmarks.fairness.report import tables, write
 from benchmarks.fairness.scenario import SCENARIOS
 from benchmarks.fairness.site import STREAMS, WEIGHTS
+from benchmarks.page import BEGIN, END
 
 QUICK = Size(seconds=0.5, rounds=1, pace=40.0, lead=0.5)
 

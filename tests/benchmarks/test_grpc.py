@@ -11,7 +11,6 @@ import pytest
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.load import LoadFailed
 from benchmarks.edge.measure import Figure
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.edge.workload import Workload
 from benchmarks.grpc import agent
 from benchmarks.grpc.contestant import PROXIES, Field, absent, contestants
@@ -20,6 +19,7 @@ from benchmarks.grpc.load import Streams, calls, once
 from benchmarks.grpc.measure import check
 from benchmarks.grpc.report import Results, tables, write
 from benchmarks.grpc.workload import answer, events, is_answer
+from benchmarks.page import BEGIN, END
 
 EVENTS = 3
 

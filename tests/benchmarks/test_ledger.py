@@ -9,10 +9,10 @@ import pytest
 from benchmarks import ledger
 from benchmarks.edge.contestant import ROOT
 from benchmarks.edge.load import LoadFailed
-from benchmarks.edge.report import BEGIN, END
 from benchmarks.fairness import agent
 from benchmarks.fairness.load import loading
 from benchmarks.ledger import EVENT, GET, SEND, Results, Size, contestants, measure, tables, write
+from benchmarks.page import BEGIN, END
 
 SMALL = Size(1, 0.2, 1, 2, 10, 0.005)
 

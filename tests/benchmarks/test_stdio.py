@@ -3,7 +3,7 @@
 from datetime import date
 from pathlib import Path
 
-from benchmarks.edge.report import BEGIN, END
+from benchmarks.page import BEGIN, END
 from benchmarks.stdio import CALL, EVENT, WIRES, Results, Size, measure, tables, write
 
 SMALL = Size(1, 0.2, 2, 10, 0.005)
