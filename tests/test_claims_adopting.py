@@ -1,7 +1,6 @@
 """Whose tasks from before the gateway are, where unknown ones are adopted: theirs whom the agent first answered."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import keys, running
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
-from tests.doubles.trusting import CARD, Trusting
+from tests.doubles.scripted import Received, ScriptedBackend, Wire
+from tests.doubles.trusting import Trusting
 from tests.loops import both_loops
 from tests.test_claims import Site, shared
 
@@ -79,22 +78,11 @@ class Waiting(Trusting):
         self.answers = [asyncio.Event(), asyncio.Event()]
         self.arrived = asyncio.Semaphore(0)
 
-    @property
-    def script(self) -> Script:
-        async def play(wire: Wire) -> None:
-            while True:
-                request = await wire.request()
-                if request.method == b"GET":
-                    await wire.send(whole(CARD))
-                    continue
-                call: dict[str, Any] = json.loads(request.body)
-                turn = self.answers[len(self.asked)]
-                self.asked.append(call)
-                self.arrived.release()
-                await turn.wait()
-                await wire.send(whole(json.dumps(self._answer(call)).encode()))
-
-        return play
+    async def _reply(self, wire: Wire, request: Received, call: dict[str, Any]) -> None:
+        turn = self.answers[len(self.asked) - 1]
+        self.arrived.release()
+        await turn.wait()
+        await super()._reply(wire, request, call)
 
 
 @asynccontextmanager

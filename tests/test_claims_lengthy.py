@@ -10,8 +10,8 @@ import pytest
 
 from tests.doubles.gateway import Answer, keys, running
 from tests.doubles.mark import shows_mark
-from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head
-from tests.doubles.trusting import CARD, Trusting
+from tests.doubles.scripted import Received, ScriptedBackend, Wire, chunk, head
+from tests.doubles.trusting import Trusting
 from tests.test_claims import MESSAGE, Site
 
 pytestmark = pytest.mark.anyio
@@ -31,36 +31,23 @@ class Lengthy(Trusting):
         self.piece = piece
         self.ids_first = ids_first
 
-    @property
-    def script(self) -> Any:
-        async def play(wire: Wire) -> None:
-            while True:
-                request = await wire.request()
-                if request.method == b"GET":
-                    wire.backend.requests.pop()
-                    await wire.send(head(b"content-length: %d" % len(CARD)) + CARD)
-                    continue
-                call = json.loads(request.body)
-                self.asked.append(call)
-                answer = self._answer(call)
-                if "SendMessage" in call["method"]:
-                    task = answer["result"]["task"]
-                    artifacts = [{"artifactId": "a", "parts": [{"text": "x" * FILLER}]}]
-                    long = {**task, "artifacts": artifacts} if self.ids_first else {"artifacts": artifacts, **task}
-                    answer = {"jsonrpc": "2.0", "id": call["id"], "result": {"task": long}}
-                body = json.dumps(answer).encode()
-                await wire.send(head(b"transfer-encoding: chunked"))
-                # The end in small pieces: ids are cut in two.
-                cut = max(len(body) - 400, 0)
-                pieces = [body[at : at + 65536] for at in range(0, cut, 65536)]
-                pieces = [body[at : min(at + 65536, cut)] for at in range(0, cut, 65536)]
-                pieces += [body[at : at + self.piece] for at in range(cut, len(body), self.piece)]
-                for part in pieces:
-                    await wire.send(chunk(part))
-                    await asyncio.sleep(0)
-                await wire.send(b"0\r\n\r\n")
-
-        return play
+    async def _reply(self, wire: Wire, request: Received, call: dict[str, Any]) -> None:
+        answer = self._answer(call)
+        if "SendMessage" in call["method"]:
+            task = answer["result"]["task"]
+            artifacts = [{"artifactId": "a", "parts": [{"text": "x" * FILLER}]}]
+            long = {**task, "artifacts": artifacts} if self.ids_first else {"artifacts": artifacts, **task}
+            answer = {"jsonrpc": "2.0", "id": call["id"], "result": {"task": long}}
+        body = json.dumps(answer).encode()
+        await wire.send(head(b"transfer-encoding: chunked"))
+        # The end in small pieces: ids are cut in two.
+        cut = max(len(body) - 400, 0)
+        pieces = [body[at : min(at + 65536, cut)] for at in range(0, cut, 65536)]
+        pieces += [body[at : at + self.piece] for at in range(cut, len(body), self.piece)]
+        for part in pieces:
+            await wire.send(chunk(part))
+            await asyncio.sleep(0)
+        await wire.send(b"0\r\n\r\n")
 
 
 @asynccontextmanager

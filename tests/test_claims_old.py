@@ -10,8 +10,8 @@ import pytest
 from gateway.tasks.memory import MemoryStore
 from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
-from tests.doubles.trusting import CARD, Trusting
+from tests.doubles.scripted import Received, ScriptedBackend, Wire
+from tests.doubles.trusting import Trusting
 from tests.test_claims import shared as shared_by_names
 
 pytestmark = pytest.mark.anyio
@@ -26,20 +26,9 @@ class Headers(Trusting):
         super().__init__()
         self.sessions: list[bytes | None] = []
 
-    @property
-    def script(self) -> Script:
-        async def play(wire: Wire) -> None:
-            while True:
-                request = await wire.request()
-                if request.method == b"GET":
-                    await wire.send(whole(CARD))
-                    continue
-                self.sessions.append(request.header(b"x-session"))
-                call = json.loads(request.body)
-                self.asked.append(call)
-                await wire.send(whole(json.dumps(self._answer(call)).encode()))
-
-        return play
+    async def _reply(self, wire: Wire, request: Received, call: dict[str, Any]) -> None:
+        self.sessions.append(request.header(b"x-session"))
+        await super()._reply(wire, request, call)
 
 
 @asynccontextmanager

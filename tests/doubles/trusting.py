@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.doubles.gateway import card_of
-from tests.doubles.scripted import Script, Wire, chunk, head, whole
+from tests.doubles.scripted import Received, Script, Wire, chunk, head, whole
 
 SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 CARD = card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0")
@@ -40,15 +40,18 @@ class Trusting:
                     continue
                 call = json.loads(request.body)
                 self.asked.append(call)
-                if call["method"] == "SendStreamingMessage":
-                    await wire.send(SSE)
-                    for event in self._stream(call):
-                        await wire.send(chunk(b"data: " + json.dumps(event).encode() + b"\n\n"))
-                    await wire.send(b"0\r\n\r\n")
-                else:
-                    await wire.send(whole(json.dumps(self._answer(call)).encode()))
+                await self._reply(wire, request, call)
 
         return play
+
+    async def _reply(self, wire: Wire, request: Received, call: dict[str, Any]) -> None:
+        if call["method"] == "SendStreamingMessage":
+            await wire.send(SSE)
+            for event in self._stream(call):
+                await wire.send(chunk(b"data: " + json.dumps(event).encode() + b"\n\n"))
+            await wire.send(b"0\r\n\r\n")
+        else:
+            await wire.send(whole(json.dumps(self._answer(call)).encode()))
 
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         outer = {"jsonrpc": "2.0", "id": call["id"]}
