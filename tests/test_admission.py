@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, Running, agent, bearer, keys, running
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk, whole
-from tests.doubles.trusting import SSE
+from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
 
 pytestmark = pytest.mark.anyio
 

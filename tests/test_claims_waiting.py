@@ -10,8 +10,8 @@ import pytest
 
 from tests.doubles.gateway import JSON, Running, bearer, keys, running
 from tests.doubles.mark import shows_mark
-from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head
-from tests.doubles.trusting import SSE, Trusting
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, head
+from tests.doubles.trusting import Trusting
 from tests.doubles.waited import Waited
 from tests.test_claims import MESSAGE, Site, shared
 

@@ -15,11 +15,9 @@ from gateway.upstream.replica import Condition, Replica
 from gateway.upstream.upstream import Upstream
 from tests.doubles.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk, head, whole
+from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
 
 pytestmark = pytest.mark.anyio
-
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 
 # ---- Who is asked ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, agent, card_of, request
-from tests.doubles.hostile import BEHAVIOURS, CHUNKED, EVENT, SSE
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, chunk, endless, whole
+from tests.doubles.hostile import BEHAVIOURS, CHUNKED, EVENT
+from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, answers, chunk, endless, whole
 from tests.e2e.process import GatewayProcess, gateway_process
 
 pytestmark = [

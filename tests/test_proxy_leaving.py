@@ -8,7 +8,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, fronted, request, running
 from tests.doubles.pool import pool_of
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
@@ -16,7 +16,6 @@ from tests.loops import both_loops
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 
 

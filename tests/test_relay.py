@@ -6,6 +6,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, RESULT, fronted
 from tests.doubles.scripted import (
+    SSE,
     Script,
     Wire,
     answers,
@@ -21,7 +22,6 @@ from tests.doubles.undisturbed import undisturbed
 pytestmark = pytest.mark.anyio
 
 KEPT = 1 << 20
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 # Odd, and right: spaces, key order, unknown members, a number no double can hold, escapes, an id with an escape.
 ODD_CALL = (

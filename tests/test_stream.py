@@ -10,6 +10,7 @@ from gateway.listener.protocol import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
+    SSE,
     Wire,
     answers,
     answers_and_closes,
@@ -19,7 +20,7 @@ from tests.doubles.scripted import (
     events,
     whole,
 )
-from tests.doubles.streaming import SSE, V03, V1, Held, frame, opened, reasons, said
+from tests.doubles.streaming import V03, V1, Held, frame, opened, reasons, said
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
 

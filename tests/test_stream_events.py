@@ -5,11 +5,8 @@ import asyncio
 import pytest
 
 from tests.doubles.gateway import STREAM, fronted
-from tests.doubles.scripted import (
-    answers,
-    chunk,
-)
-from tests.doubles.streaming import SSE, frame, opened, reasons, said
+from tests.doubles.scripted import SSE, answers, chunk
+from tests.doubles.streaming import frame, opened, reasons, said
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio

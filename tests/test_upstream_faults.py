@@ -10,6 +10,7 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, Running, fronted, running
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
+    SSE,
     Script,
     Wire,
     answers,
@@ -31,7 +32,6 @@ from tests.loops import both_loops
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 SOON = 0.1
 """Seconds in which what is known at once is told (R1, R2)."""

@@ -13,14 +13,9 @@ from gateway.a2a.framing.lsp import Framing
 from gateway.command.bridge import Bridge, Session, address, bridge
 from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined, examine
-from tests.doubles.bridged import SSE, bridged, fronting, scripted, sse, until
+from tests.doubles.bridged import bridged, fronting, scripted, sse, until
 from tests.doubles.gateway import RESULT, keys, running, secret
-from tests.doubles.scripted import (
-    answers,
-    chunk,
-    refused_port,
-    whole,
-)
+from tests.doubles.scripted import SSE, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import message
 
 pytestmark = pytest.mark.anyio

@@ -13,17 +13,9 @@ from typing import Any
 import pytest
 
 from gateway.command.bridge import bridge
-from tests.doubles.bridged import SSE, bridged, fronting, scripted, served, sse
+from tests.doubles.bridged import bridged, fronting, scripted, served, sse
 from tests.doubles.gateway import RESULT, agent, card_of, secret
-from tests.doubles.scripted import (
-    WAIT,
-    ScriptedBackend,
-    Wire,
-    answers,
-    chunk,
-    refused_port,
-    whole,
-)
+from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
 
 pytestmark = pytest.mark.anyio

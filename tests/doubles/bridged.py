@@ -15,10 +15,8 @@ from typing import Any
 from gateway.a2a.framing.lsp import Framing
 from gateway.command.bridge import Bridge, Session, bridge
 from tests.doubles.gateway import Running, agent, card_of, keys, running
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, head
+from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire
 from tests.doubles.stdio_host import Host, over_pipes
-
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tests.doubles.gateway import RESULT
 from tests.doubles.scripted import (
+    SSE,
     Script,
     Wire,
     answers,
@@ -46,7 +47,6 @@ class Behaviour:
 
 
 CHUNKED = head(b"transfer-encoding: chunked")
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 SAID = RESULT
 EVENT = b"data: " + RESULT + b"\n\n"
 METADATA = b"http://169.254.169.254/latest/meta-data/"

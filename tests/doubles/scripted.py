@@ -256,6 +256,10 @@ def head(
     return b"\r\n".join(lines) + CRLF2
 
 
+SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
+"""The head of an answer that is a stream of events."""
+
+
 def whole(body: bytes = b"{}", *fields: bytes, status: bytes = b"200 OK") -> bytes:
     """A whole answer with its length."""
     return head(*fields, b"content-length: %d" % len(body), status=status) + body

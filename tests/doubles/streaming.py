@@ -5,12 +5,8 @@ import json
 from typing import Any
 
 from tests.doubles.gateway import STREAM, Client, Running
-from tests.doubles.scripted import (
-    Wire,
-    head,
-)
+from tests.doubles.scripted import SSE, Wire
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 V1 = (b"A2A-Version", b"1.0")
 V03 = (b"A2A-Version", b"0.3")
 

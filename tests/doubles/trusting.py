@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 from tests.doubles.gateway import card_of
-from tests.doubles.scripted import Received, Script, Wire, chunk, head, whole
+from tests.doubles.scripted import SSE, Received, Script, Wire, chunk, whole
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 CARD = card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0")
 
 

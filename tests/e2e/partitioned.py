@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent
-from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
 from tests.e2e.faults import Caller, calling, now, site
 from tests.e2e.process import ROOT, gateway_process
 
@@ -22,7 +22,6 @@ GATEWAY, AGENT = "10.99.0.1", "10.99.0.2"
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 HANGS = CALL.replace(b'"hi"', b'"hang"')
 MOST = 60.0
 """Seconds after which nothing more is waited for."""

@@ -16,6 +16,7 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, agent
 from tests.doubles.hostile import BEHAVIOURS
 from tests.doubles.scripted import (
+    SSE,
     Script,
     ScriptedBackend,
     answers,
@@ -37,7 +38,6 @@ from tests.test_hostile_memory import Memory, Player
 
 pytestmark = pytest.mark.anyio
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 GOOD = answers(whole(RESULT))
 SOON = 0.1

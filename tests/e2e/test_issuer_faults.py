@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import RESULT, STREAM, agent, secret
-from tests.doubles.scripted import ScriptedBackend, answers, answers_and_hangs, chunk, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 from tests.e2e.faults import calling, figure, ms, now, quantile, site
 from tests.e2e.process import gateway_process
 from tests.identity.corpus.genuine import good, published
@@ -170,7 +170,6 @@ time.time = lambda: _own() + float(_file.read_text())
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 
 
 async def test_r21_a_wall_clock_that_is_set_ends_no_session_and_moves_no_timer(tmp_path: Path) -> None:

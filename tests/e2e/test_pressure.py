@@ -12,7 +12,7 @@ import pytest
 
 from gateway.demo.fleet import serving
 from tests.doubles.gateway import JSON, RESULT, STREAM, agent
-from tests.doubles.scripted import ScriptedBackend, answers, answers_and_hangs, chunk, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 from tests.e2e.faults import Caller, calling, figure, ms, now, resident, site
 from tests.e2e.process import GatewayProcess, gateway_process, write
 
@@ -77,7 +77,6 @@ async def test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no
 # ---- Memory ----------------------------------------------------------------------------------------------------------
 
 STREAMS = 500
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )

@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, request
-from tests.doubles.scripted import ScriptedBackend, answers, chunk, endless, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, answers, chunk, endless, whole
 from tests.e2e.faults import Caller, calling, figure, ms, now, resident, site
 from tests.e2e.process import gateway_process
 from tests.listener.front import slow_socket
 
 pytestmark = pytest.mark.anyio
 
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 FLOOD = chunk(b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n' * 100)
 POST = b"POST /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 

@@ -46,21 +46,15 @@ class Agent(Protocol):
         """Make it speak of another's task in its next answer (`Mind.mixed_up`); whether it can."""
 
 
-class HttpAgent:
-    """An agent with a mind, as an ASGI application.
+class Minded:
+    """What agents with a mind have alike, whatever they speak."""
 
-    Args:
-        dialects: Such as `JSONRPC 1.0`; several of one generation.
-    """
-
-    def __init__(self, mind: Mind, url: str, *dialects: str) -> None:
+    def __init__(self, mind: Mind, url: str, **settings: Any) -> None:
         self.makers = mind.makers
         self.url = url
-        self.settings: Tree = {}
+        self.settings: Tree = settings
         self._mind = mind
-        self._dialects = dialects
         self._heard: list[Heard] = []
-        self._is_old = dialects[0].endswith("0.3")
 
     def take(self) -> list[Heard]:
         heard, self._heard = self._heard, []
@@ -73,6 +67,19 @@ class HttpAgent:
     def mix_up(self, task: str, kind: str) -> bool:
         self._mind.mixed_up = (task, kind) if task else None
         return True
+
+
+class HttpAgent(Minded):
+    """An agent with a mind, as an ASGI application.
+
+    Args:
+        dialects: Such as `JSONRPC 1.0`; several of one generation.
+    """
+
+    def __init__(self, mind: Mind, url: str, *dialects: str) -> None:
+        super().__init__(mind, url)
+        self._dialects = dialects
+        self._is_old = dialects[0].endswith("0.3")
 
     async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         body = b""

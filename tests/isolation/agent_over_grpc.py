@@ -10,8 +10,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
 
 from tests.doubles.grpc_agent import Asked, grpc_agent
-from tests.isolation.agent import Agent
-from tests.isolation.heard import Heard, over_grpc
+from tests.isolation.agent import Agent, Minded
+from tests.isolation.heard import over_grpc
 from tests.isolation.mind import Complaint, Mind
 
 _CODES = {-32001: "NOT_FOUND", -32602: "INVALID_ARGUMENT"}
@@ -28,27 +28,11 @@ def messages(schema: Any, method: str) -> tuple[Any, Any]:
     return GetMessageClass(found.input_type), GetMessageClass(found.output_type)
 
 
-class GrpcMind:
+class GrpcMind(Minded):
     """The agent, while it is served."""
 
     def __init__(self, mind: Mind) -> None:
-        self.makers = mind.makers
-        self.url = ""
-        self.settings: dict[str, Any] = {"a2a_version": "1.0"}
-        self._mind = mind
-        self._heard: list[Heard] = []
-
-    def take(self) -> list[Heard]:
-        heard, self._heard = self._heard, []
-        return heard
-
-    def forget(self) -> None:
-        self._mind.forget()
-        self._heard.clear()
-
-    def mix_up(self, task: str, kind: str) -> bool:
-        self._mind.mixed_up = (task, kind) if task else None
-        return True
+        super().__init__(mind, "", a2a_version="1.0")
 
     async def play(self, asked: Asked) -> None:
         """Answer one call."""

@@ -16,7 +16,7 @@ from gateway.listener import incoming, protocol
 from gateway.listener.protocol import ClientConnection
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
-from tests.doubles.scripted import answers, answers_and_hangs, chunk, endless, head, whole
+from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, slow_socket
 
@@ -309,7 +309,6 @@ async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> 
 # ---- The whole gateway ---------------------------------------------------------------------------------------------
 
 STALL = "http: { write_stall: 500ms }"
-SSE = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 FLOOD = chunk(b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n' * 300)
 
 
