@@ -251,6 +251,8 @@ class Gateway:
         before.holdings.part(snapshot.holdings)
         snapshot.holdings.enter()
         self._outgoing.see_out(before.holdings, self._line.outlasting())
+        if ended := await self._line.reconsider():
+            logger.warning("ended %d streams of callers that may not have them any more", ended)
         # To take apart what a thousand agents are made of takes 40 ms.
         last = [before]
         del before

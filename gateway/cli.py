@@ -36,7 +36,7 @@ from gateway.command.review import Review
 from gateway.command.sender import Errand, send
 from gateway.command.solo import solo
 from gateway.command.starter import save, starter
-from gateway.command.state import Keeping, as_table, erase, figures, in_words, migrate, typed, written
+from gateway.command.state import Keeping, as_table, erase, figures, in_words, migrate, rotate_key, typed, written
 from gateway.command.state import as_json as figures_as_json
 from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
@@ -289,6 +289,24 @@ def state_erase(
             _print_json({"ok": True, "tenant": tenant, "erased": erased})
         else:
             _print(f"Nothing is remembered of {tenant!r}." if held is None else f"Forgotten: {in_words(held)}.")
+
+
+@state_commands.command("rotate-key")
+def state_rotate_key(
+    *,
+    now: Annotated[bool, typer.Option("--now", help="The keys before it have leaked: take them back at once.")] = False,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Have another key sign notifications, which gateways that run take up by themselves."""
+    with _reporting(as_json=output is PlainOutput.JSON):
+        done = asyncio.run(rotate_key(_keeping(config, state), datetime.now(UTC).timestamp(), drops=now))
+        if output is PlainOutput.JSON:
+            _print_json({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now})
+        else:
+            soon, at_once = "in a minute; the one before it is known for a while", "now; those before it are void"
+            _print(f"{done.kid} signs notifications {at_once if now else soon}.")
 
 
 @state_commands.command("migrate")

@@ -20,6 +20,7 @@ class Principal:
         claims: The verified claims of the token; empty for other methods.
         narrowed: Agents that the API key is restricted to, or None for no restriction of its own.
         expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
+        digest: SHA-256 of the API key that was shown, in hexadecimal; empty for other methods.
     """
 
     tenant: str
@@ -30,3 +31,4 @@ class Principal:
     claims: Mapping[str, object] = field(default_factory=dict)
     narrowed: frozenset[str] | None = None
     expires: float = float("inf")
+    digest: str = field(default="", compare=False, repr=False)

@@ -39,12 +39,16 @@ from gateway.pressure import Pressure
 from gateway.principal import Principal
 from gateway.refusal import refuse, turned_away
 from gateway.request_id import RequestIds
+from gateway.revocation import revoked
 from gateway.routing.route import Knock, Verdict
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import BY_REASON, Event
 from gateway.webhooks import Pushing
 from gateway.wire import Wire
+
+_AT_A_TIME = 250
+"""Calls that are looked at in one turn of the loop: about a millisecond."""
 
 logger = logging.getLogger("gateway.proxy")
 
@@ -110,6 +114,18 @@ class Line:
         for exchange, task in found:
             self._interrupt(exchange, task, why())
         return len(found)
+
+    async def reconsider(self) -> int:
+        """End the streams of those who could not begin them any more, by what is current; gives how many there were."""
+        snapshot, now, ended = self._current(), self._wall(), 0
+        for number, (exchange, task) in enumerate(list(self._open.items()), 1):
+            why = revoked(snapshot, exchange, now)
+            if why is not None and self._interrupt(exchange, task, why):
+                ended += 1
+            if not number % _AT_A_TIME:
+                # Others have their turn.
+                await asyncio.sleep(0)
+        return ended
 
     async def serve(self, head: Head, wire: Wire) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
@@ -218,6 +234,9 @@ class Line:
             return
         self._pressure.refuse_stream(call.operation)
         await self.admission.admit(exchange, backing, call)
+        # Another configuration came while this one was read: of what did not count as a stream then, no one was told.
+        if (current := self._current()) is not snapshot and (why := revoked(current, exchange, self._wall())):
+            raise why
         await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
 
     def _admit(self, snapshot: Snapshot, exchange: Exchange, entry: Entry) -> "Decided | None":
@@ -279,10 +298,12 @@ class Line:
     def _left(self, exchange: Exchange, task: "asyncio.Task[Any]") -> None:
         self._interrupt(exchange, task, faults.ClientGone("the client left"))
 
-    def _interrupt(self, exchange: Exchange, task: "asyncio.Task[Any]", why: Fault) -> None:
-        if exchange in self._open and exchange.interrupted is None:
-            exchange.interrupted = why
-            task.cancel()
+    def _interrupt(self, exchange: Exchange, task: "asyncio.Task[Any]", why: Fault) -> bool:
+        if exchange not in self._open or exchange.interrupted is not None:
+            return False
+        exchange.interrupted = why
+        task.cancel()
+        return True
 
 
 class Decided(msgspec.Struct, frozen=True, eq=False):

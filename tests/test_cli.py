@@ -362,6 +362,16 @@ def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
     assert "nothing is remembered" in run("state", "stats", cwd=tmp_path).stdout
 
 
+def test_state_has_another_key_sign(tmp_path: Path) -> None:
+    written(tmp_path, STATE)
+    remember(tmp_path)
+    rotated = run("state", "rotate-key", cwd=tmp_path).stdout
+    assert "signs notifications in a minute; the one before it is known for a while" in rotated
+    told = report(run("state", "rotate-key", "--now", "--output", "json", cwd=tmp_path))
+    assert (told["ok"], told["dropped"], told["kid"] in rotated) == (True, True, False)
+    assert "memory" in run("state", "rotate-key", "--state", "memory", cwd=tmp_path, code=1).stderr
+
+
 def test_state_is_copied_to_another_place(tmp_path: Path) -> None:
     remember(tmp_path)
     migrate = ("state", "migrate", "sqlite://state.db", "sqlite://other.db")

@@ -16,6 +16,7 @@ from gateway.config.check import examine
 from gateway.config.problem import as_text
 from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
+from gateway.push.signing import Rotated, rotate
 from gateway.tasks import opening
 from gateway.tasks.store import Figures, Row, Soon, Store, StoreBroken
 from gateway.telemetry.audit import AuditLog, Event
@@ -121,6 +122,31 @@ async def erase(keeping: Keeping, tenant: str) -> int:
         return erased
 
 
+async def rotate_key(keeping: Keeping, now: float, *, drops: bool) -> Rotated:
+    """Have another key sign notifications. The audit log tells it.
+
+    Args:
+        now: Unix seconds.
+        drops: Whether what those before it have signed is to be worth nothing.
+
+    Raises:
+        CommandFailed: the place is not there, or the audit log cannot be written; then nothing was done.
+    """
+    async with _opened(keeping) as store:
+        audit = None if keeping.audit is None else _audit(keeping.audit)
+        try:
+            rotated: Rotated = await _ask(store, lambda: rotate(store, now, drops=drops))
+            if audit is not None:
+                told = {"kid": rotated.kid, "drops": drops, "state": store.label, "detail": "by the command line"}
+                audit.write(Event.KEY_ROTATED, told)
+        except ValueError as error:
+            raise CommandFailed(f"{store.label}: {error}") from error
+        finally:
+            if audit is not None:
+                audit.close()
+        return rotated
+
+
 async def migrate(source: Keeping, target: Keeping, now: float, *, force: bool = False) -> Copied:
     """Copy everything from one place to another; what the other one knows already stays what it is there.
 
@@ -220,7 +246,7 @@ def _audit(path: Path) -> AuditLog:
     try:
         return AuditLog.open(path)
     except OSError as error:
-        fact = f"the audit log {path} cannot be written: {error.strerror}; nothing was erased"
+        fact = f"the audit log {path} cannot be written: {error.strerror}; nothing was done"
         raise CommandFailed(fact) from error
 
 

@@ -3,7 +3,7 @@
 import hmac
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from types import MappingProxyType
 
@@ -50,7 +50,7 @@ class ApiKeys:
                     raise ValueError(f"API key {name}: sha256 has 64 hex digits")
                 if digest in known and known[digest].principal.key != name:
                     raise ValueError(f"API keys {known[digest].principal.key} and {name} have the same sha256")
-                known[digest] = _Known(digest, principal, {})
+                known[digest] = _Known(digest, replace(principal, digest=digest.hex()), {})
         self._known = known
 
     def find(self, digest: bytes, now: float) -> Principal | None:

@@ -1,6 +1,8 @@
 """Who was proven once, as the configuration sees it now: for what is done in an owner's name while it does not call."""
 
-from gateway.config.model import Auth
+from dataclasses import replace
+
+from gateway.config.model import Auth, Issuer
 from gateway.identity.anonymous import ANONYMOUS
 from gateway.identity.api_key import principal_of
 from gateway.principal import Principal
@@ -33,3 +35,38 @@ def standing(auth: Auth | None, tenant: str, principal: str, *, anonymous: bool,
         return None
     found = principal_of(subject, key)
     return found if now < found.expires else None
+
+
+def still_proven(auth: Auth | None, principal: Principal, *, anonymous: bool, now: float) -> Principal | None:
+    """The caller of a call that goes on, as the same credential would prove it now; None where it would prove nothing.
+
+    An API key has to be there still, with the hash that was shown, and its tenant's; where it has ended meanwhile, by
+    the day that the file named when it was shown, that is no matter. Of a token its issuer, audience and tenant are
+    compared, as they stand in its claims; neither its signature nor its end is looked at again.
+
+    Args:
+        auth, anonymous, now: As of `standing`.
+    """
+    if auth is None or principal.method == "anonymous":
+        return ANONYMOUS if anonymous else None
+    if principal.method == "jwt":
+        issuer = auth.issuers.get(principal.issuer)
+        return principal if issuer is not None and _still_accepts(issuer, principal) else None
+    key = auth.api_keys.get(principal.subject)
+    if key is None or key.tenant != principal.tenant:
+        return None
+    if principal.digest not in {written.strip().lower() for written in key.sha256}:
+        return None
+    found = principal_of(principal.subject, key)
+    return (
+        None if found.expires <= now and found.expires < principal.expires else replace(found, digest=principal.digest)
+    )
+
+
+def _still_accepts(issuer: Issuer, principal: Principal) -> bool:
+    claims = principal.claims
+    tenant = claims.get(issuer.tenant_claim or "") if issuer.tenant is None else issuer.tenant
+    audience = claims.get("aud")
+    members = audience if isinstance(audience, list) else [audience]
+    is_meant = any(member in issuer.audience for member in members)
+    return is_meant and claims.get("iss") == issuer.issuer and tenant == principal.tenant

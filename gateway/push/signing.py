@@ -9,12 +9,15 @@ A signature is a JWT of ES256 (RFC 7519) that is good for five minutes, for one 
 Receivers find the key by the token's `kid` in the gateway's key set (RFC 7517). Keys lie in the store, where every
 gateway of the same store finds the same: one for each *term* of thirty days, made by whoever needs it first. A key is
 in the set from a day before its term until a day after it, so that whoever keeps the set for a while has the next one
-in time, clocks may differ, and what was signed last can still be verified. Then the store forgets it.
+in time, clocks may differ, and what was signed last can still be verified. Then the store forgets it. Within a term an
+operator may have another key take its place (`rotation.py`), which every gateway looks for once a second.
 """
 
 import hashlib
+import math
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import jwt
@@ -30,6 +33,7 @@ from jwt.algorithms import ECAlgorithm
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.tree import Tree
+from gateway.push.rotation import LEAD, MOST, Rotation, chain, note, rotation, rotations
 from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store, StoreBroken
 
@@ -44,8 +48,12 @@ MARGIN: Final = 86_400
 
 _KIND: Final = "secret"
 _KEY: Final = "push-signing"
+LOOK: Final = 1.0
+"""Seconds after which what the store has of rotations is read again."""
+
 # A Redis that was started empty would give another key to the next gateway that asks.
 _AGAIN: Final = 60
+_MOST_LOADED: Final = 100
 
 
 class _Key(NamedTuple):
@@ -79,6 +87,10 @@ class Signer:
         self._keys: dict[int, _Key] = {}
         # Keys in whose place the store had others, and until when they are in the set.
         self._replaced: list[tuple[float, dict[str, str]]] = []
+        # Keys that operators had take the place of others, and when they were read; keys by the store's words.
+        self._rotations: list[Rotation] = []
+        self._looked = -math.inf
+        self._loads: dict[bytes, _Key] = {}
 
     async def open(self) -> None:
         """Read the key, or make it; later calls of the others do so by themselves.
@@ -97,12 +109,14 @@ class Signer:
         """
         now = self._wall()
         current = _term(now)
-        found = [await self._key(current)]
+        found = await self._chain(current)
         if (following := _term(now + MARGIN)) != current:
-            found.append(await self._key(following))
-        if (before := _term(now - MARGIN)) != current and (ended := await self._ended(before)) is not None:
-            found.append(ended)
-        self._replaced = [each for each in self._replaced if each[0] > now]
+            found += await self._chain(following)
+        dropped = max((one.made for one in self._rotations if one.drops), default=-math.inf)
+        before = _term(now - MARGIN)
+        if before != current and dropped < current * TERM and (ended := await self._ended(before)) is not None:
+            found += self._in_force(ended, before, now)
+        self._replaced = [each for each in self._replaced if each[0] > now and each[0] > dropped + MARGIN]
         return {"keys": [dict(key.public) for key in found] + [dict(public) for _, public in self._replaced]}
 
     async def sign(self, body: bytes, *, audience: str, task_id: str, id: str) -> str:  # noqa: A002 - the word
@@ -116,7 +130,7 @@ class Signer:
             StateUnavailable, StoreBroken: as `open`.
         """
         now = int(self._wall())
-        key = await self._key(_term(now))
+        key = (await self._chain(_term(now)))[0]
         claims = {
             "iss": self._issuer,
             "aud": audience,
@@ -127,6 +141,31 @@ class Signer:
             "request_body_sha256": hashlib.sha256(body).hexdigest(),
         }
         return jwt.encode(claims, key.private, ALGORITHM, {"kid": key.public["kid"]})
+
+    async def _chain(self, term: int) -> list[_Key]:
+        """The keys of a term that is, or begins soon, as they are in the key set; the one that signs first."""
+        now = self._wall()
+        own = await self._key(term)
+        if abs(now - self._looked) >= LOOK:
+            # Who cannot look goes on with what it knows.
+            with suppress(StateUnavailable):
+                self._rotations = await rotations(self._store, _KIND)
+                self._looked = now
+        return self._in_force(own, term, max(now, term * TERM))
+
+    def _in_force(self, own: _Key, term: int, now: float) -> list[_Key]:
+        since = [one for one in self._rotations if one.term == term]
+        if not since:
+            return [own]
+        found = []
+        for written in chain(own.written, since, now):
+            key = own if written == own.written else self._loads.get(written)
+            if key is None:
+                if len(self._loads) >= _MOST_LOADED:
+                    self._loads.clear()
+                key = self._loads[written] = self._loaded(written, now)
+            found.append(key)
+        return found
 
     async def _key(self, term: int) -> _Key:
         """The key of a term that is, or begins soon."""
@@ -160,6 +199,43 @@ class Signer:
     def _loaded(self, written: bytes, now: float) -> _Key:
         private = _loaded(written, self._store.label)
         return _Key(private, written, _public(private), now)
+
+
+class Rotated(NamedTuple):
+    """What `rotate` has done.
+
+    Attributes:
+        kid: Of the key that signs from then on.
+        at: When that is, in Unix seconds.
+    """
+
+    kid: str
+    at: float
+
+
+async def rotate(store: Store, now: float, *, drops: bool) -> Rotated:
+    """Have another key sign, soon, or where the one before is worth nothing any more, as soon as gateways look.
+
+    Args:
+        now: Unix seconds.
+        drops: Whether none of the keys that there are may be worth anything from now on.
+
+    Raises:
+        StateUnavailable: the store does not answer.
+        ValueError: that was done so often within two terms that no gateway would look at one more.
+    """
+    if len(await rotations(store, _KIND)) > MOST - 2:
+        raise ValueError(f"that was done {MOST} times within {2 * TERM // 86_400} days; no gateway looks at more")
+    at = now if drops else now + LEAD
+    terms = [_term(at)]
+    if drops and await soon(store.note(_KIND, f"{_KEY}-{terms[0] + 1}")) is not None:
+        # Who has the one may have the other, which is there a day before its time.
+        terms.append(terms[0] + 1)
+    new = _new()
+    for term, written in zip(terms, (new, _new()), strict=False):
+        one = rotation(term, now, at, written, drops=drops)
+        await soon(store.keep(note(one, _KIND, _forgotten(term))))
+    return Rotated(_public(_loaded(new, store.label))["kid"], at)
 
 
 def _term(moment: float) -> int:

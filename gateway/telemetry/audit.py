@@ -41,6 +41,8 @@ class Event(StrEnum):
     """Somebody asked the operators' listener for more than health and metrics."""
     STATE_ERASED = "state_erased"
     """What was known of a tenant was erased."""
+    KEY_ROTATED = "key_rotated"
+    """Another key was made to sign notifications."""
 
 
 BY_REASON: Mapping[str, Event] = {

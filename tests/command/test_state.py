@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from gateway.command.state import (
     figures,
     in_words,
     migrate,
+    rotate_key,
     typed,
     written,
 )
 from gateway.config.state import StateUrl, read_state
+from gateway.push.signing import LOOK, Signer
 from gateway.tasks import opening
 from gateway.tasks.store import Figures, Note, Owner, Sighting
 from tests.doubles.redis_server import needs_redis, redis_server
@@ -72,6 +75,32 @@ async def holds(keeping: Keeping) -> list[tuple[str, int, int, int, int]]:
     return [(one.tenant, one.tasks, one.open, one.contexts, one.notes) for one in await figures(keeping)]
 
 
+# ---- rotate-key ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drops", [False, True])
+async def test_another_key_signs_and_gateways_find_it(places: tuple[Keeping, Keeping], *, drops: bool) -> None:
+    store = opening.make(places[0].state)
+    await store.open()
+    try:
+        clock = [time.time()]
+        signer = Signer(store, "https://gateway.example", wall=lambda: clock[0])
+        before = (await signer.jwks())["keys"][0]["kid"]
+        rotated = await rotate_key(places[0], clock[0], drops=drops)
+        clock[0] = rotated.at + LOOK
+        assert [key["kid"] for key in (await signer.jwks())["keys"]][:2] == [rotated.kid, *([] if drops else [before])]
+    finally:
+        await store.aclose()
+
+
+async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
+    keeping = Keeping(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
+    await fill(keeping)
+    rotated = await rotate_key(keeping, NOW, drops=True)
+    told = json.loads((tmp_path / "audit.jsonl").read_text())
+    assert (told["event"], told["kid"], told["drops"]) == ("key_rotated", rotated.kid, True)
+
+
 # ---- stats and erase -----------------------------------------------------------------------------------------------
 
 
@@ -99,7 +128,7 @@ async def test_the_audit_log_tells_who_was_forgotten(tmp_path: Path) -> None:
 async def test_what_the_audit_log_cannot_tell_is_not_done(tmp_path: Path) -> None:
     keeping = Keeping(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "no/audit.jsonl")
     await fill(keeping)
-    with pytest.raises(CommandFailed, match="nothing was erased"):
+    with pytest.raises(CommandFailed, match="nothing was done"):
         await erase(keeping, "acme")
     assert len(await holds(keeping)) == 2
 

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.doubles.scripted import Received, ScriptedBackend, Wire, whole
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
+from tests.e2e.process import ROOT
 from tests.e2e.shared_site import ACME, GLOBEX, Speech, party
 from tests.e2e.sharing import COUNT, Caller, callers, configuration, only, pids, workers
 
@@ -270,6 +273,32 @@ async def test_a_callback_that_another_worker_gets_is_delivered_once(agent: Agen
             == len({body for _, body in webhook.taken})
             == 32
         )
+
+
+async def test_each_takes_up_another_key_soon_and_without_a_restart(agent: Agent, tmp_path: Path) -> None:
+    file = relaying(agent, tmp_path, "http://127.0.0.1:9/hook")
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with workers(file, tmp_path) as process, httpx.AsyncClient(trust_env=False, limits=limits) as http:
+
+        async def kids(pid: int) -> list[str]:
+            with only(process, pid):
+                keys = (await http.get(f"{process.url}/.well-known/jwks.json")).json()["keys"]
+                return [key["kid"] for key in keys]
+
+        [first] = await kids(pids(process)[0])
+        for option in ((), ("--now",)):
+            told = json.loads(await asyncio.to_thread(_rotate, tmp_path, *option))
+            for pid in pids(process):
+                async with asyncio.timeout(30):
+                    while told["kid"] not in (found := await kids(pid)):  # noqa: ASYNC110 - it tells nobody
+                        await asyncio.sleep(0.05)
+                # It is announced before it signs, or the only one.
+                assert found == ([told["kid"]] if option else [first, told["kid"]])
+
+
+def _rotate(folder: Path, *options: str) -> bytes:
+    command = [sys.executable, "-m", "gateway", "state", "rotate-key", "-c", str(folder / "gateway.yaml")]
+    return subprocess.run([*command, "--output", "json", *options], cwd=ROOT, check=True, capture_output=True).stdout
 
 
 # ---- Beside that -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from gateway.config.model import Auth
-from gateway.identity.standing import standing
+from gateway.identity.standing import standing, still_proven
 from gateway.principal import ANONYMOUS_TENANT, Principal
 
 HASH = "0" * 64
@@ -62,3 +64,61 @@ def test_where_nobody_is_asked_for_a_credential_nobody_but_the_anonymous_stands(
     assert standing(None, "acme", "/ann", anonymous=True, now=0.0) is None
     assert standing(None, "acme", "corp/ann", anonymous=True, now=0.0) is None
     assert standing(None, ANONYMOUS_TENANT, "/", anonymous=True, now=0.0) is not None
+
+
+# ---- Within a call ---------------------------------------------------------------------------------------------------
+
+ANN = Principal("acme", "ann", "api_key", key="ann", expires=LAST_DAY, digest=HASH)
+
+
+def of_token(issuer: str, tenant: str, **claims: object) -> Principal:
+    return Principal(tenant, "bob", "jwt", issuer, claims=claims)
+
+
+BOB = of_token("corp", "globex", iss="https://i.test", aud="a", org="globex")
+
+
+def again(principal: Principal, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
+    return still_proven(AUTH, principal, anonymous=anonymous, now=now)
+
+
+def test_a_key_is_what_the_file_makes_of_it_now() -> None:
+    found = again(ANN)
+    assert found is not None
+    assert (found.narrowed, found.digest) == (frozenset({"crm"}), HASH)
+
+
+def test_the_end_of_a_key_that_was_known_when_it_was_shown_ends_nothing() -> None:
+    assert again(ANN, now=LAST_DAY + 1) is not None
+    assert again(replace(ANN, expires=LAST_DAY + 86_400), now=LAST_DAY + 1) is None
+    assert again(replace(ANN, expires=LAST_DAY + 86_400), now=LAST_DAY - 1) is not None
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        replace(ANN, subject="eve"),
+        replace(ANN, tenant="globex"),
+        replace(ANN, digest="1" * 64),
+        replace(BOB, issuer="other"),
+        replace(BOB, tenant="acme"),
+        of_token("corp", "globex", iss="https://i.test", aud=["b"], org="globex"),
+        of_token("corp", "globex", iss="https://f.test", aud="a", org="globex"),
+        of_token("fixed", "globex", iss="https://f.test", aud="a"),
+        Principal(ANONYMOUS_TENANT),
+    ],
+)
+def test_what_the_file_does_not_accept_any_more_proves_nothing(principal: Principal) -> None:
+    assert again(principal) is None
+
+
+def test_a_token_is_taken_by_its_claims() -> None:
+    assert again(BOB) is BOB
+    assert again(of_token("corp", "globex", iss="https://i.test", aud=["b", "a"], org="globex")) is not None
+    assert again(of_token("fixed", "acme", iss="https://f.test", aud="a")) is not None
+
+
+def test_who_showed_nothing_stays_where_anonymous_callers_do() -> None:
+    assert again(Principal(ANONYMOUS_TENANT), anonymous=True) == Principal(ANONYMOUS_TENANT)
+    # Where nobody is asked any more all are anonymous.
+    assert still_proven(None, ANN, anonymous=True, now=0.0) == Principal(ANONYMOUS_TENANT)

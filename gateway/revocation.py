@@ -1,0 +1,44 @@
+"""Whether a caller whose stream goes on could still begin it: asked when another configuration comes into force.
+
+A call is served wholly by the configuration that it met. A stream may last for days, and who was shut out must not be
+told anything for days, so it is ended at once: at the end of a whole event, by an error as its last word.
+
+| of the caller, by the new configuration | its streams |
+|---|---|
+| the API key, the hash of it that was shown, or the token's issuer, audience or tenant is not accepted any more | end |
+| the API key is past an `expires` that is earlier than it was | end |
+| its tenant is not admitted any more, or may not call the agent, or the key may not | end |
+| the agent, or this backend of it, is not in the file any more | go on, as long as the tenant is admitted |
+| anything else | go on |
+
+Decision (2026-11-22): the end of a credential by itself ends no stream. A token of five minutes is to begin calls with,
+and a stream is one call; to renew the token within it no generation of A2A has a place.
+"""
+
+from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
+from gateway.exchange import Exchange
+from gateway.identity.standing import still_proven
+from gateway.snapshot import Snapshot
+
+
+def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
+    """Why a stream may not go on; None where it may, or there is none.
+
+    Args:
+        snapshot: What is in force by now.
+        now: Unix seconds.
+    """
+    principal, backend = exchange.principal, exchange.backend
+    if principal is None or backend is None or exchange.operation is None or not exchange.operation.streams:
+        return None
+    auth = snapshot.config.auth
+    anonymous = snapshot.config.gateway.anonymous or auth is None
+    caller = still_proven(auth, principal, anonymous=anonymous, now=now)
+    if caller is None:
+        return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
+    agent, _, tenant = backend.partition("/")
+    if backend in snapshot.backings:
+        goes_on = snapshot.table.may_reach(caller, agent, tenant or None)
+    else:
+        goes_on = snapshot.table.admitted(caller) is not None
+    return None if goes_on else NotAdmitted("this agent may not be called any more", detail="while a stream was open")
