@@ -121,6 +121,7 @@ class Forwarder:
         meant = spellings(call, alias)
         interface = upstream.interface(call, meant)
         if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
+            meter.translated(call.dialect, interface.dialect)
             await self._list(exchange, backing, interface, call, wire, binds=binds)
             return
         claims = None
@@ -139,6 +140,7 @@ class Forwarder:
                 call = exchange.call = replace(call, dialect=meant[0])
                 exchange.version = meant[0].version
             translation = await self._translate(exchange, backing, interface, call, alias)
+            meter.translated(call.dialect, interface.dialect)
             call = translation.call
         elif interface.dialect != call.dialect and not call.path.legacy_card:
             # Some methods are called the same in two generations; from here on it is the agent's that counts.

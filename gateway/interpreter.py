@@ -208,7 +208,8 @@ class InterpretedStream(Stream):
             # A comment; the client hears that the stream is alive.
             if not self._beats:
                 return b""
-            return event.raw if event.silent else HEARTBEAT
+            # A line that ends in CR alone has no end to clients of JavaScript, and would swallow the next event's.
+            return event.raw if event.silent and event.raw.endswith(b"\n") else HEARTBEAT
         data = read[1]
         if not data.strip():
             return b""

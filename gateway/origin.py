@@ -12,6 +12,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _MOST_HOPS = 32
 """Addresses of X-Forwarded-For that are looked at; there are never so many proxies."""
 
+_WITH_PORT = re.compile(r"(?:(?P<v4>[0-9.]+):[0-9]{1,5}|\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?)")
+
 # W3C Trace Context §3.2: version, trace id, parent id, flags; all zeros are invalid.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
@@ -26,7 +28,7 @@ def client_address(head: Head, trusted: Sequence[Network]) -> str:
         return head.peer
     hops = [hop.strip() for value in head.all(b"x-forwarded-for") for hop in value.decode("latin-1").split(",")]
     for hop in reversed(hops[-_MOST_HOPS:]):
-        address = _address(hop)
+        address = _address(_without_port(hop))
         if address is None:
             break
         if not _within(address, trusted):
@@ -46,6 +48,12 @@ def trace_id(head: Head) -> str | None:
     parent = head.first(b"traceparent")
     found = None if parent is None else _TRACEPARENT.fullmatch(parent)
     return None if found is None else found[1].decode("ascii")
+
+
+def _without_port(hop: str) -> str:
+    """A hop as most proxies write it; some (Azure's) add the client's port, and then an IPv6 address has brackets."""
+    found = _WITH_PORT.fullmatch(hop)
+    return hop if found is None else found["v6"] or found["v4"]
 
 
 def _address(text: str) -> Address | None:

@@ -26,7 +26,7 @@ from gateway import showcase
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
-from gateway.a2a.headers import Pairs
+from gateway.a2a.headers import Pairs, is_encoded
 from gateway.a2a.path import PathCall
 from gateway.admission import Admission
 from gateway.entry import Entry
@@ -208,7 +208,7 @@ class Line:
             raise entry.unread or faults.NoEndpoint("there is nothing here")
         if path.allowed:
             _refuse_method(path)
-        if exchange.head.first(b"content-encoding") not in (None, b"identity"):
+        if is_encoded(exchange.head.first(b"content-encoding")):
             raise faults.EncodedBody("the body must not be encoded")
         body = await wire.read(snapshot.config.gateway.body_limit)
         exchange.bytes_in = len(body)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.doubles.interpreted import (
     MESSAGE_0_3,
@@ -24,6 +26,7 @@ from tests.doubles.interpreted import (
     stream,
 )
 from tests.doubles.scripted import Received, Wire, chunk, head
+from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio
 
@@ -240,3 +243,29 @@ async def test_objects_of_1_0_under_a_method_name_of_0_3_are_answered_in_1_0(tmp
             [asked] = [json.loads(request.body) for request in gateway.backend.requests]
         assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         assert asked["method"] == ("SendMessage" if speaks == "jsonrpc 1.0" else "message/send")
+
+
+# ---- Metrics ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_is_counted_by_both_dialects_where_it_is_translated_and_not_where_it_is_relayed(
+    tmp_path: Path,
+) -> None:
+    async with agent(plays(plain(TASK_1_0)), tmp_path, "rest 1.0") as (gateway, client):
+        await call(client, gateway, "tasks/get", {"id": "t-1"})
+        await call(client, gateway, "tasks/get", {"id": "t-1"})
+        await call(client, gateway, "GetTask", {"id": "t-1"})
+        await call(client, gateway, "GetTask", {"id": ""})
+        await client.get(gateway.url + "/tasks/t-1")
+        counted = [(sample.labels, sample.value) for sample in translations(gateway)]
+    assert counted == [
+        ({"agent": "agent", "from": "jsonrpc/0.3", "to": "rest/1.0"}, 2),
+        ({"agent": "agent", "from": "jsonrpc/1.0", "to": "rest/1.0"}, 1),
+    ]
+
+
+def translations(gateway: Running) -> list[Sample]:
+    """The series of translated calls."""
+    text = gateway.gateway.metrics.render().decode()
+    [found] = [each for each in text_string_to_metric_families(text) if each.name == "a2a_gateway_translations"]
+    return found.samples

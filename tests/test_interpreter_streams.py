@@ -176,3 +176,22 @@ async def test_nothing_is_the_last_behind_an_error(tmp_path: Path) -> None:
         held, error = events((await client.post(gateway.url, json=OLD_STREAM)).content)
     assert (held["result"]["status"]["state"], held["result"]["final"]) == ("completed", False)
     assert error["error"]["message"] == "broken"
+
+
+async def test_no_line_that_ends_in_cr_alone_swallows_the_event_behind_it(tmp_path: Path) -> None:
+    """A bare CR ends a line (WHATWG), and clients of JavaScript do not know it; nor does splitting at LF."""
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        parts = (
+            b": one\r\r",
+            b": two\r\n\r\n",
+            rpc_event(request, status("WORKING")).replace(b"\n", b"\r"),
+            b": three\r\r",
+        )
+        await wire.send(stream(*parts, rpc_event(request, status("COMPLETED")).replace(b"\n", b"\r")))
+
+    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
+        answer = await client.post(gateway.url, json=OLD_STREAM)
+    assert [event["result"]["status"]["state"] for event in events(answer.content)] == ["working", "completed"]
+    assert b"\r" not in answer.content.replace(b"\r\n", b"")

@@ -148,7 +148,15 @@ async def test_a_body_of_just_the_limit_is_taken_in_chunks_too() -> None:
         assert backend.requests[1].header(b"content-length") == b"1024"
 
 
-@pytest.mark.parametrize("encoding", [b"gzip", b"br", b"identity, gzip"])
+@pytest.mark.parametrize("encoding", [b"identity", b"Identity", b"IDENTITY, identity", b""])
+async def test_a_body_that_is_not_encoded_may_say_so(encoding: bytes) -> None:
+    """Names of codings have no case (RFC 9110 §8.4.1)."""
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        assert (await gateway.post("/echo", CALL, [(b"Content-Encoding", encoding)])).body == RESULT
+        assert backend.requests[0].header(b"content-encoding") is None
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"br", b"identity, gzip", b"GZip"])
 async def test_an_encoded_body_is_refused(encoding: bytes) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         answer = await gateway.post("/echo", CALL, [(b"Content-Encoding", encoding)])

@@ -93,6 +93,11 @@ def media_type(value: bytes | None) -> bytes:
     return b"" if value is None else value.split(b";", 1)[0].strip().lower()
 
 
+def is_encoded(value: bytes | None) -> bool:
+    """Whether a Content-Encoding names a coding; names have no case, and `identity` is none (RFC 9110 §8.4)."""
+    return value is not None and any(name.strip().lower() not in (b"", b"identity") for name in value.split(b","))
+
+
 def is_json(value: bytes | None) -> bool:
     """Whether a Content-Type is some JSON."""
     media = media_type(value)

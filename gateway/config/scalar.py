@@ -15,6 +15,7 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
+_TOO_LONG = re.compile(r"[-+]?[1-9][0-9]{18,}")
 _TRUE = frozenset({"y", "yes", "on", "true"})
 _FALSE = frozenset({"n", "no", "off", "false"})
 _NUMBER = re.compile(
@@ -60,6 +61,8 @@ def surprise(text: str) -> tuple[str, str] | None:
     if text == "=":
         return "a sign of its own", f'quote it: "{text}"'
     if text[:1] in set("+-.0123456789"):
+        if _TOO_LONG.fullmatch(text) is not None:
+            return "a number", f'quote it: "{text}", or write a number of at most 18 digits'
         if _NUMBER.fullmatch(text) is not None:
             return "a number", f'quote it: "{text}", or write the number in plain decimal digits'
         if _BASE_60.fullmatch(text) is not None:

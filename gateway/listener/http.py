@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from gateway.a2a.call import Head
+from gateway.a2a.headers import Pairs
 from gateway.listener.callback import Callbacks
 from gateway.listener.wire import ClientWire
 from gateway.proxy import Line
@@ -34,9 +35,15 @@ class PublicListener:
         return self._line.serve(head, wire)
 
     async def _tell(self, head: Head, wire: ClientWire) -> None:
+        if head.method not in ("GET", "HEAD"):
+            await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
+            return
         good = head.path == b"/-/live" or self._ready()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
         body = b"ok\n" if good else b"draining\n"
-        request_id = secrets.token_hex(8).encode("ascii")
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-request-id", request_id)]
-        await wire.answer(status, headers, body)
+        await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
+
+
+def _named() -> Pairs:
+    """What names an answer that has no line in the log."""
+    return [(b"x-request-id", secrets.token_hex(8).encode("ascii"))]

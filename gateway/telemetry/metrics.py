@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, genera
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
 from gateway.telemetry.board import Board
 from gateway.telemetry.tally import Distribution, Spread, Tally
@@ -133,6 +134,12 @@ class Metrics:
             "task_access_denied_total",
             "Calls that named a task which is not their caller's. Series: agents x 13 operations.",
             ("agent", "operation"),
+        )
+        self.translations = self._tally(
+            "translations_total",
+            "Calls that were translated, by the dialects of client and agent, such as jsonrpc/0.3. Series: agents x 7 "
+            "dialects x 6 others.",
+            ("agent", "from", "to"),
         )
         self.limit_hits = self._tally(
             "limit_hits_total",
@@ -291,6 +298,13 @@ class AgentMeter:
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
         self._tasks[state] = self._tasks.get(state, 0) + 1
+
+    def translated(self, client: Dialect, agent: Dialect) -> None:
+        """Count a call by the client's dialect and the agent's, where they differ."""
+        if client == agent:
+            return
+        ours, theirs = (f"{dialect.binding.label}/{dialect.version}" for dialect in (client, agent))
+        self._metrics.translations.add((self._agent, ours, theirs))
 
     def repeated(self, backend: str, reason: str) -> None:
         """Count a call that is sent again."""

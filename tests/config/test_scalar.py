@@ -27,6 +27,13 @@ def test_a_word_that_other_tools_read_as_something_else_is_a_surprise(text: str)
     assert f'"{text}"' in told[1]
 
 
+@pytest.mark.parametrize("text", ["9" * 19, "-1" + "0" * 18, "1" + "0" * 5000])
+def test_a_number_with_too_many_digits_is_not_told_to_be_written_in_digits(text: str) -> None:
+    told = surprise(text)
+    assert told is not None
+    assert told[1].endswith("or write a number of at most 18 digits")
+
+
 @pytest.mark.parametrize(
     "text",
     ["2027-06-30", "127.0.0.1", "10.0.0.0/8", "1.0.0", "acme", "nobody", "yes-men", "10MiB", "3s", "a:b", "-", "."],

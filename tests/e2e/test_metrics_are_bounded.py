@@ -17,6 +17,7 @@ from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 
+DIALECTS = {"jsonrpc/0.1", "jsonrpc/0.3", "jsonrpc/1.0", "rest/0.3", "rest/1.0"}
 LABELS = {
     "agent": {"-", "echo", "crm"},
     "backend": {"echo", "crm/acme", "crm/globex"},
@@ -34,6 +35,8 @@ LABELS = {
     "issuer": {"", "corp"},
     "result": {"ok", "missing", "invalid", "expired", "limited", "unavailable", "not_modified", "error"},
     "what": {"streams", "calls"},
+    "from": DIALECTS,
+    "to": DIALECTS,
 }
 """Every value that a label may have at this gateway; `acme` alone is named, by `max_tenants`."""
 

@@ -31,6 +31,15 @@ async def test_health_answers_on_the_public_port_and_is_no_exchange() -> None:
         assert (await gateway.line())["path"] == "/nothing"
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
+async def test_health_is_only_looked_at(method: str) -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, _):
+        for path in ("/-/live", "/-/ready"):
+            answer = await gateway.ask(method, path)
+            assert (answer.status, answer.body, answer.header("allow")) == (405, b"", "GET, HEAD")
+            assert len(answer.id) == 16
+
+
 @pytest.mark.parametrize("path", ["/-/started", "/-/config", "/-/agents", "/metrics", "/-/live/", "/-/", "/"])
 async def test_nothing_else_of_the_admin_port_is_on_the_public_one(path: str) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.a2a.dialect import Binding
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import STATES
@@ -23,6 +23,7 @@ CATALOGUE = {
     "streams_closed": {"agent", "by"},
     "tasks": {"agent", "state"},
     "task_access_denied": {"agent", "operation"},
+    "translations": {"agent", "from", "to"},
     "limit_hits": {"limit", "scope", "name"},
     "state_operations": {"operation", "result"},
     "push_deliveries": {"agent", "result"},
@@ -53,6 +54,7 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.streaming(1)
     meter.stream_closed("agent")
     meter.task_denied("GetTask")
+    meter.translated(Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V1_0))
     metrics.limit_hits.add(("requests", "tenant", "acme"))
     metrics.state_operations.add(("meet", "ok"))
     metrics.push_deliveries.add(("echo", "delivered"))

@@ -73,7 +73,7 @@ def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
         raise BadRequest("the request has no id")
     identity = bytes(raw)
     if not _is_id(identity):
-        raise BadRequest("the id must be a string or an integer")
+        raise BadRequest(f"the id must be a string or an integer of at most {_LONGEST_ID} bytes")
     return Envelope(body, members, identity)
 
 

@@ -132,7 +132,7 @@ def test_an_id_is_kept_and_answered_byte_for_byte(identity: bytes) -> None:
      b'"' + b"x" * 511 + b'"'],
 )  # fmt: skip
 def test_an_id_is_a_string_an_integer_or_null_of_bounded_length(identity: bytes) -> None:
-    with pytest.raises(BadRequest, match="id must be"):
+    with pytest.raises(BadRequest, match="id must be a string or an integer of at most 512 bytes"):
         read(b'{"jsonrpc":"2.0","id":' + identity + b',"method":"GetTask","params":{"id":"t"}}')
 
 
