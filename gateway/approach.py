@@ -1,7 +1,7 @@
 """How the replicas of one backend are reached: what each of them is asked through, and where their card comes from."""
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from gateway.config.replication import replica_name
 from gateway.holdings import Holdings
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.upstream import Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ BINDINGS = {binding.label: binding for binding in Binding}
 
 @dataclass(frozen=True, slots=True)
 class OverHttp:
-    """What connections over HTTP are made of."""
+    """What connections over HTTP are made of, and what they read into."""
 
     origin: Origin
     limits: PoolLimits
     tls: ssl.SSLContext
     server_name: str | None
+    buffer: ReadBuffer = field(compare=False, repr=False)
 
     def open(self, address: str | None = None) -> ConnectionPool:
         """Some; nothing is dialled yet.
@@ -40,7 +42,14 @@ class OverHttp:
         Args:
             address: One of the host's, where only that is meant.
         """
-        return ConnectionPool(self.origin, self.limits, tls=self.tls, address=address, server_name=self.server_name)
+        return ConnectionPool(
+            self.origin,
+            self.limits,
+            tls=self.tls,
+            address=address,
+            server_name=self.server_name,
+            buffer=self.buffer,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,9 @@ class Approach:
         trusting = self._trusting
         if not self._is_grpc:
             tls = self._trust.of(trusting.authorities, trusting.shown).tls
-            return OverHttp(_origin(replica.url), self._limits, tls, trusting.server_name)
+            # One for all agents: with a buffer each, a thousand of them would hold 64 MiB.
+            buffer = self._holdings.hold(("read buffer",), None, ReadBuffer)
+            return OverHttp(_origin(replica.url), self._limits, tls, trusting.server_name, buffer)
         from gateway.upstream.grpc_channel import GrpcBounds  # noqa: PLC0415 - see above
 
         secured = replica.url.lower().startswith("grpcs:")

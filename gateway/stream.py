@@ -77,8 +77,8 @@ class Stream:
         self._decoder: Decoder = SseDecoder(backing.bounds.event)
         # HTTP/2 has pings of its own.
         self._beats = exchange.binding is not Binding.GRPC
-        # What came and has to wait for its turn, or for the client.
-        self._rest = b""
+        # What came and has to wait for its turn, the last of it first; and for the client.
+        self._rest: list[bytes] = []
         self._unsent = b""
         # Events that wait for the first of them: for the ledger, or for a thread that works on it.
         self._waiting: deque[Event] = deque()
@@ -149,7 +149,9 @@ class Stream:
         """
         self._heard = self._clock()
         if len(chunk) > _TURN:
-            self._rest = chunk
+            # In pieces: what has gone out is not held for the sake of what has not.
+            self._rest = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
+            self._rest.reverse()
             return False
         event = self._decoder.only(chunk)
         if event is None:
@@ -166,13 +168,13 @@ class Stream:
 
     async def _settle(self) -> None:
         """Finish what could not be finished at once."""
-        rest, self._rest = self._rest, b""
-        for start in range(0, len(rest), _TURN):
-            if start:
-                await asyncio.sleep(0)
-            self._events(rest[start : start + _TURN])
+        rest, self._rest = self._rest, []
+        while rest:
+            self._events(rest.pop())
             await self._catch_up()
             await self._send()
+            if rest:
+                await asyncio.sleep(0)
         await self._catch_up()
         await self._send()
 

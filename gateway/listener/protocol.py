@@ -43,6 +43,8 @@ _DRAINED = 1024 * 1024
 _DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before somebody reads it."""
+_PIECE = 16 * 1024
+"""Bytes of a stream that are written at once (`stream.py`)."""
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
 
@@ -109,7 +111,8 @@ class ClientConnection(asyncio.Protocol):
             self._scheme = "https"
         edge, limits = self._edge, self._edge.limits
         self.server_state.connections.add(self)
-        self.transport.set_write_buffer_limits(high=limits.write_buffer)
+        # With the piece of a stream that fills it, it holds no more than it may.
+        self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
         if not self._entered:
             peer = transport.get_extra_info("peername")
             self._peer = peer[0] if isinstance(peer, tuple) else ""

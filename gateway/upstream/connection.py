@@ -9,7 +9,8 @@ A connection is in one of four states, told by what it holds:
     CLOSED    the transport is closing. For good: what was once in doubt is never used again (safety T14).
 
 What is refused where: a byte while RESTING or HANDED (an answer nobody asked for); any byte behind the end of an
-answer; reuse after an answer that came before the request was sent whole, or that turned out to be none (`distrust`).
+answer; reuse after an answer that came before the request was sent whole, or that turned out to be none (`distrust`),
+or with which the buffer was full: over TLS more may be there, which the loop reads later and `usable` cannot see.
 
 Deadlines cost no timer each: a connection has one alarm, which is moved only when a deadline is earlier than the
 alarm, and asks when it rings whether the deadline has moved on since.
@@ -27,10 +28,12 @@ from typing import Any, Protocol, cast
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.upstream.alarm import Alarm
 from gateway.upstream.plain_head import PlainHeads
+from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import CUT, Response, late
 
-_UNREAD_LIMIT = 64 * 1024
+_UNREAD_LIMIT = 32 * 1024
+"""Bytes of an answer that may wait for who takes them; after more than that nothing is read."""
 _SLICE = 256 * 1024
 
 # A dead path is noticed although nothing is sent (keepalive), or although something is (user timeout): safety R22.
@@ -60,23 +63,35 @@ class Keeper(Protocol):
         """The transport is down; nothing follows."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection to an agent.
+
+    Args:
+        buffer: Where it reads into; others may, too.
 
     Attributes:
         retires: Time of the loop from which on no exchange starts.
     """
 
     __slots__ = (
-        "_alarm", "_answering", "_distrusted", "_exchanges", "_expired", "_header_bytes",
+        "_alarm", "_answering", "_buffer", "_distrusted", "_exchanges", "_expired", "_header_bytes",
         "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
         "_writing_paused", "loop", "retires",
     )  # fmt: skip
 
-    def __init__(self, keeper: Keeper, header_bytes: int, header_count: int, plain: PlainHeads | None = None) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        buffer: ReadBuffer,
+        header_bytes: int,
+        header_count: int,
+        *,
+        plain: PlainHeads | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.retires = math.inf
         self._keeper = keeper
+        self._buffer = buffer
         self._plain = plain
         self._header_bytes = header_bytes
         self._header_count = header_count
@@ -210,12 +225,18 @@ class Connection(asyncio.Protocol):
                     sock.setsockopt(level, getattr(socket, name), value)
         self._keeper.opened(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where the next bytes go."""
+        response, buffer = self._response, self._buffer
+        return buffer.little if response is not None and response.flows else buffer.whole
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the answer, or bytes nobody asked for."""
         response = self._response
         if response is None:
             self.drop()
             return
+        data = self._buffer.whole[:nbytes].tobytes()
         self._answering = True
         reader = response.reader
         if response.flows and (piece := reader.chunk(data)) is not None:
@@ -230,11 +251,12 @@ class Connection(asyncio.Protocol):
                 self.fail(fault)
                 return
         if reader.ended:
+            if nbytes in self._buffer.full:
+                reader.reusable = False
             self._finish(response, reader)
             return
-        if reader.held > _UNREAD_LIMIT and not self._reading_paused and self._transport is not None:
-            self._reading_paused = True
-            self._transport.pause_reading()
+        if reader.held > _UNREAD_LIMIT:
+            self.pause_reading()
         if reader.status:
             response.arrived()
 
@@ -286,6 +308,12 @@ class Connection(asyncio.Protocol):
         """The agent caught up."""
         self._writing_paused = False
         self._send()
+
+    def pause_reading(self) -> None:
+        """What has arrived is not taken yet: the agent is to wait."""
+        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
+            self._reading_paused = True
+            self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """What had arrived was taken."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
 from gateway.upstream.connection import Connection, closing
 from gateway.upstream.plain_head import PlainHeads
+from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
 
 
@@ -109,11 +110,13 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = None,
         address: str | None = None,
         server_name: str | None = None,
+        buffer: ReadBuffer | None = None,
     ) -> None:
         """Connect nowhere yet.
 
         Args:
             address: One of those that the origin's host has, where connections go to no other.
+            buffer: Shared between the pools of a process; made here if it is left out.
             server_name: What is asked for over TLS and has to be on the certificate, instead of the origin's host.
             tls: From `client_tls`, shared between pools; made here if it is left out and the scheme is `https`.
         """
@@ -131,6 +134,7 @@ class ConnectionPool:
         self._closed = False
         self._emptied = asyncio.Event()
         self._plain = PlainHeads(limits.header_bytes, limits.header_count)
+        self._buffer = ReadBuffer() if buffer is None else buffer
 
     @property
     def active(self) -> int:
@@ -262,7 +266,8 @@ class ConnectionPool:
     async def _connect(self, seconds: float) -> Connection:
         """Use a slot for a new connection; the slot is free again if there is none."""
         loop = asyncio.get_running_loop()
-        connection = Connection(self, self._limits.header_bytes, self._limits.header_count, self._plain)
+        limits = self._limits
+        connection = Connection(self, self._buffer, limits.header_bytes, limits.header_count, plain=self._plain)
         connected = False
         try:
             if self._closed:

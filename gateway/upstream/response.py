@@ -32,6 +32,9 @@ class Carrier(Protocol):
     def distrust(self) -> None:
         """Serve nothing that has not begun yet."""
 
+    def pause_reading(self) -> None:
+        """What has arrived is not taken yet."""
+
     def resume_reading(self) -> None:
         """What had arrived was taken."""
 
@@ -200,13 +203,17 @@ class Response:
         self.known = reader.known = None
         while True:
             if reader.held:
-                if not take(self._take()):
+                if not take(reader.take()):
+                    # Whoever reads a stream slowly, or not at all, would else have as much wait here as there.
+                    self._pause()
                     await settle()
                 continue
             if self._fault is not None:
                 raise self._fault
             if reader.ended:
                 return
+            if self._connection is not None:
+                self._connection.resume_reading()
             self.flows = True
             try:
                 await self._more(self._deadline(timeout), silent)
@@ -281,6 +288,7 @@ class Response:
             if self._take_on(data):
                 return True
             self._full = True
+            self._pause()
         except Exception as error:  # noqa: BLE001 - raised where it can be answered: in the task that waits
             self._refused = error
         if not waiter.done():
@@ -318,6 +326,10 @@ class Response:
     def _now(self) -> float:
         assert self._connection is not None
         return self._connection.loop.time()
+
+    def _pause(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_reading()
 
     def _take(self) -> bytes:
         data = self.reader.take()

@@ -143,8 +143,11 @@ class StdioCall:
     def distrust(self) -> None:
         """Nothing: ids tell the answers of a pipe apart, and another one is another's."""
 
-    def resume_reading(self) -> None:
+    def pause_reading(self) -> None:
         """Nothing: the pipe is never held up."""
+
+    def resume_reading(self) -> None:
+        """Nothing, likewise."""
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """What to wait for until `deadline`; then the call fails with `expired()`."""

@@ -135,10 +135,26 @@ async def test_a_connection_that_dies_while_it_is_handed_over_is_replaced() -> N
         queued = start(pool)
         await asyncio.sleep(0)
         pool.settled(connection, reusable=True)  # handed to who waits
-        connection.data_received(b"an answer nobody asked for")
+        connection.buffer_updated(0)
         assert await (await queued).read(10, WAIT) == b"ok"
         assert len(backend.wires) == 2
         assert (pool.active, pool.idle) == (0, 1)
+
+
+async def test_an_answer_behind_which_there_may_be_more_ends_its_connection() -> None:
+    # Over TLS what comes behind a full buffer is read later, and no look at the socket finds it.
+    async with pooled(answers_and_hangs(b"")) as (backend, pool):
+        for number, full in enumerate((True, False), 1):
+            asking = start(pool)
+            await backend.until(lambda number=number: len(backend.requests) == number)  # type: ignore[misc]  # bound now
+            connection = next(each for each in pool._open if each._response is not None)
+            buffer = connection.get_buffer(-1)
+            size = len(buffer) - (not full) - len(whole(b"x" * 10_000)) + 10_000
+            answer = whole(b"x" * size)
+            buffer[: len(answer)] = answer
+            connection.buffer_updated(len(answer))
+            assert len(await (await asking).read(len(buffer), WAIT)) == size
+            assert pool.idle == (not full)
 
 
 async def test_200_cancelled_calls_leave_no_socket_and_no_slot() -> None:

@@ -142,7 +142,7 @@ async def test_a_held_back_answer_over_tls_arrives_whole(authority: trustme.CA) 
     pair = Tls(serving(authority), trusting(authority))
     async with pooled(answers(whole(b"x" * size)), server_tls=pair.server, client_tls=pair.client) as (backend, pool):
         response = await send(pool)
-        await backend.until(lambda: response.reader.held > 64 * 1024)
+        await backend.until(lambda: response.reader.held > 32 * 1024)
         assert len(await response.read(size, WAIT)) == size
         assert pool.idle == 1
 

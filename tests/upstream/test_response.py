@@ -192,13 +192,49 @@ async def test_held_back_answers_arrive_whole() -> None:
     size = 8 << 20
     async with pooled(in_turn(answers(whole(b"x" * size)), answers(whole(b"next")))) as (backend, pool):
         response = await send(pool)
-        await backend.until(lambda: response.reader.held > 64 * 1024)
+        await backend.until(lambda: response.reader.held > 32 * 1024)
         assert len(await response.read(size, WAIT)) == size
         # And the connection listens again: the agent's close is seen while it rests.
         assert pool.idle == 1
         backend.wires[0].close()
         await backend.all_gone()
         assert await ask(pool) == b"next"
+
+
+async def test_of_an_answer_that_nobody_reads_little_is_held() -> None:
+    async with pooled(endless(CHUNKS, chunk(b"x" * 1000))) as (backend, pool):
+        response = await send(pool)
+        await backend.until(lambda: backend.wires[0].stuck)
+        assert 0 < response.reader.held <= 96 * 1024
+        response.close()
+
+
+async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
+    async with pooled(endless(CHUNKS, chunk(b"x" * 1000))) as (backend, pool):
+        response = await send(pool)
+        full, reads, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        taken: list[int] = []
+
+        def take(data: bytes) -> bool:
+            taken.append(len(data))
+            if reads.is_set() and sum(taken) > 1 << 20:
+                goes_on.set()
+            # What came before it flowed is taken.
+            return reads.is_set() or len(taken) < 2
+
+        async def settle() -> None:
+            full.set()
+            await reads.wait()
+
+        flowing = asyncio.ensure_future(response.flow(take, settle, WAIT))
+        await full.wait()
+        await backend.until(lambda: backend.wires[0].stuck)
+        assert response.reader.held == 0
+        assert taken[-1] <= 32 * 1024
+        reads.set()
+        await asyncio.wait_for(goes_on.wait(), WAIT)
+        flowing.cancel()
+        await asyncio.gather(flowing, return_exceptions=True)
 
 
 async def test_a_body_over_the_limit_is_refused() -> None:
