@@ -13,11 +13,11 @@ from gateway.a2a.framing.sse import SseDecoder
 from gateway.reload import Result
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import JSON, STREAM, Client, agent, bearer, keys, secret
+from tests.doubles.reloading import Site, serving
 from tests.doubles.scripted import ScriptedBackend, chunk
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
 from tests.identity.provider import KEYS as KEY_SET
 from tests.identity.provider import provider
-from tests.test_reload import Site, serving
 
 pytestmark = pytest.mark.anyio
 
