@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -125,12 +126,16 @@ def test_a_supervisor_that_is_killed_takes_the_agent_with_it() -> None:
     with supervised("sh", "-c", "echo $$; while :; do sleep 1; done") as one:
         one.said()
         agent = int(one.printed())
+        ended = os.pidfd_open(agent)
         one.process.kill()
         one.process.wait(WAIT)
         assert one.said() == []
         # The pipe ends with its last holder.
         assert one.process.stdout is not None
         assert one.process.stdout.read() == b""
+        # A process closes its files before it counts as ended.
+        assert select.select([ended], [], [], WAIT)[0]
+        os.close(ended)
         assert not runs(agent)
 
 
