@@ -1,6 +1,7 @@
 """How the replicas of one backend are reached: what each of them is asked through, and where their card comes from."""
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -144,13 +145,9 @@ class Approach:
     def connections(self, replica: Backend) -> "ConnectionPool | GrpcChannel":
         """Those to a replica, at whichever address its host has; it gives its card by that of gRPC, too."""
         way = self.way(replica)
-        if isinstance(way, OverHttp):
-            return self._holdings.hold(
-                ("pool", self._key, replica_name(replica)), way, way.open, close=lambda pool: pool.aclose
-            )
-        return self._holdings.hold(
-            ("channel", self._key, replica_name(replica)), way, way.open, close=lambda channel: channel.aclose
-        )
+        kind = "pool" if isinstance(way, OverHttp) else "channel"
+        make: Callable[[], ConnectionPool | GrpcChannel] = way.open
+        return self._holdings.hold((kind, self._key, replica_name(replica)), way, make, close=lambda made: made.aclose)
 
     def asker(self) -> CardAsker | None:
         """Who asks replicas behind gRPC for their card; None over HTTP."""

@@ -3,9 +3,9 @@
 A list of tasks of which only the caller's own may be shown is made of several of the agent's answers (`listing.py`).
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gateway.a2a import agent_error, envelope
 from gateway.a2a.agent_error import AgentError
@@ -23,13 +23,13 @@ from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.ownership import count, own
 from gateway.relay import Relay, refuse_type
-from gateway.repetition import BREAKS, FAILING, Asking
+from gateway.repetition import Asking
 from gateway.reply import Reply
 from gateway.tasks.ledger import soon
+from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
-from gateway.upstream.upstream import Caller
 from gateway.wire import Wire
 
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ class Enquiry:
         status: Of the last answer, in HTTP's numbers; None before the first.
     """
 
-    def __init__(self, exchange: Exchange, asking: Asking, caller: Caller, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: Exchange, asking: Asking, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._asking = asking
         self._backing = asking.backing
         self._interface = asking.interface
-        self._caller = caller
         self._clock = clock
         self._passed: Pairs = []
         self.status: int | None = None
@@ -97,7 +96,7 @@ class Enquiry:
         began = self._clock()
         try:
             # Where it is asked again it is the same replica, or another that speaks alike.
-            send = partial(self._send, asked)
+            send = partial(self._asking.send, asked)
             try:
                 answer = await send()
             except Fault as fault:
@@ -110,7 +109,7 @@ class Enquiry:
                     return await self._heard(answer, asked)
                 except UpstreamReset as fault:
                     answer = await self._asking.again(asked, fault, send)
-            self._asking.answered(200)
+            self._asking.heard(answer)
             self._asking.stay()
             try:
                 return self._message(answer, asked, claims)
@@ -121,15 +120,16 @@ class Enquiry:
 
     async def _heard(self, response: Response, asked: Call) -> bytes:
         exchange, asking = self._exchange, self._asking
-        is_failing = response.status in FAILING
-        if is_failing:
+        if response.status in FAILING:
             asking.answered(response.status)
         try:
             self.status = response.status
             frame = await _Hearing(exchange, self._backing, self._interface, self._clock, asked).hear(response)
-        except (Complaint, Fault) as fault:
-            if not is_failing and not isinstance(fault, BREAKS):
-                asking.answered(response.status)
+        except Complaint:
+            asking.answered(response.status)
+            raise
+        except Fault as fault:
+            asking.broke(response, fault)
             raise
         finally:
             response.close()
@@ -138,10 +138,6 @@ class Enquiry:
         asking.stay()
         self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
         return frame
-
-    def _send(self, asked: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
-        upstream, interface = self._asking.backing.upstream, self._asking.interface
-        return upstream.send(asked, interface, self._exchange.head, self._caller)
 
     def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:

@@ -3,7 +3,7 @@
 It collects what each step learns, and turns it once, at the end, into metrics and one line of the access log.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -40,13 +40,14 @@ class Exchange:
 
     Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
     is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
+    `on_event` is called for the first event of a stream.
     """
 
     __slots__ = (
         "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
         "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
-        "operation", "permit", "principal", "progress", "pushing", "received", "rpc_id", "rule", "sent", "started",
-        "status", "stream", "trace_id", "upstream", "version",
+        "on_event", "operation", "permit", "principal", "progress", "pushing", "received", "rpc_id", "rule", "sent",
+        "started", "status", "stream", "trace_id", "upstream", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -83,6 +84,7 @@ class Exchange:
         self.bytes_out = 0
         self.stream = False
         self.events = 0
+        self.on_event: Callable[[], None] | None = None
         self.closed_by: str | None = None
 
     @property

@@ -36,9 +36,10 @@ from gateway.once import Once
 from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
 from gateway.relay import Relay
-from gateway.repetition import BREAKS, FAILING, Asking
+from gateway.repetition import Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.tasks.ledger import soon
+from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
@@ -152,23 +153,15 @@ class Forwarder:
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        caller = Caller(principal, exchange.client_ip, exchange.id)
-        asking = _Asking(
-            exchange,
-            backing,
-            interface,
-            self._clock,
-            binds=binds,
-            call=call,
-            home=home,
-            translation=translation,
-            caller=caller,
-        )
+        caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started)
+        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call)
+        asking.home, asking.translation = home, translation
         meter.forwarding(1)
         exchange.sent = self._clock()
         try:
             await self._ask(asking, call, wire)
         finally:
+            exchange.on_event = None
             asking.end()
             meter.forwarding(-1)
             meter.answered(asking.backing.replica.key, asking.status)
@@ -217,9 +210,9 @@ class Forwarder:
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
-        caller = Caller(exchange.principal, exchange.client_ip, exchange.id)
-        asking = Asking(exchange, backing, interface, self._clock, binds=binds)
-        enquiry = Enquiry(exchange, asking, caller, self._clock)
+        caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started)
+        asking = Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
+        enquiry = Enquiry(exchange, asking, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
         try:
@@ -260,10 +253,11 @@ class Forwarder:
         exchange = asking.exchange
         if response.status in FAILING:
             response = await asking.unless_busy(call, response, partial(asking.over_http, call))
-        # What is no stream has gone well once all of it is there.
-        is_whole = response.status not in FAILING and not call.operation.streams
-        if not is_whole:
+        if response.status in FAILING:
             asking.answered(response.status)
+        elif call.operation.streams:
+            # A stream has gone well once there is an event, and whatever is none once all of it is there.
+            exchange.on_event = partial(asking.answered, response.status)
         relay: Relay
         if asking.translation is None:
             relay = Relay(exchange, asking.backing, asking.interface, self._clock)
@@ -273,19 +267,17 @@ class Forwarder:
             )
             upstream = asking.backing.upstream
             if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
-                response = await _by_the_other_verb(interpreter, upstream, response, call, asking)
+                response = await _by_the_other_verb(interpreter, response, call, asking)
         asking.status = response.status
         exchange.received = self._clock()
         try:
             await relay.run(response, wire)
         except Fault as fault:
-            if is_whole and not isinstance(fault, BREAKS):
-                asking.answered(response.status)
+            asking.broke(response, fault)
             raise
         finally:
             response.close()
-        if is_whole:
-            asking.answered(response.status)
+        asking.answered(response.status)
 
     async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
@@ -293,7 +285,7 @@ class Forwarder:
             answer = await asking.over_grpc(call)
         except Fault as fault:
             answer = await asking.again(call, fault, partial(asking.over_grpc, call))
-        asking.answered(200)
+        asking.heard(answer)
         asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
         exchange.received = self._clock()
         try:
@@ -369,42 +361,22 @@ class _Asking(Asking):
     """One call on its way to an agent.
 
     Attributes:
+        home: The replica that made its task, as `Forwarder._lead` gives it.
         translation: How, where the client speaks otherwise.
         status: That of the answer, in HTTP's numbers; None until there is one.
     """
 
-    __slots__ = ("_home", "caller", "status", "translation")
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        backing: Backing,
-        interface: Interface,
-        clock: Callable[[], float],
-        *,
-        binds: bool,
-        call: Call,
-        home: str | None,
-        translation: Translation | None,
-        caller: Caller,
-    ) -> None:
-        super().__init__(exchange, backing, interface, clock, binds=binds, call=call)
-        self._home = home
-        self.translation = translation
-        self.caller = caller
-        self.status: int | None = None
+    home: str | None = None
+    translation: Translation | None = None
+    status: int | None = None
 
     def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
         """Send the call to the replica of the moment, which answers as one over HTTP does."""
-        upstream = cast("HttpUpstream | StdioUpstream", self.backing.upstream)
-        return upstream.send(call, self.interface, self.exchange.head, self.caller)
+        return cast("Coroutine[Any, Any, Response]", self.send(call))
 
     def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
         """As `over_http`, behind gRPC."""
-        upstream = self.backing.upstream
-        return cast(
-            "Coroutine[Any, Any, GrpcAnswer]", upstream.send(call, self.interface, self.exchange.head, self.caller)
-        )
+        return cast("Coroutine[Any, Any, GrpcAnswer]", self.send(call))
 
     @property
     def missed(self) -> bool:
@@ -412,22 +384,20 @@ class _Asking(Asking):
 
         Of several replicas that is for the one to say that made it: another knows nothing of it.
         """
-        if self._home is not None and self._home != self.backing.replica.name:
+        if self.home is not None and self.home != self.backing.replica.name:
             return False
         if self.exchange.progress.error is not None:
             return self.exchange.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
-async def _by_the_other_verb(
-    interpreter: Interpreter, upstream: HttpUpstream, response: Response, call: Call, asking: _Asking
-) -> Response:
+async def _by_the_other_verb(interpreter: Interpreter, response: Response, call: Call, asking: _Asking) -> Response:
     """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
     if not await interpreter.misses(response):
         return response
     response.close()
     call = replace(call, verb="GET" if call.verb == "POST" else "POST")
-    return await upstream.send(call, interpreter.interface, asking.exchange.head, asking.caller)
+    return await asking.over_http(call)
 
 
 def _grpc_relay(asking: _Asking, clock: Callable[[], float]) -> "GrpcRelay":

@@ -62,6 +62,10 @@ class Turn:
     tries: bool
     tries_all: bool
 
+    def failed(self, why: str) -> None:
+        """It failed, and the replica is to blame, or the way to it."""
+        self.group.failed(self.replica, why, tries=self.tries, tries_all=self.tries_all)
+
     def end(self) -> None:
         """It is over, however it went."""
         self.replica.condition.end(trial=self.tries)
@@ -224,15 +228,20 @@ class Group:
         if self.breaker.failures:
             self.breaker.succeeded()
 
-    def failed(self, replica: Replica, why: str) -> None:
-        """A call failed for which the replica is to blame, or the way to it."""
+    def failed(self, replica: Replica, why: str, *, tries: bool = False, tries_all: bool = False) -> None:
+        """A call failed for which the replica is to blame, or the way to it.
+
+        Args:
+            tries: As `Turn.tries`.
+            tries_all: As `Turn.tries_all`.
+        """
         now = self.clock()
-        self.breaker.failed(now, why)
+        self.breaker.failed(now, why, trial=tries_all)
         others = sum(each.condition.ejection.opened for each in self.replicas() if each is not replica)
         most = max(1, len(self.members) * self.most_ejected // 100)
         if len(self.members) < 2:
             most = 0
-        if replica.condition.failed(now, why, may_open=others < most):
+        if replica.condition.failed(now, why, may_open=others < most, trial=tries):
             self.on_ejection(replica)
 
 

@@ -13,44 +13,45 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import (
     Fault,
     MethodNotAllowed,
+    NoHealthyBackend,
     Overloaded,
-    UpstreamConnect,
     UpstreamProtocol,
     UpstreamReset,
-    UpstreamTimeout,
     VersionUnsupported,
 )
 from gateway.backing import Backing
 from gateway.exchange import Exchange
 from gateway.group import Group, Turn
+from gateway.upstream.failure import FAILING, Unsent, counts, tells_nothing
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
-
-FAILING = frozenset({502, 503, 504})
-"""Statuses by which a server in front of the agent, or the agent, says that it is not there."""
-
-BREAKS = UpstreamReset | UpstreamTimeout
-"""Faults by which what had begun as an answer turns out to be none."""
+from gateway.upstream.upstream import Caller
 
 _SHORTEST = 0.025
 _LONGEST = 0.25
 _LONGEST_WAIT = 1.0
+_UNAVAILABLE = 14
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    # Who has no such agent does not pay for gRPC.
+    from gateway.upstream.grpc_answer import GrpcAnswer
 
 
 class Asking:
     """Where one call goes: to one replica after the other, until it is answered or may not be sent again.
 
     Args:
+        caller: Who is told to be behind it.
         binds: Whether it goes where it belongs, or nowhere.
         call: As the agent gets it; None for one that goes to that backing whoever came first.
 
@@ -62,7 +63,9 @@ class Asking:
         interface: Where that speaks the call's dialect.
     """
 
-    __slots__ = ("_binds", "_clock", "_missed", "_tried", "_turn", "backing", "exchange", "interface")
+    __slots__ = (
+        "_binds", "_caller", "_clock", "_missed", "_told", "_tried", "_turn", "backing", "exchange", "interface",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Asking:
         interface: Interface,
         clock: Callable[[], float],
         *,
+        caller: Caller,
         binds: bool,
         call: Call | None = None,
     ) -> None:
@@ -78,7 +82,10 @@ class Asking:
         self.backing = backing
         self.interface = interface
         self._clock = clock
+        self._caller = caller
         self._binds = binds
+        # Whether it is known what the try of the moment tells of the replica: that is told once.
+        self._told = False
         self._tried: list[str] = []
         self._missed: dict[Missed, int] = {}
         self._turn: Turn | None = None
@@ -106,6 +113,11 @@ class Asking:
         replica, exchange = self.backing.replica, self.exchange
         exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
 
+    def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
+        """Send the call to the replica of the moment."""
+        self._told = False
+        return self.backing.upstream.send(call, self.interface, self.exchange.head, self._caller)
+
     def stay(self) -> None:
         """Go nowhere else from now on: what follows is about what this replica has told."""
         group = self.backing.group
@@ -120,25 +132,48 @@ class Asking:
     # ---- What answers tell -----------------------------------------------------------------------------------------
 
     def answered(self, status: int) -> None:
-        """The replica has answered, with a status in HTTP's numbers."""
+        """The replica has answered, with a status in HTTP's numbers; of one try the first word is what counts."""
         backing = self.backing
         if status in FAILING:
             self._failed(f"status {status}")
-        elif backing.group is not None:
+            return
+        if self._told:
+            return
+        self._told = True
+        if backing.group is not None:
             backing.group.succeeded(backing.replica)
         elif backing.replica.condition.ejection.failures:
             backing.replica.condition.succeeded(self._clock())
 
-    def _is_garbage(self, fault: Fault) -> bool:
+    def heard(self, answer: "GrpcAnswer") -> None:
+        """The replica has answered over gRPC, where being away is a status as well (14, UNAVAILABLE)."""
+        self.answered(503 if answer.status is not None and answer.status.code == _UNAVAILABLE else 200)
+
+    def broke(self, response: Response, fault: Fault) -> None:
+        """The answer that had begun came to nothing."""
+        if counts(fault) or self._is_garbage(response.fault):
+            self._failed(_words(fault))
+        elif not tells_nothing(fault):
+            self.answered(response.status)
+
+    def _missing(self, fault: Fault) -> None:
+        """There was no answer."""
+        if counts(fault) or self._is_garbage(fault):
+            self._failed(_words(fault))
+
+    def _is_garbage(self, fault: Fault | None) -> bool:
         """Whether what came was no HTTP. Over gRPC it may as well be what the agent makes of this one caller."""
         return isinstance(fault, UpstreamProtocol) and isinstance(self.backing.upstream, HttpUpstream)
 
     def _failed(self, why: str) -> None:
+        if self._told:
+            return
+        self._told = True
         backing = self.backing
-        if backing.group is None:
-            backing.replica.condition.failed(self._clock(), why, may_open=True)
+        if self._turn is not None:
+            self._turn.failed(why)
         else:
-            backing.group.failed(backing.replica, why)
+            backing.replica.condition.failed(self._clock(), why, may_open=True, trial=False)
 
     # ---- Again -----------------------------------------------------------------------------------------------------
 
@@ -155,8 +190,7 @@ class Asking:
         began = self._clock()
         lost: UpstreamReset | None = None
         while True:
-            if isinstance(fault, UpstreamConnect | UpstreamReset) or self._is_garbage(fault):
-                self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
+            self._missing(fault)
             how = missed(fault)
             # Where there was no connection left, only another replica is of any help.
             stays = not isinstance(fault, Overloaded)
@@ -167,7 +201,9 @@ class Asking:
                 fault = lost
             if how is None:
                 raise fault
-            if self._may(call, how) and await self._move(call, how, stays=stays):
+            if isinstance(fault, Unsent):
+                self._leave(call, fault)
+            elif self._may(call, how) and await self._move(call, how, stays=stays):
                 pass
             elif not await self._waits(how, began):
                 raise fault
@@ -202,7 +238,7 @@ class Asking:
         if patience is None or patience > MOST_PATIENCE or not self._may(call, Missed.BUSY):
             return False
         before = self.backing
-        self._failed("status 503")
+        self.answered(503)
         await self._move(call, Missed.BUSY, stays=True)
         if self.backing is before:
             await asyncio.sleep(patience)
@@ -250,10 +286,34 @@ class Asking:
             found = self._elsewhere(call) or (None if stays else found)
         self.exchange.attempts += 1
         if found is not None and found is not left:
-            self.end()
-            self.backing = found
-            self._begin()
+            self._go(found)
         return True
+
+    def _leave(self, call: Call, fault: Fault) -> None:
+        """Go to another replica, for this one was closed between the choice and the call: that is no try.
+
+        Raises:
+            NoHealthyBackend: there is none that the call may go to.
+            Fault: that one, where it is the gateway that stops.
+        """
+        left = self.backing
+        self._tried.append(left.replica.name)
+        found = self._elsewhere(call)
+        if found is not None and found.replica.name not in self._tried:
+            self._go(found)
+        elif left.replica.condition.gone:
+            raise NoHealthyBackend(
+                "the replica of the agent that the call belongs to is gone",
+                detail=f"{left.replica.name!r} went while it was asked whose this is",
+                retry_after=1.0,
+            ) from fault
+        else:
+            raise fault
+
+    def _go(self, found: Backing) -> None:
+        self.end()
+        self.backing = found
+        self._begin()
 
     def _elsewhere(self, call: Call) -> Backing | None:
         """Where the call may go instead; None where it stays."""
@@ -288,6 +348,10 @@ class Asking:
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self.exchange.attempts += 1
         return True
+
+
+def _words(fault: Fault) -> str:
+    return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
 
 
 def _seconds(written: bytes | None) -> float | None:

@@ -303,6 +303,8 @@ class Stream:
         """
         exchange = self._exchange
         exchange.events += 1
+        if exchange.events == 1 and exchange.on_event is not None:
+            exchange.on_event()
         self._meter.event(told.event)
         if told is _BLANK:
             return None

@@ -6,9 +6,15 @@ import time
 
 import pytest
 
+from gateway.a2a.operation import Operation
 from tests.doubles.gateway import CALL, JSON, agent, fronted, running
+from tests.doubles.grpc_agent import Asked, grpc_over
+from tests.doubles.grpc_gateway import standing
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, refused_port, whole
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk, head, refused_port, whole
+from tests.doubles.undisturbed import undisturbed
+
+__all__ = ("grpc_over",)
 
 pytestmark = pytest.mark.anyio
 
@@ -320,3 +326,69 @@ async def test_so_is_one_that_talks_nonsense() -> None:
             await sent(gateway)
         assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
         assert count(backends[0]) == 5
+
+
+async def test_so_is_one_that_takes_calls_and_never_answers() -> None:
+    more = "    timeouts: { send: 50ms }\n"
+    async with replicated(agent(hangs_up_never), named("b"), more=more) as (gateway, backends):
+        for _ in range(60):
+            await sent(gateway)
+        assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
+        assert count(backends[0]) == 5
+        page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
+        assert "did not answer in time" in page["replicas"][0]["state"]
+
+
+async def test_callers_that_do_not_wait_tell_nothing_of_a_slow_replica() -> None:
+    more = "    health: { breaker: { after: 5 } }\n"
+    async with replicated(agent(hangs_up_never), agent(hangs_up_never), more=more) as (gateway, backends):
+        for number in range(1, 31):
+            client = await gateway.client()
+            await client.ask("POST", "/echo", CALL, (JSON,))
+            await gateway.until(lambda number=number: sum(map(count, backends)) == number)  # type: ignore[misc]
+            client.leave()
+        await gateway.rested()
+        assert gateway.metric("backend_ejections_total") == 0
+        assert gateway.metric("backend_up") == 2
+
+
+async def test_a_backend_that_never_answers_opens_its_breaker() -> None:
+    more = "health: { breaker: { after: 3, time: 1m } }\ntimeouts: { send: 50ms }"
+    async with fronted(agent(hangs_up_never), more) as (gateway, backend):
+        reasons = [(await sent(gateway))["error"]["data"][0]["reason"] for _ in range(4)]
+        assert reasons == [*["UPSTREAM_TIMEOUT"] * 3, "NO_HEALTHY_BACKEND"]
+        assert len(backend.requests) == 3
+
+
+async def test_a_replica_that_begins_streams_and_breaks_them_off_is_left_alone() -> None:
+    async def breaks_off(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(head(b"transfer-encoding: chunked", content_type=b"text/event-stream") + chunk(b": hi\n\n"))
+        wire.reset()
+
+    async with replicated(agent(breaks_off), named("b")) as (gateway, backends):
+        for _ in range(60):
+            await gateway.post("/echo", asks("SubscribeToTask", id="t"))
+        assert gateway.metric("backend_ejections_total", backend="echo@a") == 1
+        assert count(backends[0]) == 5
+
+
+@pytest.mark.usefixtures("grpc_over")
+@undisturbed(0.2)
+async def test_an_agent_behind_grpc_is_told_what_is_left_of_the_callers_time() -> None:
+    told: list[tuple[float, float | None]] = []
+
+    async def answers_the_second_time(asked: Asked) -> None:
+        told.append((asyncio.get_running_loop().time(), asked.timeout))
+        if len(told) == 1:
+            # It breaks off late, so that there is much less left.
+            await asyncio.sleep(0.5)
+        await (asked.fail("UNAVAILABLE", "going away") if len(told) == 1 else asked.write(b"\x0a\x01t"))
+
+    async with standing(answers_the_second_time) as site:
+        assert (await site.client.ask(Operation.GET_TASK, patience=5)).code == "OK"
+        (first, whole), (second, left) = told
+        assert whole is not None
+        assert left is not None
+        # What it is told is rounded up, and takes its time to arrive.
+        assert left < whole - (second - first) + 0.25

@@ -31,7 +31,8 @@ class Eject(Part):
     """When a replica that fails calls gets none for a while; a single call then tries whether it is back."""
 
     after: Count | None = None
-    """Calls in a row that failed: no connection, none of an answer, or 502, 503 or 504; 0 is never; 5."""
+    """Calls in a row that failed: no connection, an end or the gateway's own timeout before the answer, no HTTP, 502,
+    503 or 504, or gRPC's UNAVAILABLE (the table in docs/replicas.md); 0 is never; 5."""
     time: Wait | None = None
     """How long it is left alone the first time, and twice as long each time that it fails again at once; 10s."""
     longest: Wait | None = None

@@ -7,7 +7,7 @@
     ANSWERING   the request is whole, or its answer      → RESTING, LINGERING or closed
                 began before it was
     LINGERING   answered before the request was whole    → closed after 2 s, or when the client is done; of what it
-                                                           sends 1 MiB is read
+                                                           sends 16 MiB is read
     CLOSING     the last bytes are on their way          → gone, at the latest when the client reads nothing any more
 
 Whatever the state, a client that reads nothing of what waits for it is cut after `write_stall`, and one that ends its
@@ -39,8 +39,11 @@ from gateway.listener.wire import ClientWire
 
 logger = logging.getLogger("gateway.listener")
 
-_DRAINED = 1024 * 1024
+_DRAINED = 16 * 1024 * 1024
+"""Bytes that are read behind a refusal, and dropped: clients that send all before they read (http.client, requests)
+lose the answer otherwise, behind a proxy as well. Dropping them costs less than whatever else could be sent instead."""
 _DRAIN_TIME = 2.0
+"""Seconds that this may take."""
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before somebody reads it."""
 _PIECE = 16 * 1024

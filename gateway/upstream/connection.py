@@ -27,6 +27,7 @@ from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.upstream.alarm import Alarm
+from gateway.upstream.failure import Unsent
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.reader import ResponseReader
@@ -356,5 +357,13 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def closing() -> Fault:
-    """The fault of a call that is cut, or not begun, because the pool is being closed."""
-    return Draining("the gateway is closing its connections to this agent", retry_after=1.0)
+    """The fault of a call that is cut because the pool is being closed."""
+    return Draining(_CLOSING, retry_after=1.0)
+
+
+def closed() -> Fault:
+    """As `closing`, of a call that was not begun: nothing was sent."""
+    return Unsent(_CLOSING, retry_after=1.0)
+
+
+_CLOSING = "the gateway is closing its connections to this agent"

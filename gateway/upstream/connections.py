@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
-from gateway.upstream.connection import Connection, closing
+from gateway.upstream.connection import Connection, closed, closing
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
@@ -172,7 +172,8 @@ class ConnectionPool:
             UpstreamReset: the agent closed before it answered.
             UpstreamProtocol: the answer is no HTTP.
             Overloaded: too many wait for a connection, or this one waited too long.
-            Draining: the pool is closed.
+            Unsent: the pool is closed.
+            Draining: it was closed meanwhile.
         """
         connection = self._newest() or await self._obtain(connect)
         deadline = connection.loop.time() + first_byte
@@ -190,7 +191,7 @@ class ConnectionPool:
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
-                turn.set_exception(closing())
+                turn.set_exception(closed())
         for connection in tuple(self._open):
             connection.fail(closing())
         while self._open:
@@ -213,7 +214,7 @@ class ConnectionPool:
     async def _obtain(self, connect: float) -> Connection:
         """A new connection, or the next one that comes free where there are too many."""
         if self._closed:
-            raise closing()
+            raise closed()
         if self._resting and self._slots >= self._limits.connections:
             # A second try wants a connection that cannot be stale; the oldest resting one makes room.
             next(iter(self._resting)).drop()

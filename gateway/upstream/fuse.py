@@ -8,7 +8,7 @@ States, told by what it holds:
                and if nobody knows in as much time as it was open at first, the next call is the trial: sends may take
                minutes.
 
-Failures that come in while it is open change nothing: those calls were begun before.
+Failures of other calls change nothing once it is open: those were begun before.
 """
 
 import math
@@ -72,16 +72,17 @@ class Fuse:
         self.why = ""
         return closed
 
-    def failed(self, now: float, why: str, *, may_open: bool = True) -> bool:
+    def failed(self, now: float, why: str, *, may_open: bool = True, trial: bool = True) -> bool:
         """A call failed; whether that opened the fuse.
 
         Args:
             may_open: Whether it may open for the first time now.
+            trial: Whether it was one; a call from before may fail late, and tells nothing of now.
         """
         self.failures += 1
         self.why = why
         if self._opened:
-            if not self._trial or now < self._until:
+            if not trial or not self._trial or now < self._until:
                 return False
         elif not self._after or self.failures < self._after or not may_open:
             return False

@@ -6,7 +6,8 @@ is the scope of the scoped service (protocol §3).
 """
 
 import re
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.principal import Principal
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
+from gateway.upstream.grpc_end import passed
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
@@ -43,6 +45,7 @@ class GrpcUpstream:
         backend: The key of the backend in metrics and logs.
         version: The version that the file writes, or None for what the card says.
         scope_field: The number of `scope` in requests of the scoped service.
+        clock: Monotonic seconds.
 
     Raises:
         ValueError: a credential is none that gRPC can carry; the text does not have it.
@@ -59,11 +62,13 @@ class GrpcUpstream:
         treatment: Treatment,
         version: Version | None = None,
         scope_field: int = SCOPE_FIELD,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
         self.url = url
         self.channel = channel
         self.timeouts = timeouts
+        self._clock = clock
         self.treatment = treatment
         repertoire = Repertoire(
             url=url, cards=cards, relayed=GRPC, tenant=treatment.tenant, binding=Binding.GRPC, version=version
@@ -93,11 +98,13 @@ class GrpcUpstream:
     def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, GrpcAnswer]:
         """Send the call; the answer, or the first message of a stream, is there when this was awaited.
 
-        The agent is told how long it has: the shorter of what its timeouts and the client's own say. The first message
-        of a stream has as long as an answer; a stream as a whole only what the client says.
+        The agent is told how long it has: the shorter of what its timeouts say and of what is left of the client's own.
+        The first message of a stream has as long as an answer; a stream as a whole only what the client says.
 
         Raises:
-            BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: as the channel.
+            BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Unsent, Draining: as the
+                channel.
+            DeadlinePassed: nothing is left of the client's time.
         """
         timeouts, version = self.timeouts, interface.dialect.version
         told = self.tenant(call, interface)
@@ -107,15 +114,27 @@ class GrpcUpstream:
         own = [(b"x-request-id", caller.request_id.encode()), *session(call, self.treatment.identity)]
         metadata = (*self._metadata(version, head, caller), *((name.decode(), value.decode()) for name, value in own))
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
-        wanted = _clients_timeout(head)
+        wanted = self._left(head, caller)
         if call.operation.streams:
             return self.channel.stream(path, message, metadata, first=patience, timeout=wanted)
         limit = min(patience, timeouts.total)
-        return self.channel.unary(path, message, metadata, timeout=limit if wanted is None else min(limit, wanted))
+        if wanted is not None and wanted < limit:
+            return self.channel.unary(path, message, metadata, timeout=wanted, expired=passed)
+        return self.channel.unary(path, message, metadata, timeout=limit)
 
     async def aclose(self) -> None:
         """Close the connection, cutting what is on its way."""
         await self.channel.aclose()
+
+    def _left(self, head: Head, caller: Caller) -> float | None:
+        """Seconds that a client of gRPC still gives the call, or None."""
+        wanted = _clients_timeout(head)
+        if wanted is None or caller.since is None:
+            return wanted
+        left = wanted - (self._clock() - caller.since)
+        if left <= 0:
+            raise passed()
+        return left
 
     def _message(self, call: Call, told: str | None, path: str) -> bytes:
         if told is not None and call.dialect.version is Version.V0_3 and not BY_PATH[call.method].scoped:

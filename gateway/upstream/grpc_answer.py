@@ -59,7 +59,7 @@ class GrpcAnswer:
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
-            UpstreamTimeout: it is not over by the time that the client said.
+            DeadlinePassed: it is not over by the time that the client said.
             UpstreamReset: it broke off.
             UpstreamProtocol: what came is no gRPC; or what `take` raises.
             Draining: the channel is closed.
@@ -81,17 +81,22 @@ class GrpcAnswer:
 
     # ---- Between an answer and its channel -------------------------------------------------------------------------
 
-    async def only(self, timeout: float) -> Self:  # noqa: ASYNC109 - kept by gRPC
+    async def only(
+        self,
+        timeout: float,  # noqa: ASYNC109 - kept by gRPC
+        expired: Callable[[], Fault] = late,
+    ) -> Self:
         """Wait for the one message of an answer that has one.
 
         Args:
             timeout: Seconds that the call was given.
+            expired: What it is when they are over.
         """
         end = asyncio.get_running_loop().time() + timeout
         try:
             self._message = await self._call
         except aio.AioRpcError as error:
-            self._ended(error, expired=asyncio.get_running_loop().time() > end - _HASTE)
+            self._ended(error, expired if asyncio.get_running_loop().time() > end - _HASTE else None)
             return self
         except asyncio.CancelledError as error:
             if _is_leaving():
@@ -134,7 +139,8 @@ class GrpcAnswer:
             message = await call.read()
         except aio.AioRpcError as error:
             self._over = True
-            self._ended(error, expired=False)
+            # What gRPC keeps of a stream's time is the caller's.
+            self._ended(error, None)
             return None
         except asyncio.CancelledError as error:
             self.close()
@@ -149,7 +155,7 @@ class GrpcAnswer:
             return None
         return cast("bytes", message)  # nobody told gRPC to make anything else of it
 
-    def _ended(self, error: aio.AioRpcError, *, expired: bool) -> None:
+    def _ended(self, error: aio.AioRpcError, expired: Callable[[], Fault] | None) -> None:
         self.status = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
         self.headers = _pairs(error.initial_metadata())
         self.metadata = _named(_pairs(error.trailing_metadata()))

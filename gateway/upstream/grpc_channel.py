@@ -14,14 +14,15 @@ Decision: windows do not grow with the speed of the line. What an agent sends to
 the gateway, and would be megabytes for each stream.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from gateway.a2a.fault import BodyTooLarge, UpstreamConnect
-from gateway.upstream.connection import closing
+from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect
+from gateway.upstream.connection import closed
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.response import late
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -118,11 +119,13 @@ class GrpcChannel:
         metadata: Metadata,
         *,
         timeout: float,  # noqa: ASYNC109 - kept by gRPC, which tells the agent
+        expired: Callable[[], Fault] = late,
     ) -> GrpcAnswer:
         """The answer to one message, whole, or the status that stands for it.
 
         Args:
             timeout: Seconds for all of it, connecting included.
+            expired: What it is when they are over.
 
         Raises:
             BodyTooLarge: the message is longer than `GrpcBounds.request`.
@@ -130,12 +133,13 @@ class GrpcChannel:
             UpstreamTimeout: no answer in time.
             UpstreamReset: the connection, or the call, broke off.
             UpstreamProtocol: the answer is no gRPC or too long, or says that the gateway is not accepted.
-            Draining: the channel is closed.
+            Unsent: the channel is closed.
+            Draining: it was closed meanwhile.
         """
         line = self._line_for(message)
         answer = self._begun(line, line.unary(path)(message, timeout=timeout, metadata=metadata))
         try:
-            return await answer.only(timeout)
+            return await answer.only(timeout, expired)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -156,7 +160,8 @@ class GrpcChannel:
             timeout: Seconds for all of it, or None for no limit.
 
         Raises:
-            BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: as `unary`.
+            BodyTooLarge, UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Unsent, Draining: as
+                `unary`.
         """
         line = self._line_for(message)
         answer = self._begun(line, line.stream(path)(message, timeout=timeout, metadata=metadata))
@@ -179,7 +184,7 @@ class GrpcChannel:
         if len(message) > self._bounds.request:
             raise BodyTooLarge(f"body exceeds {self._bounds.request} bytes")
         if self._closed:
-            raise closing()
+            raise closed()
         line = self._line
         if line is None or line.channel.get_state() is _FAILED:
             line = self._line = _Line(self._make())

@@ -17,9 +17,11 @@ The texts are those of grpcio 1.85, with or without the words round them that co
 """
 
 import re
+from collections.abc import Callable
 
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
+from gateway.upstream.failure import FAILING, Away, DeadlinePassed
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.response import CUT, late
 
@@ -27,16 +29,18 @@ _DETAILS = "grpc-status-details-bin"
 _LONGEST_DETAIL = 300
 
 
-def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: bool) -> Status:
+def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[], Fault] | None) -> Status:
     """The status that the agent ended a call with.
 
     Args:
         unreachable: Whether the last attempt to connect has failed.
-        expired: Whether the call's time is over.
+        expired: What it is that the call's time is over; None while it is not.
 
     Raises:
-        UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none.
-        UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted.
+        UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none. `DeadlinePassed` where some time but the
+            call's is over.
+        UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted. `Away` where it
+            says for the agent that it is not there.
     """
     code, text = error.code(), error.details() or ""
     details = next((value for name, value in error.trailing_metadata() or () if name == _DETAILS), b"")
@@ -50,14 +54,18 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: bool) -> S
     return Status(code.value[0], text, details)
 
 
-def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, unreachable: bool, expired: bool) -> None:
+def _refuse_made_up(
+    code: grpc.StatusCode, text: str, *, own: bool, unreachable: bool, expired: Callable[[], Fault] | None
+) -> None:
     removed = _REMOVED.match(text)
     if removed is None and own:
         return
     words = text if removed is None else text[removed.end() :]
     detail = text[:_LONGEST_DETAIL]
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED and (expired or words.startswith("Deadline Exceeded")):
-        raise UpstreamTimeout(late().message, detail=detail)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and (expired is not None or words.startswith("Deadline Exceeded")):
+        fault = passed() if expired is None else expired()
+        fault.detail = detail
+        raise fault
     if _UNREACHABLE.match(words) is not None and unreachable:
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
@@ -66,7 +74,8 @@ def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, unreachable:
         message = (
             "the agent does not accept the gateway" if refused else f"the agent answered with HTTP status {page[1]}"
         )
-        raise UpstreamProtocol(message, detail=detail)
+        kind = Away if int(page[1]) in FAILING else UpstreamProtocol
+        raise kind(message, detail=detail)
     if _TOO_LONG.match(words) is not None:
         raise UpstreamProtocol("the agent's answer is too long", detail=detail)
     if _NO_GRPC.match(words) is not None:
@@ -74,6 +83,11 @@ def _refuse_made_up(code: grpc.StatusCode, text: str, *, own: bool, unreachable:
     # Where the connection stands and something could not be reached, it is of agents behind the agent.
     if removed is not None or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
         raise UpstreamReset(CUT, detail=detail)
+
+
+def passed() -> Fault:
+    """The fault of an answer that did not come in the caller's own time."""
+    return DeadlinePassed(late().message)
 
 
 _REMOVED = re.compile(r"Stream removed \(")

@@ -20,6 +20,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault, Overloaded, UpstreamConnect, UpstreamReset
 from gateway.a2a.operation import Operation
+from gateway.upstream.failure import Unsent
 
 MOST_PATIENCE = 2.0
 """Seconds that an agent may ask for, and be asked again."""
@@ -65,7 +66,7 @@ _READS = frozenset(
 
 def missed(fault: Fault) -> Missed | None:
     """How a call went wrong, where that may be mended; None for whatever else it was."""
-    if isinstance(fault, UpstreamConnect | Overloaded):
+    if isinstance(fault, UpstreamConnect | Overloaded | Unsent):
         return Missed.CONNECT
     if isinstance(fault, UpstreamReset):
         return Missed.RESET

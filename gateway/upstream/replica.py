@@ -93,9 +93,13 @@ class Condition:
         if self.ejection.succeeded():
             self._since = now
 
-    def failed(self, now: float, why: str, *, may_open: bool) -> bool:
-        """A call failed; whether the replica is left alone from now on."""
-        opened = self.ejection.failed(now, why, may_open=may_open)
+    def failed(self, now: float, why: str, *, may_open: bool, trial: bool) -> bool:
+        """A call failed; whether the replica is left alone from now on.
+
+        Args:
+            trial: What `begin` gave.
+        """
+        opened = self.ejection.failed(now, why, may_open=may_open, trial=trial)
         self.ejections += opened
         return opened
 

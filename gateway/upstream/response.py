@@ -76,6 +76,11 @@ class Response:
         self._full = False
         self._refused: Exception | None = None
 
+    @property
+    def fault(self) -> Fault | None:
+        """Why what comes is no whole answer; None while it may be one."""
+        return self._fault
+
     def header(self, name: bytes) -> bytes | None:
         """The first header called `name` (in lower case), or None."""
         for known, value in self.headers:

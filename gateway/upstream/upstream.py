@@ -61,11 +61,16 @@ class Treatment:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """What the agent is told of the caller: who it is, from where, and under which request id."""
+    """What the agent is told of the caller: who it is, from where, under which request id, and how long it waits.
+
+    Attributes:
+        since: When it began to wait, in monotonic seconds; None for whoever waits from each try on.
+    """
 
     principal: Principal
     forwarded_for: str
     request_id: str
+    since: float | None = None
 
 
 class Upstream(Protocol):
@@ -107,7 +112,8 @@ class Upstream(Protocol):
         """Send the call; the answer has begun when this was awaited, and whoever gets it closes it.
 
         Raises:
-            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded, Draining: there is none.
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded, Unsent, Draining: there is
+                none.
         """
 
     async def aclose(self) -> None:

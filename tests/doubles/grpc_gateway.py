@@ -105,15 +105,21 @@ class GrpcClient:
         self._channel = channel
 
     async def ask(
-        self, operation: Operation, message: bytes | None = None, *metadata: tuple[str, str], **more: Any
+        self,
+        operation: Operation,
+        message: bytes | None = None,
+        *metadata: tuple[str, str],
+        patience: float = 4 * WAIT,
+        **more: Any,
     ) -> Told:
         """Call a method that has one answer.
 
         Args:
+            patience: Seconds that the client gives it, and says so.
             more: As `_path`.
         """
         path, said = _asked(operation, message, **more)
-        call = self._channel.unary_unary(path)(said, metadata=metadata, timeout=4 * WAIT)
+        call = self._channel.unary_unary(path)(said, metadata=metadata, timeout=patience)
         answered = []
         with suppress(grpc.aio.AioRpcError):
             answered.append(await call)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, replace
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
@@ -185,6 +186,22 @@ async def test_a_body_beyond_the_limit_is_refused(program: str, announced: bool,
             await writer.drain()
             assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
             writer.transport.abort()
+        assert here.agent.agent.calls == []
+
+
+def sends_all_first(front: Front, size: int) -> int:
+    """The status that a client is told which reads nothing before all of its body is sent."""
+    client = HTTPSConnection(front.address, context=front.trust, timeout=PATIENCE)
+    with closing(client):
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        client.request("POST", f"/{AGENT}/message:send", bytes(size), headers)
+        return client.getresponse().status
+
+
+async def test_a_client_that_sends_all_of_a_body_that_is_too_long_is_told_so(program: str, tmp_path: Path) -> None:
+    async with standing(program, tmp_path) as here:
+        for size in (BODY_LIMIT + 1, 14 * 1024 * 1024):
+            assert await asyncio.to_thread(sends_all_first, here.front, size) == 413
         assert here.agent.agent.calls == []
 
 

@@ -70,3 +70,14 @@ def test_a_trial_that_takes_long_leaves_the_next_one_to_another_too() -> None:
     assert not fuse.admits(19)
     assert fuse.admits(20)
     assert fuse.begin(20)
+
+
+def test_a_call_from_before_that_fails_late_tells_nothing_of_now() -> None:
+    fuse = Fuse(1, 10)
+    failed(fuse, 1)
+    assert fuse.begin(10)
+    # What waited in vain was begun while it was closed.
+    assert not fuse.failed(11, "no answer in time", trial=False)
+    assert not fuse.admits(11)
+    assert fuse.succeeded()
+    assert fuse.admits(11)

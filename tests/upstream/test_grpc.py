@@ -21,6 +21,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamTimeout
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.principal import Principal
+from gateway.upstream.failure import DeadlinePassed
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.repertoire import spellings
@@ -51,7 +52,7 @@ class Channel:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
 
-    async def unary(self, path: str, message: bytes, metadata: Any, *, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
+    async def unary(self, path: str, message: bytes, metadata: Any, *, timeout: float, **_: Any) -> None:  # noqa: ASYNC109 - as the real one
         self.asked = {"path": path, "message": message, "metadata": metadata, "timeout": timeout}
 
     async def stream(self, path: str, message: bytes, metadata: Any, **more: Any) -> None:
@@ -166,6 +167,26 @@ async def test_a_client_whose_time_is_over_is_not_waited_for() -> None:
         assert asked.timeout is not None
         assert asked.timeout < 0.5
         await asked.over.wait()
+
+
+async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_less() -> None:
+    head = Head("POST", b"/", headers=((b"grpc-timeout", b"10S"),), grpc=method_of(Operation.GET_TASK, Version.V1_0))
+    now = 1000.0
+    caller = Caller(CALLER.principal, CALLER.forwarded_for, CALLER.request_id, since=now)
+    for operation in (Operation.GET_TASK, Operation.SUBSCRIBE_TO_TASK):
+        told = []
+        for waited in (0.0, 4.0, 9.5):
+            channel = Channel()
+            called = upstream(channel, clock=lambda waited=waited: now + waited)
+            call = replace(get_task(), operation=operation)
+            await called.send(call, called.interface(call, (GRPC,)), head, caller)
+            told.append(channel.asked["timeout"])
+        assert told == pytest.approx([10, 6, 0.5])
+        channel = Channel()
+        called = upstream(channel, clock=lambda: now + 10)
+        with pytest.raises(DeadlinePassed):
+            await called.send(call, called.interface(call, (GRPC,)), head, caller)
+        assert channel.asked == {}
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ import pytest
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from gateway.upstream.grpc_end import own_status
+from gateway.upstream.failure import Away, DeadlinePassed
+from gateway.upstream.grpc_end import own_status, passed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.response import late
 
 CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
 INFO = b"\x08\x05a2a-protocol.org"
@@ -18,7 +20,7 @@ def ended(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | b
 
 
 def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | bytes], **more: Any) -> Status:
-    known: dict[str, bool] = {"unreachable": False, "expired": False, **more}
+    known: dict[str, Any] = {"unreachable": False, "expired": None, **more}
     return own_status(ended(code, text, *trailing), **known)
 
 
@@ -50,7 +52,7 @@ def test_an_agent_need_not_say_anything() -> None:
 )
 def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
     text = "Stream removed (Socket closed)"
-    assert read(grpc.StatusCode[code], text, unreachable=True, expired=True).message == text
+    assert read(grpc.StatusCode[code], text, unreachable=True, expired=late).message == text
 
 
 @pytest.mark.parametrize("details", [(), (("grpc-status-details-bin", INFO),)])
@@ -74,15 +76,25 @@ def test_what_could_not_be_reached_was_not_reached_unless_there_is_a_connection(
 
 
 def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
-    late = grpc.StatusCode.DEADLINE_EXCEEDED
-    for text, expired in (
-        ("anything", True),
-        ("Deadline Exceeded", False),
-        ("Stream removed (Deadline Exceeded)", False),
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+    for text, expired, kind in (
+        ("anything", late, UpstreamTimeout),
+        ("anything", passed, DeadlinePassed),
+        # An agent's own, or that which a caller over gRPC has set.
+        ("Deadline Exceeded", None, DeadlinePassed),
+        ("Stream removed (Deadline Exceeded)", None, DeadlinePassed),
     ):
-        with pytest.raises(UpstreamTimeout):
-            read(late, text, expired=expired)
-    assert read(late, "my own tool did not answer").message == "my own tool did not answer"
+        with pytest.raises(UpstreamTimeout) as caught:
+            read(code, text, expired=expired)
+        assert (type(caught.value), caught.value.detail) == (kind, text)
+    assert read(code, "my own tool did not answer").message == "my own tool did not answer"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(500, UpstreamProtocol), (502, Away), (503, Away), (504, Away)])
+def test_a_page_may_say_that_the_agent_is_not_there(status: int, kind: type[Fault]) -> None:
+    with pytest.raises(UpstreamProtocol) as caught:
+        read(grpc.StatusCode.UNAVAILABLE, f"Received http2 header with status: {status}")
+    assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize("removed", ["{}", "Stream removed ({})"])

@@ -55,7 +55,7 @@ def test_who_is_down_gone_or_left_alone_is_asked_last() -> None:
     down, gone, ejected, good = replica("a"), replica("b"), replica("c", ejection=Fuse(1, 10)), replica("d")
     down.condition.probed(0, "no connection", fail_after=1, pass_after=1)
     gone.condition.gone = True
-    ejected.condition.failed(1000.0, "no connection", may_open=True)
+    ejected.condition.failed(1000.0, "no connection", may_open=True, trial=False)
     assert drawn([down, gone, ejected, good], 20) == {"d": 20}
     assert drawn([down, gone, ejected], 20) == {"c": 20}
     assert choose([gone], 0.0, random.random) is None
@@ -76,9 +76,9 @@ def test_answers_about_its_health_count_in_a_row() -> None:
 def test_its_state_is_told_in_words() -> None:
     one = Condition(Fuse(2, 10))
     assert one.state(0) == "up"
-    one.failed(0, "status 503", may_open=True)
+    one.failed(0, "status 503", may_open=True, trial=False)
     assert one.state(0) == "up; 1 calls in a row failed, the last one: status 503"
-    one.failed(0, "status 503", may_open=True)
+    one.failed(0, "status 503", may_open=True, trial=False)
     assert one.state(4) == "left alone for 6 s more: 2 calls in a row failed, the last one: status 503"
     assert one.state(10) == "left alone until a call goes well: 2 calls in a row failed, the last one: status 503"
     assert (one.ejections, one.is_up) == (1, False)
