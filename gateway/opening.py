@@ -16,6 +16,7 @@ from gateway.config.state import StateUrl
 from gateway.listener.server import bind, server_tls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
+from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry.audit import AuditLog
@@ -90,7 +91,7 @@ async def open_ledger(
     bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
     try:
         store = opening.make(place)
-        ledger = Ledger(opening.served(store, counts), bounds)
+        ledger = Ledger(counted(store, counts), bounds)
         try:
             await ledger.open()
         except BaseException:

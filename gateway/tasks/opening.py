@@ -1,10 +1,6 @@
 """The store that a configuration names."""
 
-from collections.abc import Callable
-
 from gateway.config.state import StateUrl
-from gateway.tasks.counted import Counts, counted
-from gateway.tasks.gathered import gathered
 from gateway.tasks.store import Store
 
 
@@ -29,14 +25,3 @@ def make(state: StateUrl, patience: float | None = None) -> Store:
     from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - see above
 
     return RedisStore(state.url, patience=patience)
-
-
-def served(store: Store, share: Callable[[str], Counts]) -> Store:
-    """The same store, as a gateway's event loop asks it: counted, and in a file, many at a time.
-
-    Args:
-        share: As of `counted`.
-    """
-    together = getattr(store, "together", None)
-    asked = counted(store, share)
-    return asked if together is None else gathered(asked, together, share("meet"))

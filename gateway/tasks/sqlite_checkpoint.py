@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.tasks import sqlite_schema
+from gateway.tasks.sqlite_carrying import Carrier
 
 EVERY = 2.0
 """Seconds between two rounds."""
@@ -37,13 +38,21 @@ class Checkpoints:
     Args:
         path: Of a database that is there, with its tables.
         astray: Whether it is there no more; asked before each round.
+        carrier: Carries over what has arrived, before the log.
     """
 
     def __init__(
-        self, path: Path, *, every: float = EVERY, long: int = LONG, astray: Callable[[], bool] = lambda: False
+        self,
+        path: Path,
+        *,
+        every: float = EVERY,
+        long: int = LONG,
+        astray: Callable[[], bool] = lambda: False,
+        carrier: Carrier | None = None,
     ) -> None:
         self._path = path
         self._astray = astray
+        self._carrier = carrier
         self._every = every
         self._long = long
         self._carried = 0
@@ -54,7 +63,7 @@ class Checkpoints:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the round that is going on, and make no other.
+        """Wait for the round that is going on, and make no other; what has arrived is carried over before.
 
         This process must have no other connection to the file then: POSIX drops all locks that a process has on a file
         when it closes any descriptor of it.
@@ -77,13 +86,19 @@ class Checkpoints:
                     self._failing = False
                 except (sqlite3.Error, OSError) as error:
                     self._fail(error)
+            if self._carrier is not None and not self._astray():
+                try:
+                    self._carrier.leave(self._open())
+                except (sqlite3.Error, OSError) as error:
+                    self._fail(error)
         finally:
             self._let_go()
             _closed(file)
 
     def _round(self, file: int) -> None:
-        if self._connection is None:
-            self._connection = sqlite_schema.dial(self._path, _PATIENCE)
+        connection = self._open()
+        if self._carrier is not None:
+            self._carrier.round(connection)
         log = self._carry("PASSIVE")
         if log < self._long or log == self._carried:
             return
@@ -95,6 +110,11 @@ class Checkpoints:
                 break
         os.fsync(file)
         self._carried = self._carry("RESTART")
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = sqlite_schema.dial(self._path, _PATIENCE)
+        return self._connection
 
     def _carry(self, how: str) -> int:
         """How many pages the log has."""
@@ -109,6 +129,8 @@ class Checkpoints:
         self._let_go()
 
     def _let_go(self) -> None:
+        if self._carrier is not None:
+            self._carrier.let_go()
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()

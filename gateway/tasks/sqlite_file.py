@@ -3,9 +3,10 @@
     with file as db:
         db.execute(…)
 
-Whatever SQLite complains of inside is a `StateUnavailable` outside. Where another process holds the file, no call after
-the first waits for it again, until something can be written. Where the connection itself is in doubt (a damaged page,
-a disk that fails), it is closed, and opened anew by a call that comes `REOPEN` seconds later or more.
+Whatever SQLite complains of inside, or the system, is a `StateUnavailable` outside. Where another process holds the
+file, no call after the first waits for it again, until something can be written. Where the connection itself is in
+doubt (a damaged page, a disk that fails), it is closed, and opened anew by a call that comes `REOPEN` seconds later or
+more.
 
 A file that is moved away or deleted is open still, and what is written to it is lost with the process. `watch`, which
 the checkpoints ask, finds that out; then whatever lies at its place is opened, and as long as nothing does all calls
@@ -92,6 +93,10 @@ class LedgerFile:
     ) -> None:
         if isinstance(error, sqlite3.Error):
             raise self._failed(error) from error
+        if isinstance(error, OSError):
+            # What has arrived cannot be read or written, which says nothing against the connection.
+            self._tell(error.strerror or str(error))
+            raise self._unavailable() from error
         if self._changes is not None and self._db is not None and self._db.total_changes != self._changes:
             self._changes = None
             self._wait_for_others(TIMEOUT)

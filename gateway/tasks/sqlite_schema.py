@@ -51,6 +51,20 @@ _STEPS = (
         "CREATE INDEX note_until ON note (until) WHERE until > 0",
         "CREATE INDEX note_of_tenant ON note (tenant)",
     ),
+    (
+        # What is new is written to the arrivals first (`sqlite_arrivals.py`). A gateway that knows nothing of them must
+        # not look into the table alone, so that has another name. `epoch` is that of the arrivals from which an entry
+        # was carried over. What was seen in one second is in the order of the table, in which it is carried over.
+        "ALTER TABLE entry RENAME TO record",
+        "ALTER TABLE record ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
+        "DROP INDEX entry_of_tenant",
+        """
+        CREATE INDEX record_of_tenant
+        ON record (tenant, kind, open, seen, scope, id, context, principal, aged, epoch) WHERE aged = 1
+        """,
+        "CREATE TABLE arrivals (id TEXT NOT NULL, epoch INTEGER NOT NULL, turn INTEGER NOT NULL, until REAL NOT NULL)",
+        "INSERT INTO arrivals VALUES (lower(hex(randomblob(6))), 0, 0, 0)",
+    ),
 )
 VERSION = len(_STEPS)
 

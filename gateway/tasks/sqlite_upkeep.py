@@ -16,37 +16,37 @@ _KINDS = ("context", "task")
 # From one tenant to the next in the index, instead of over all entries.
 _TENANTS = """
     WITH RECURSIVE holder (name) AS (
-        SELECT min(tenant) FROM entry WHERE aged = 1
+        SELECT min(tenant) FROM record WHERE aged = 1
         UNION ALL
-        SELECT (SELECT min(tenant) FROM entry WHERE aged = 1 AND tenant > name) FROM holder WHERE name IS NOT NULL
+        SELECT (SELECT min(tenant) FROM record WHERE aged = 1 AND tenant > name) FROM holder WHERE name IS NOT NULL
     )"""
 _ALL_TENANTS = f"{_TENANTS} SELECT name FROM holder WHERE name IS NOT NULL"  # noqa: S608 - the text above
 _OLD = f"""{_TENANTS}
-    SELECT kind, scope, id, seen, context, tenant FROM holder CROSS JOIN entry
-        ON aged = 1 AND tenant = name AND kind = ? AND open = ? AND seen < ?
+    SELECT kind, scope, id, seen, context, tenant FROM holder CROSS JOIN record
+        ON aged = 1 AND tenant = name AND kind = ? AND open = ? AND seen < ? AND epoch <> ?
     LIMIT ?"""  # noqa: S608 - the text above
-_COUNTS = "SELECT kind, count(*) FROM entry WHERE aged = 1 AND tenant = ? GROUP BY kind"
+_COUNTS = "SELECT kind, count(*) FROM record WHERE aged = 1 AND tenant = ? GROUP BY kind"
 _FIRST_TO_GO = """
-    SELECT kind, scope, id, seen, context, tenant FROM entry WHERE aged = 1 AND tenant = ? AND kind = ?
+    SELECT kind, scope, id, seen, context, tenant FROM record WHERE aged = 1 AND tenant = ? AND kind = ? AND epoch <> ?
     ORDER BY open, seen LIMIT ?"""
-_FORGET = "DELETE FROM entry WHERE kind = ? AND scope = ? AND id = ? AND seen = ?"
-LEFT_ALONE = "UPDATE entry SET aged = 1 WHERE kind = 0 AND scope = ? AND id = ? AND tenant = ? AND aged = 0"
+_FORGET = "DELETE FROM record WHERE kind = ? AND scope = ? AND id = ? AND seen = ?"
+LEFT_ALONE = "UPDATE record SET aged = 1 WHERE kind = 0 AND scope = ? AND id = ? AND tenant = ? AND aged = 0"
 _FORGET_NOTES = "DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE until > 0 AND until <= ? LIMIT ?)"
 _FIGURES = """
-    SELECT tenant, kind, open, count(*) FROM entry WHERE aged = 1 GROUP BY tenant, kind, open
+    SELECT tenant, kind, open, count(*) FROM record WHERE aged = 1 GROUP BY tenant, kind, open
     UNION ALL
-    SELECT tenant, 0, 0, count(*) FROM entry WHERE kind = 0 AND aged = 0 GROUP BY tenant"""
+    SELECT tenant, 0, 0, count(*) FROM record WHERE kind = 0 AND aged = 0 GROUP BY tenant"""
 _NOTE_FIGURES = "SELECT tenant, count(*) FROM note GROUP BY tenant"
 _OF_TENANT = """
-    SELECT kind, scope, id, tenant FROM entry WHERE (kind, scope, id) > (?, ?, ?) AND tenant = ?
+    SELECT kind, scope, id, tenant FROM record WHERE (kind, scope, id) > (?, ?, ?) AND tenant = ?
     ORDER BY kind, scope, id LIMIT ?"""
-_ERASE = "DELETE FROM entry WHERE kind = ? AND scope = ? AND id = ? AND tenant = ?"
+_ERASE = "DELETE FROM record WHERE kind = ? AND scope = ? AND id = ? AND tenant = ?"
 _ERASE_NOTES = "DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE tenant = ? LIMIT ?)"
 _ROWS = """
-    SELECT kind, scope, id, tenant, principal, context, state, replica, dialect, made, seen FROM entry
+    SELECT kind, scope, id, tenant, principal, context, state, replica, dialect, made, seen FROM record
     WHERE (kind, scope, id) > (?, ?, ?) ORDER BY kind, scope, id LIMIT ?"""
 _PUT_ROW = """
-    INSERT INTO entry (kind, scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    INSERT INTO record (kind, scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _NOTES = """
     SELECT kind, key, value, tenant, "group", due, until FROM note
@@ -71,12 +71,16 @@ class Expiry:
     def __init__(self) -> None:
         self._turn: list[str] = []
 
-    def expire(self, db: sqlite3.Connection, now: int, bounds: Bounds, most: int) -> int:
-        """As `Store.expire`."""
+    def expire(self, db: sqlite3.Connection, now: int, bounds: Bounds, most: int, epoch: int = -1) -> int:
+        """As `Store.expire`.
+
+        Args:
+            epoch: Of the arrivals that are being carried over: what came with it is not looked at yet.
+        """
         left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
         # Contexts last: those of the tasks that are forgotten here are looked at, too.
         for kind, is_open, kept in ((TASK, 0, bounds.ended), (TASK, 1, bounds.open), (CONTEXT, 0, bounds.open)):
-            left -= _forget(db, db.execute(_OLD, (kind, is_open, now - kept, left)).fetchall())
+            left -= _forget(db, db.execute(_OLD, (kind, is_open, now - kept, epoch, left)).fetchall())
         counted = 0
         self._turn = self._turn or [tenant for (tenant,) in db.execute(_ALL_TENANTS)]
         while left > 0 and counted < _MOST_COUNTED and self._turn:
@@ -85,7 +89,7 @@ class Expiry:
                 counted += count
                 beyond = count - (bounds.tasks if kind == TASK else bounds.contexts)
                 if beyond > 0:
-                    left -= _forget(db, db.execute(_FIRST_TO_GO, (tenant, kind, min(left, beyond))).fetchall())
+                    left -= _forget(db, db.execute(_FIRST_TO_GO, (tenant, kind, epoch, min(left, beyond))).fetchall())
             counted += _ASKING
             if left > 0:
                 self._turn.pop()

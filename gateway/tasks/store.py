@@ -191,8 +191,7 @@ class Store(Protocol):
     Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
 
     Attributes:
-        local: Whether no network is between, so that what it is asked is answered at once; only what several meet in
-            one turn of the loop may be written at the end of it (`gathered.py`).
+        local: Whether no network is between, so that what it is asked is answered at once.
         shared: Whether several gateways on several machines may use it at a time.
         label: What it is, without credentials, for logs and metrics.
     """

@@ -4,8 +4,10 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite
+from gateway.tasks import sqlite, sqlite_carrying
 from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_file import LedgerFile
 from gateway.tasks.sqlite_schema import dial
 from gateway.tasks.store import SEEN_AGAIN, Bounds, Met, Note, Sighting, Soon
 from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
@@ -62,10 +63,16 @@ class TestSqlite(Contract):
     """Run over the fixture `store`."""
 
 
-def changes(store: SqliteStore) -> int:
-    """How many rows were written so far."""
+def changes(store: SqliteStore) -> tuple[int, int]:
+    """How many rows and how many bytes of arrivals were written so far."""
     with store._file as db:
-        return db.total_changes
+        return db.total_changes, store._of(db).end
+
+
+def settle(store: SqliteStore) -> None:
+    """Have all in the tables that has arrived."""
+    with store._file as db:
+        sqlite_carrying.settle(db, store._of(db))
 
 
 def scalar(store: SqliteStore, sql: str) -> object:
@@ -93,8 +100,9 @@ async def test_what_was_written_is_there_after_a_restart(store: SqliteStore, pat
 async def test_only_the_gateways_own_user_may_read_the_files(store: SqliteStore, path: Path) -> None:
     store.meet("crm", sighting(task="t1"))
     files = sorted(path.parent.iterdir())
-    assert [file.name for file in files] == ["state.db", "state.db-shm", "state.db-wal"]
-    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+    name = scalar(store, "SELECT id FROM arrivals")
+    assert {file.name for file in files} == {"state.db", "state.db-shm", "state.db-wal", f"state.db-{name}"}
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 4
 
 
 async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteStore, path: Path) -> None:
@@ -106,33 +114,33 @@ async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteSt
     await store.aclose()
 
 
-async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteStore) -> None:
+@pytest.mark.parametrize("is_carried", [True, False])
+async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteStore, *, is_carried: bool) -> None:
     for again in range(2):
         at = NOW + again * (SEEN_AGAIN - 1)
         for met in (sighting(ACME, "t1", "c1", "working", at=at), sighting(task="t1", at=at), sighting(context="c1")):
             store.meet("crm", met)
         if not again:
+            if is_carried:
+                settle(store)
             before = changes(store)
     assert changes(store) == before
     store.meet("crm", sighting(ACME, "t1", "c1", "working", at=NOW + SEEN_AGAIN))
-    assert changes(store) == before + 2
+    rows, size = changes(store)
+    assert (rows - before[0], size > before[1]) == ((2, False) if is_carried else (0, True))
+    assert store.tasks("crm", ["t1"])[0].seen == NOW + SEEN_AGAIN  # type: ignore[union-attr]  # it is known
 
 
-async def test_an_id_that_this_process_has_not_met_yet_is_still_its_owners(path: Path, store: SqliteStore) -> None:
+@pytest.mark.parametrize("is_carried", [True, False])
+async def test_whether_it_has_just_arrived_or_is_in_the_tables_it_is_its_owners(
+    store: SqliteStore, *, is_carried: bool
+) -> None:
     store.meet("crm", sighting(ANN, "t1", "c1", "working"))
-    store._met.clear()
+    if is_carried:
+        settle(store)
     assert store.meet("crm", sighting(GLOBEX, "t1", "c1", "completed")) == Met(ANN, ANN)
-    store._met.clear()
     assert store.meet("crm", sighting(BOB, "t1", "c2", "completed")) == Met(ANN, BOB)
     assert store.open_tasks("acme") == 0
-
-
-async def test_ids_that_were_met_do_not_pile_up(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_MOST_MET", 3)
-    for number in range(10):
-        assert store.meet("crm", sighting(task=f"t{number}")) == Met(ACME)
-        assert len(store._met) <= 3
-    assert store.meet("crm", sighting(GLOBEX, "t0")) == Met(ACME)
 
 
 class Other:
@@ -185,14 +193,15 @@ async def test_a_task_that_two_processes_meet_at_a_time_has_one_owner_and_both_a
 
 async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
     store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+    settle(store)
+    rows = store.rows(("", "", ""), 10)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     writes: tuple[Callable[[], object], ...] = (
-        lambda: store.meet("crm", sighting(task="t2")),
         lambda: store.meet("crm", sighting(ACME, "t1", "c1", "completed")),
         lambda: store.keep(Note("hook", "n1", b"")),
         lambda: store.settle(Note("hook", "n1", b"")),
-        lambda: store.put_rows(store.rows(("", "", ""), 10)),
+        lambda: store.put_rows(rows),
         lambda: store.expire(NOW, Bounds(), 500),
         lambda: store.erase("acme"),
     )
@@ -202,11 +211,13 @@ async def test_while_somebody_writes_others_read_and_fail_to_write(store: Sqlite
         assert caught.value.detail == "database is locked"
         assert str(path) not in caught.value.message
     assert store.meet("crm", sighting(ACME, "t1", "c1", "working")) == Met(ACME, ACME)
-    assert store.tasks("crm", ["t2"]) == [None]
+    # What is new goes to the arrivals, which nobody holds.
+    assert store.meet("crm", sighting(GLOBEX, "t2")) == Met(GLOBEX)
     other.execute("ROLLBACK")
     for write in writes:
         write()
     other.close()
+    assert store.meet("crm", sighting(ACME, "t2")) == Met(GLOBEX)
 
 
 async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> None:
@@ -230,18 +241,10 @@ async def test_a_note_that_is_dropped_as_often_as_it_is_settled_is_a_fault(
         store.settle(Note("name", "n1", b"two"))
 
 
-async def test_an_entry_that_is_forgotten_as_often_as_it_is_met_is_a_fault(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.meet("crm", sighting(task="t1"))
-    monkeypatch.setattr(sqlite, "_LOOK", f"{sqlite._LOOK} LIMIT 0")
-    with pytest.raises(StateUnavailable):
-        store.meet("crm", sighting(task="t1"))
-
-
 async def test_a_context_that_came_with_a_task_is_forgotten_after_it(store: SqliteStore) -> None:
     store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
-    assert scalar(store, "SELECT count(*) FROM entry WHERE aged = 0") == 1
+    settle(store)
+    assert scalar(store, "SELECT count(*) FROM record WHERE aged = 0") == 1
     assert [(it.tasks, it.contexts) for it in store.figures()] == [(1, 1)]
     assert store.expire(NOW + HOUR, Bounds(ended=1, open=DAY), 500) == 1
     assert store.context("crm", "c1") == ACME
@@ -259,14 +262,14 @@ async def test_a_context_that_came_with_a_task_is_forgotten_after_it(store: Sqli
         pytest.param([sighting(ACME, "t2", "c2"), sighting(BOB, "t1", "c2")], id="with another task before"),
     ],
 )
-@pytest.mark.parametrize("is_remembered", [True, False])
+@pytest.mark.parametrize("is_carried", [True, False])
 async def test_every_context_is_forgotten_in_the_end(
-    store: SqliteStore, sightings: list[Sighting], *, is_remembered: bool
+    store: SqliteStore, sightings: list[Sighting], *, is_carried: bool
 ) -> None:
     for met in sightings:
-        if not is_remembered:
-            store._met.clear()
         store.meet("crm", met)
+        if is_carried:
+            settle(store)
     assert store.context("crm", "c2") is not None
     store.expire(NOW + DAY, Bounds(ended=1, open=1), 500)
     assert store.rows(("", "", ""), 10) == []
@@ -283,39 +286,101 @@ sightings = st.builds(
     apart=st.booleans(),
     marked=st.booleans(),
 )
-steps = st.lists(sightings | st.sampled_from(["acme", "globex"]) | st.none(), max_size=40)
+steps = st.lists(sightings | st.sampled_from(["acme", "globex", "expire", "settle", "carry", "start"]), max_size=40)
 
 
 def told(store: MemoryStore | SqliteStore) -> object:
-    """All that a store tells of the ids above."""
+    """All that a store tells of the ids above, as it is asked by calls."""
     return (
         store.tasks("crm", ["t1", "t2", "t3", "t4"]),
         [store.context("crm", context) for context in ("c1", "c2", "c3")],
         [store.open_tasks(tenant) for tenant in ("acme", "globex")],
         [store.count("crm", owner, context) for owner in (ACME, ANN, BOB, GLOBEX) for context in ("", "c1", "c2")],
-        store.figures(),
-        [row.id for row in store.rows(("", "", ""), 100)],
     )
 
 
-@given(steps)
-async def test_it_tells_what_one_in_memory_tells(tmp_path_factory: pytest.TempPathFactory, steps: list[object]) -> None:
-    model, store = MemoryStore(), SqliteStore(tmp_path_factory.mktemp("model") / "state.db")
-    file = LedgerFile(store._file.path)
-    store._file = file
-    file.open()
-    for number, step in enumerate(steps):
-        now = NOW + number * SEEN_AGAIN
+def gone_through(store: MemoryStore | SqliteStore) -> object:
+    """The same, as it is gone through by commands."""
+    return store.figures(), [row.id for row in store.rows(("", "", ""), 100)]
+
+
+class Several:
+    """Some processes, as stores of their own that share a file and are each asked in turn; and one in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model = MemoryStore()
+        self.stores = [self.start() for _ in range(3)]
+        self.now = NOW
+
+    def start(self) -> SqliteStore:
+        store = SqliteStore(self.path)
+        store._file.open()
+        return store
+
+    def end(self, store: SqliteStore) -> None:
+        """As a kill does: nothing is carried over."""
+        if store._arrivals is not None:
+            store._arrivals.close()
+        store._file.close()
+
+    def meet(self, number: int, sighting: Sighting) -> None:
+        self.now += SEEN_AGAIN
+        met = replace(sighting, now=self.now)
+        assert self.stores[number % 3].meet("crm", met) == self.model.meet("crm", met)
+        for store in self.stores:
+            assert told(store) == told(self.model)
+
+    def step(self, number: int, step: object) -> None:
+        store = self.stores[number % 3]
         if isinstance(step, Sighting):
-            met = replace(step, now=now)
-            assert store.meet("crm", met) == model.meet("crm", met)
-        elif isinstance(step, str):
-            assert store.erase(step) == model.erase(step)
+            self.meet(number, step)
+        elif step == "expire":
+            assert store.expire(self.now, Bounds(tasks=2), 500) == self.model.expire(self.now, Bounds(tasks=2), 500)
+            self.model.expire(self.now, Bounds(), 500)
+        elif step == "settle":
+            settle(store)
+        elif step == "carry":
+            with store._file as db:
+                sqlite_carrying.carry_over(db, store._of(db))
+        elif step == "start":
+            self.end(store)
+            self.stores[number % 3] = self.start()
         else:
-            assert store.expire(now, Bounds(tasks=2), 500) == model.expire(now, Bounds(tasks=2), 500)
-            model.expire(now, Bounds(), 500)
-        assert told(store) == told(model)
-    file.close()
+            assert store.erase(str(step)) == self.model.erase(str(step))
+
+
+@given(steps=steps, between=st.lists(sightings, max_size=20), few=st.integers(1, 3), goes_through=st.booleans())
+async def test_several_tell_what_one_in_memory_tells_also_while_arrivals_are_carried_over(
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    steps: list[object],
+    between: list[Sighting],
+    few: int,
+    goes_through: bool,
+) -> None:
+    several = Several(tmp_path_factory.mktemp("model") / "state.db")
+
+    def sleep(_: float) -> None:
+        # Between two transactions of whoever carries over, others meet tasks, and begin to carry over themselves.
+        if between:
+            several.meet(len(between), between.pop())
+            if len(between) % 4 == 0:
+                several.step(len(between), "settle")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_carrying, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic, time=time.time))
+        patch.setattr(sqlite_carrying, "_AT_A_TIME", few)
+        patch.setattr(sqlite_carrying, "_FEW", few - 1)
+        for number, step in enumerate(steps):
+            several.step(number, step)
+            for store in several.stores:
+                assert told(store) == told(several.model)
+            if goes_through:
+                assert gone_through(several.stores[number % 3]) == gone_through(several.model)
+    assert gone_through(several.stores[0]) == gone_through(several.model)
+    for store in several.stores:
+        several.end(store)
 
 
 async def test_what_takes_long_to_count_is_counted_aside_and_once_for_all_who_ask(
@@ -324,6 +389,9 @@ async def test_what_takes_long_to_count_is_counted_aside_and_once_for_all_who_as
     for number in range(30):
         store.meet("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
     assert store.count("crm", ACME) == 30
+    settle(store)
+    store.meet("crm", sighting(ANN, "young", "c1"))
+    store.meet("crm", sighting(ANN, "another", "c2", "completed"))
     monkeypatch.setattr("gateway.tasks.sqlite._AT_ONCE", 10)
     dialled: list[Path] = []
 
@@ -334,10 +402,10 @@ async def test_what_takes_long_to_count_is_counted_aside_and_once_for_all_who_as
     monkeypatch.setattr("gateway.tasks.sqlite.dial", counted)
     asked = [asyncio.ensure_future(later(store.count("crm", ACME))) for _ in range(5)]
     asked[0].cancel()
-    assert await asyncio.gather(*asked[1:]) == [30] * 4
+    assert await asyncio.gather(*asked[1:]) == [32] * 4
     assert len(dialled) == 1
-    assert await later(store.count("crm", ANN, "c1")) == 20
-    assert await later(store.open_tasks("acme")) == 30
+    assert await later(store.count("crm", ANN, "c1")) == 21
+    assert await later(store.open_tasks("acme")) == 31
     assert store.count("crm", GLOBEX) == 0
     path.unlink()  # noqa: ASYNC240 - a file of the test
     with pytest.raises(StateUnavailable):

@@ -20,17 +20,19 @@ KILLS = 8
 TOLD = 150
 """Ids that each process tells at least before it is killed."""
 
-# Meets tasks for ever, and tells each id when it is written; between that, the log is carried over all the time.
+# Meets tasks for ever, and tells each id when it is written; between that, arrivals and the log are carried over all
+# the time.
 MEETING = """
 import asyncio, pathlib, sys
 from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.sqlite_carrying import Carrier
 from gateway.tasks.sqlite_checkpoint import Checkpoints
 from gateway.tasks.store import Bounds, Note, Owner, Sighting
 
 async def main(path: pathlib.Path, life: str) -> None:
     store = SqliteStore(path)
     await store.open()
-    Checkpoints(path, every=0.001, long=20)
+    Checkpoints(path, every=0.001, long=20, carrier=Carrier(path, many=0))
     number = 0
     while True:
         owner, task, context = Owner(f"tenant-{number % 3}", "ann"), f"t-{life}-{number}", f"c-{life}-{number}"
@@ -83,6 +85,6 @@ async def test_whatever_was_told_before_a_kill_is_known_after_it(tmp_path: Path)
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         # The index says what the table says.
-        indexed = db.execute("SELECT count(*) FROM entry INDEXED BY entry_of_tenant WHERE aged = 1").fetchone()
-        assert indexed == db.execute("SELECT count(*) FROM entry NOT INDEXED WHERE aged = 1").fetchone()
+        indexed = db.execute("SELECT count(*) FROM record INDEXED BY record_of_tenant WHERE aged = 1").fetchone()
+        assert indexed == db.execute("SELECT count(*) FROM record NOT INDEXED WHERE aged = 1").fetchone()
     db.close()

@@ -30,7 +30,7 @@ def put(db: sqlite3.Connection, tenant: str, count: int, *, contexts: int = 0, n
 
 
 def ids(db: sqlite3.Connection, tenant: str) -> list[str]:
-    return [id_ for (id_,) in db.execute("SELECT id FROM entry WHERE tenant = ? ORDER BY seen, id", (tenant,))]
+    return [id_ for (id_,) in db.execute("SELECT id FROM record WHERE tenant = ? ORDER BY seen, id", (tenant,))]
 
 
 def plan(db: sqlite3.Connection, sql: str) -> list[str]:
@@ -114,6 +114,6 @@ def test_rows_and_notes_go_on_behind_any_place(db: sqlite3.Connection) -> None:
     ],
 )
 def test_what_is_done_often_reads_an_index_only_and_in_its_order(db: sqlite3.Connection, sql: str) -> None:
-    steps = [step for step in plan(db, sql) if "entry" in step or "B-TREE" in step]
+    steps = [step for step in plan(db, sql) if "record" in step or "B-TREE" in step]
     assert steps
-    assert all("USING COVERING INDEX entry_of_tenant" in step for step in steps)
+    assert all("USING COVERING INDEX record_of_tenant" in step for step in steps)

@@ -1,0 +1,218 @@
+"""Carries the arrivals of the ledger in a file over into its tables.
+
+Sorted by their ids, many entries touch few pages each, so it is done with thousands at a time: in short transactions,
+for others write to the database meanwhile, and one after the other until few are left that came in the meantime. Those
+are carried over while the arrivals are held, and in that transaction the epoch ends: then the file is begun anew.
+
+Whoever carries over takes a *turn*, a number in the database, before it looks at the arrivals; and each transaction
+asks whether that is the last one still. So nobody writes what has changed since, though several begin. A thread leaves
+it alone for a while where another one has a turn.
+"""
+
+import operator
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_file import step
+from gateway.tasks.sqlite_young import Entry
+from gateway.tasks.store import OPEN
+
+MANY = 2 << 20
+"""Bytes of arrivals that are carried over at once: about 8,000 tasks with their contexts."""
+LATER = 30.0
+"""Seconds after which fewer are carried over as well."""
+
+# Entries of one transaction, while which others wait: a few milliseconds.
+_AT_A_TIME = 100
+# Entries that are carried over while the arrivals are held.
+_FEW = 16
+_MOST_ROUNDS = 20
+# Seconds for which a turn is left to whoever has it; a killed one keeps it for no longer.
+_TURN = 60.0
+
+_COLUMNS = 14
+_CARRY = """
+    INSERT INTO record (
+        kind, scope, id, tenant, principal, context, state, open, replica, dialect, made, seen, aged, epoch
+    ) VALUES {rows} ON CONFLICT (kind, scope, id) DO UPDATE
+    SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen,
+        aged = excluded.aged, epoch = excluded.epoch
+    WHERE tenant = excluded.tenant AND principal = excluded.principal"""
+_BY_NAME = operator.attrgetter("kind", "scope", "id")
+
+
+class Overtaken(Exception):  # noqa: N818 - nothing is wrong
+    """Somebody else carries over."""
+
+
+class Carrier:
+    """Carries over from a thread: when there is much, or it has been there for long.
+
+    Args:
+        path: Of the database.
+    """
+
+    def __init__(self, path: Path, *, many: int = MANY, later: float = LATER) -> None:
+        self._path = path
+        self._many = many
+        self._later = later
+        self._arrivals: Arrivals | None = None
+        self._db: sqlite3.Connection | None = None
+        self._seen: tuple[int, float] | None = None
+
+    def round(self, db: sqlite3.Connection) -> None:
+        """Put what has arrived on the disk, and carry it over if it is time.
+
+        Raises:
+            sqlite3.Error, OSError: it cannot be now.
+        """
+        arrivals = self._of(db)
+        size = arrivals.sync()
+        if size <= HEAD:
+            self._seen = None
+            return
+        now = time.monotonic()
+        if self._seen is None:
+            self._seen = (size, now)
+        if size >= self._many or now >= self._seen[1] + self._later:
+            self._seen = None
+            if not _is_busy(db):
+                carry_over(db, arrivals)
+
+    def leave(self, db: sqlite3.Connection) -> None:
+        """Carry over what is left, and remove the file of arrivals if nobody wrote to it meanwhile.
+
+        Raises:
+            sqlite3.Error, OSError: it cannot be now; it is read again at the next start.
+        """
+        arrivals = self._of(db)
+        carry_over(db, arrivals)
+        arrivals.close(leave=True)
+
+    def let_go(self) -> None:
+        """Close the file."""
+        if self._arrivals is not None:
+            self._arrivals.close()
+        self._arrivals = self._db = None
+
+    def _of(self, db: sqlite3.Connection) -> Arrivals:
+        if self._arrivals is None or self._db is not db:
+            self.let_go()
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            self._arrivals, self._db = arrivals_of(db, self._path), db
+        return self._arrivals
+
+
+def arrivals_of(db: sqlite3.Connection, path: Path) -> Arrivals:
+    """The arrivals of a database."""
+    (name,) = db.execute("SELECT id FROM arrivals").fetchone()
+    return Arrivals(path.with_name(f"{path.name}-{name}"), lambda: _next_epoch(db))
+
+
+def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:
+    """Carry over all that has arrived, a part at a time; others write meanwhile.
+
+    Raises:
+        sqlite3.Error, OSError: it cannot be now; nothing is lost.
+    """
+    with step(db):
+        turn = _take_turn(db, time.time() + _TURN)  # noqa: TID251 - for other processes
+    arrivals.read_ahead()
+    with arrivals as young:
+        epoch, young.news = arrivals.epoch, {}
+        entries = list(young.entries.values())
+    try:
+        for _ in range(_MOST_ROUNDS):
+            entries.sort(key=_BY_NAME)
+            for start in range(0, len(entries), _AT_A_TIME):
+                began = time.monotonic()
+                with step(db):
+                    _ask(db, turn)
+                    _put(db, entries[start : start + _AT_A_TIME], epoch)
+                time.sleep(min(time.monotonic() - began, 0.1))
+            # The log gets onto the disk before the arrivals leave it; who writes next may have to wait for the disk,
+            # which nobody does while they are held.
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            db.execute("UPDATE arrivals SET until = ? WHERE turn = ?", (time.time() + _TURN, turn))  # noqa: TID251
+            arrivals.read_ahead()
+            with arrivals as young:
+                if arrivals.epoch != epoch or young.news is None:
+                    return
+                entries = list(young.news.values())
+                if len(entries) <= _FEW:
+                    _end_epoch(db, arrivals, entries, lambda: _ask(db, turn))
+                    return
+                young.news = {}
+    except Overtaken:
+        return
+
+
+def settle(db: sqlite3.Connection, arrivals: Arrivals) -> None:
+    """Carry over all that has arrived at once: for few, or where nobody else has to wait.
+
+    Raises:
+        sqlite3.Error, OSError: as `carry_over`.
+    """
+    with arrivals as young:
+        if young.entries:
+            _end_epoch(db, arrivals, sorted(young.entries.values(), key=_BY_NAME), lambda: _take_turn(db, 0.0))
+
+
+def _end_epoch(
+    db: sqlite3.Connection, arrivals: Arrivals, entries: Sequence[Entry], turn: Callable[[], object]
+) -> None:
+    """Carry over the last entries while the arrivals are held, and begin these anew."""
+    with step(db):
+        turn()
+        for start in range(0, len(entries), _AT_A_TIME):
+            _put(db, entries[start : start + _AT_A_TIME], arrivals.epoch)
+        # A power cut may have taken the database further back than the arrivals.
+        db.execute("UPDATE arrivals SET epoch = max(epoch, ?), until = 0", (arrivals.epoch,))
+        epoch = _following(db)
+    arrivals.renew(epoch)
+
+
+def _put(db: sqlite3.Connection, entries: Sequence[Entry], epoch: int) -> None:
+    if entries:
+        rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(entries))
+        values: list[str | int] = []
+        for each in entries:
+            values += (
+                each.kind, each.scope, each.id, each.tenant, each.principal, each.context, each.state,
+                each.kind == 1 and each.state in OPEN, each.replica, each.dialect, each.made, each.seen, each.aged,
+                epoch,
+            )  # fmt: skip
+        assert len(values) == _COLUMNS * len(entries)
+        db.execute(_CARRY.format(rows=rows), values)
+
+
+def _next_epoch(db: sqlite3.Connection) -> int:
+    with step(db):
+        return _following(db)
+
+
+def _following(db: sqlite3.Connection) -> int:
+    db.execute("UPDATE arrivals SET epoch = epoch + 1")
+    (epoch,) = db.execute("SELECT epoch FROM arrivals").fetchone()
+    return int(epoch)
+
+
+def _is_busy(db: sqlite3.Connection) -> bool:
+    """Whether somebody carries over; who seems to be at it for longer than anybody is has another clock."""
+    (until,) = db.execute("SELECT until FROM arrivals").fetchone()
+    return 0 < until - time.time() <= _TURN  # type: ignore[no-any-return]  # noqa: TID251 - as above
+
+
+def _take_turn(db: sqlite3.Connection, until: float) -> int:
+    db.execute("UPDATE arrivals SET turn = turn + 1, until = ?", (until,))
+    (turn,) = db.execute("SELECT turn FROM arrivals").fetchone()
+    return int(turn)
+
+
+def _ask(db: sqlite3.Connection, turn: int) -> None:
+    if db.execute("SELECT turn FROM arrivals").fetchone() != (turn,):
+        raise Overtaken

@@ -1,0 +1,239 @@
+"""The arrivals: what several processes read of each other, what is cut off, and what is refused."""
+
+import errno
+import fcntl
+import logging
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks import sqlite_arrivals
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_young import Entry
+from gateway.tasks.store import Met
+from tests.tasks.asking import ACME, GLOBEX, sighting
+
+
+def entry(name: str, state: str = "working") -> Entry:
+    return Entry(1, "crm", name, "acme", "", "", state, "", "", 1, 1)
+
+
+class Epochs:
+    """Gives one after the other."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def __call__(self) -> int:
+        self.last += 1
+        return self.last
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db-0"
+
+
+@pytest.fixture
+def epochs() -> Epochs:
+    return Epochs()
+
+
+@pytest.fixture
+def arrivals(path: Path, epochs: Epochs) -> Iterator[Arrivals]:
+    arrivals = Arrivals(path, epochs)
+    yield arrivals
+    arrivals.close()
+
+
+@pytest.fixture
+def other(path: Path, epochs: Epochs) -> Iterator[Arrivals]:
+    arrivals = Arrivals(path, epochs)
+    yield arrivals
+    arrivals.close()
+
+
+def put(arrivals: Arrivals, *names: str) -> None:
+    with arrivals:
+        arrivals.append([entry(name) for name in names])
+
+
+def known(arrivals: Arrivals) -> list[str]:
+    return [entry.id for entry in arrivals.current().entries.values()]
+
+
+def test_what_one_writes_the_other_knows_and_what_is_begun_anew_both_forget(
+    arrivals: Arrivals, other: Arrivals
+) -> None:
+    put(arrivals, "t1", "t2")
+    assert known(other) == ["t1", "t2"]
+    put(other, "t3")
+    with arrivals as young:
+        assert len(young.entries) == 3
+        arrivals.renew(7)
+    assert known(other) == known(arrivals) == []
+    assert other.epoch == arrivals.epoch == 7
+    # As long as before, and yet another one.
+    put(arrivals, "t4", "t5")
+    put(arrivals, "t6")
+    assert known(other) == ["t4", "t5", "t6"]
+
+
+def test_it_is_the_owners_alone(arrivals: Arrivals, path: Path) -> None:
+    put(arrivals, "t1")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("torn", [b"0", b"00000000[]", b'00000000[[1,"crm"]]\n', b"\0" * 5000, b"\n\n"])
+def test_what_is_not_whole_is_cut_off_and_what_comes_after_counts(
+    arrivals: Arrivals, other: Arrivals, path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(arrivals, "t1")
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(torn)
+    with caplog.at_level(logging.WARNING, "gateway.tasks.sqlite"):
+        assert known(other) == ["t1"]
+    assert f"{len(torn)} bytes at its end are not whole" in caplog.text
+    assert path.stat().st_size == whole
+    put(arrivals, "t2")
+    assert known(other) == known(arrivals) == ["t1", "t2"]
+
+
+def test_who_reads_ahead_cuts_nothing(arrivals: Arrivals, other: Arrivals, path: Path) -> None:
+    put(arrivals, "t1")
+    with path.open("ab") as file:
+        file.write(b"half a line")
+    size = path.stat().st_size
+    other.read_ahead()
+    assert path.stat().st_size == size
+    put(arrivals, "t2")
+    other.read_ahead()
+    assert known(other) == ["t1", "t2"]
+    with arrivals:
+        arrivals.renew(9)
+    other.read_ahead()
+    assert known(other) == []
+    assert other.epoch == 9
+
+
+@pytest.mark.parametrize("left", [b"", b"A2A gate", b"\0" * 5000])
+def test_a_head_that_was_never_written_is_written(arrivals: Arrivals, path: Path, left: bytes, epochs: Epochs) -> None:
+    path.write_bytes(left)
+    epochs.last = 3
+    put(arrivals, "t1")
+    assert arrivals.epoch == 4
+    assert path.stat().st_size == arrivals.end
+
+
+def test_something_else_in_its_place_is_refused_and_left_alone(arrivals: Arrivals, path: Path) -> None:
+    text = b"somebody's own notes, which they may want back\n" * 3
+    path.write_bytes(text)
+    with pytest.raises(OSError, match="holds something else"):
+        put(arrivals, "t1")
+    assert path.read_bytes() == text
+
+
+def test_a_file_that_is_removed_or_cut_from_outside_begins_anew(
+    arrivals: Arrivals, other: Arrivals, path: Path
+) -> None:
+    put(arrivals, "t1")
+    put(other, "t2")
+    path.unlink()
+    assert known(arrivals) == []
+    put(arrivals, "t3")
+    assert known(other) == ["t3"]
+    os.truncate(path, HEAD)
+    assert known(other) == known(arrivals) == []
+
+
+def test_whoever_leaves_removes_only_what_is_empty(arrivals: Arrivals, other: Arrivals, path: Path) -> None:
+    put(arrivals, "t1")
+    arrivals.close(leave=True)
+    assert path.exists()
+    with other:
+        other.renew(2)
+    other.close(leave=True)
+    other.close(leave=True)
+    assert not path.exists()
+
+
+def test_a_disk_that_is_full_takes_nothing_and_then_goes_on(arrivals: Arrivals, other: Arrivals, path: Path) -> None:
+    put(arrivals, "t1")
+    size = path.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for room in (0, 20):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
+            with pytest.raises(OSError, match=r"No space left|File too large") as caught:
+                put(arrivals, "t2")
+            assert caught.value.errno in (errno.ENOSPC, errno.EFBIG)
+            assert path.stat().st_size == size
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert known(arrivals) == known(other) == ["t1"]
+    put(arrivals, "t2")
+    assert known(other) == ["t1", "t2"]
+
+
+def test_what_cannot_be_carried_over_does_not_pile_up(arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_arrivals, "MOST", HEAD)
+    put(arrivals, "t1")
+    with pytest.raises(OSError, match="cannot be carried over"):
+        put(arrivals, "t2")
+    assert known(arrivals) == ["t1"]
+
+
+def test_where_somebody_holds_it_one_call_waits_and_the_others_do_not(
+    arrivals: Arrivals, other: Arrivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_arrivals, "_PAUSE", 0.05)
+    put(other, "t1")
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    arrivals._patience = 0.001
+    with other:
+        with pytest.raises(OSError, match="another process holds"):
+            put(arrivals, "t2")
+        waited = len(pauses)
+        for _ in range(3):
+            with pytest.raises(OSError, match="another process holds"):
+                known(arrivals)
+        assert len(pauses) == waited >= 1
+    assert known(arrivals) == ["t1"]
+    assert arrivals._patience > 0
+    # Who waits has it once it is let go of.
+    with other:
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(other._file, fcntl.LOCK_UN))
+        put(arrivals, "t3")
+    assert known(arrivals) == ["t1", "t3"]
+
+
+@pytest.mark.anyio
+async def test_a_store_whose_arrivals_cannot_be_used_knows_nothing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "state.db")
+    await store.open()
+    assert store.meet("crm", sighting(ACME, "t1")) == Met(ACME)
+    assert store._arrivals is not None
+    place = store._arrivals._path
+    place.unlink()
+    place.mkdir()
+    for _ in range(2):
+        with pytest.raises(StateUnavailable) as caught:
+            store.meet("crm", sighting(GLOBEX, "t1"))
+        assert "Is a directory" in caught.value.detail
+        assert str(tmp_path) not in caught.value.message
+    with pytest.raises(StateUnavailable):
+        store.tasks("crm", ["t1"])
+    place.rmdir()
+    assert store.meet("crm", sighting(ACME, "t2")) == Met(ACME)
+    await store.aclose()

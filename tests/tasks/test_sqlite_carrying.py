@@ -1,0 +1,298 @@
+"""Carrying arrivals over into the tables: what is told meanwhile, who is overtaken, and when it is done."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.tasks import sqlite_carrying
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.sqlite_arrivals import HEAD
+from gateway.tasks.sqlite_carrying import Carrier, arrivals_of, carry_over, settle
+from gateway.tasks.sqlite_schema import connect
+from gateway.tasks.store import Bounds, Met
+from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, NOW, sighting
+
+Between = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+def opened(path: Path) -> SqliteStore:
+    """One process's store, without a thread."""
+    store = SqliteStore(path)
+    store._file.open()
+    return store
+
+
+def ended(store: SqliteStore) -> None:
+    """As a kill does: nothing is carried over."""
+    if store._arrivals is not None:
+        store._arrivals.close()
+    store._file.close()
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = opened(path)
+    yield store
+    ended(store)
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[SqliteStore]:
+    store = opened(path)
+    yield store
+    ended(store)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Between:
+    """What is done between two transactions of one entry each."""
+
+    def does(what: Callable[[], None]) -> None:
+        clock = SimpleNamespace(sleep=lambda _: what(), monotonic=time.monotonic, time=time.time)
+        monkeypatch.setattr(sqlite_carrying, "time", clock)
+        monkeypatch.setattr(sqlite_carrying, "_AT_A_TIME", 1)
+        monkeypatch.setattr(sqlite_carrying, "_FEW", 0)
+
+    return does
+
+
+def carry(store: SqliteStore) -> None:
+    with store._file as db:
+        carry_over(db, store._of(db))
+
+
+def young(store: SqliteStore) -> int:
+    """How many entries have arrived and are not carried over for sure."""
+    with store._file as db:
+        return len(store._of(db).current().entries)
+
+
+def rows(store: SqliteStore) -> dict[str, tuple[str, int]]:
+    """The state and the age of what is in the tables."""
+    with store._file as db:
+        return {name: (state, aged) for name, state, aged in db.execute("SELECT id, state, aged FROM record")}
+
+
+def test_what_is_counted_is_so_once_all_the_time(store: SqliteStore, other: SqliteStore, between: Between) -> None:
+    for number in range(5):
+        store.meet("crm", sighting(ANN, f"t{number}", "c1", "working"))
+    counted: list[object] = []
+
+    def count() -> None:
+        counted.extend((each.open_tasks("acme"), each.count("crm", ANN, "c1")) for each in (store, other))
+
+    between(count)
+    carry(store)
+    count()
+    assert len(counted) == 2 * (6 + 1)
+    assert set(counted) == {(5, 5)}
+    assert young(store) == young(other) == 0
+
+
+def test_what_changes_while_it_is_carried_over_is_carried_over_again(
+    store: SqliteStore, other: SqliteStore, between: Between
+) -> None:
+    store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+    store.meet("crm", sighting(ACME, "t2", "c2", "working"))
+    told: list[Met] = []
+
+    def change() -> None:
+        if len(told) < 3:
+            told.append(other.meet("crm", sighting(ACME, f"t{len(told)}", state="completed")))
+        assert store.meet("crm", sighting(GLOBEX, "t1", "c1")) == Met(ACME, ACME)
+
+    between(change)
+    carry(store)
+    assert told == [Met(ACME)] * 3
+    assert young(store) == 0
+    assert {name: state for name, (state, _) in rows(store).items()} == {
+        "t0": "completed", "t1": "completed", "t2": "completed", "c1": "", "c2": ""
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["settle", "carry"])
+def test_who_is_overtaken_writes_nothing_old(
+    store: SqliteStore, other: SqliteStore, between: Between, how: str
+) -> None:
+    for number in range(4):
+        store.meet("crm", sighting(ACME, f"t{number}", state="working"))
+    overtaking: list[str] = []
+
+    def overtake() -> None:
+        if not overtaking:
+            overtaking.append(how)
+            for number in range(4):
+                other.meet("crm", sighting(ACME, f"t{number}", state="completed"))
+            if how == "settle":
+                with other._file as db:
+                    settle(db, other._of(db))
+            else:
+                carry(other)
+
+    between(overtake)
+    carry(store)
+    assert {state for state, _ in rows(other).values()} == {"completed"}
+    assert young(store) == young(other) == 0
+    assert store.open_tasks("acme") == 0
+
+
+def test_what_is_erased_while_it_is_carried_over_does_not_come_back(
+    store: SqliteStore, other: SqliteStore, between: Between
+) -> None:
+    for number in range(4):
+        store.meet("crm", sighting(ACME, f"t{number}", f"c{number}", "working"))
+    erased: list[int] = []
+
+    def erase() -> None:
+        if not erased:
+            erased.append(0)
+            erased.append(other.erase("acme"))
+
+    between(erase)
+    carry(store)
+    assert erased == [0, 8]
+    assert rows(store) == {}
+    assert store.tasks("crm", ["t0"]) == other.tasks("crm", ["t0"]) == [None]
+    assert store.meet("crm", sighting(GLOBEX, "t0")) == Met(GLOBEX)
+
+
+def test_nothing_is_forgotten_while_it_is_carried_over(
+    store: SqliteStore, between: Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        store.meet("crm", sighting(ACME, f"t{number}", f"c{number}", "completed"))
+    monkeypatch.setattr("gateway.tasks.sqlite._AT_ONCE_OVER", 0)
+    between(lambda: _none_forgotten(store))
+    carry(store)
+    assert store.expire(NOW + DAY, Bounds(ended=1, open=1), 500) == 8
+    assert rows(store) == {}
+
+
+def _none_forgotten(store: SqliteStore) -> None:
+    for bounds in (Bounds(ended=1, open=1), Bounds(tasks=1, contexts=1)):
+        assert store.expire(NOW + DAY, bounds, 500) == 0
+
+
+def test_a_context_that_another_task_comes_to_is_aged_by_itself(store: SqliteStore) -> None:
+    store.meet("crm", sighting(ACME, "t1", "c1"))
+    store.meet("crm", sighting(ACME, "t2", "c2"))
+    store.meet("crm", sighting(ACME, "t3", "c2"))
+    with store._file as db:
+        settle(db, store._of(db))
+    assert [rows(store)[context][1] for context in ("c1", "c2")] == [0, 1]
+
+
+def test_after_a_kill_between_the_tables_and_the_arrivals_they_are_carried_over_again(
+    store: SqliteStore, other: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+    with monkeypatch.context() as killed:
+        killed.setattr("gateway.tasks.sqlite_arrivals.Arrivals.renew", lambda *_: None)
+        carry(store)
+    assert young(other) == 2
+    assert other.meet("crm", sighting(ACME, "t1", "c1", "completed")) == Met(ACME, ACME)
+    other.meet("crm", sighting(ACME, "t2", state="working"))
+    assert store.open_tasks("acme") == other.open_tasks("acme") == 1
+    carry(other)
+    assert store.open_tasks("acme") == other.open_tasks("acme") == 1
+    assert rows(store)["t1"] == ("completed", 1)
+    assert young(store) == 0
+
+
+def test_arrivals_that_are_newer_than_the_tables_end_in_an_epoch_of_their_own(store: SqliteStore) -> None:
+    store.meet("crm", sighting(ACME, "t1", state="working"))
+    carry(store)
+    store.meet("crm", sighting(ACME, "t2", state="working"))
+    with store._file as db:
+        # As a power cut may leave it.
+        db.execute("UPDATE arrivals SET epoch = 0")
+        epoch = store._of(db).epoch
+    carry(store)
+    assert store._arrivals is not None
+    assert store._arrivals.epoch > epoch
+    assert store.open_tasks("acme") == 2
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    db = connect(path, 0.25, 0.0)
+    yield db
+    db.close()
+
+
+def test_a_round_carries_over_what_is_much_or_has_been_there_for_long(
+    path: Path, db: sqlite3.Connection, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(
+        sqlite_carrying,
+        "time",
+        SimpleNamespace(sleep=lambda _: None, monotonic=lambda: clock[0], time=lambda: clock[0]),
+    )
+    carrier = Carrier(path, many=HEAD + 500, later=30.0)
+    carrier.round(db)
+    store.meet("crm", sighting(task="t1"))
+    carrier.round(db)
+    clock[0] += 29.9
+    carrier.round(db)
+    assert rows(store) == {}
+    clock[0] += 0.1
+    carrier.round(db)
+    assert list(rows(store)) == ["t1"]
+    carrier.round(db)
+    for number in range(2, 12):
+        store.meet("crm", sighting(task=f"t{number}"))
+    carrier.round(db)
+    assert len(rows(store)) == 11
+    carrier.let_go()
+
+
+def test_whoever_leaves_carries_over_and_removes_the_file_and_others_go_on_with_another(
+    path: Path, db: sqlite3.Connection, store: SqliteStore
+) -> None:
+    store.meet("crm", sighting(task="t1"))
+    file = next(each for each in path.parent.iterdir() if each.name not in ("state.db", "state.db-wal", "state.db-shm"))
+    carrier = Carrier(path)
+    carrier.leave(db)
+    assert not file.exists()
+    assert list(rows(store)) == ["t1"]
+    assert store.meet("crm", sighting(GLOBEX, "t1")) == Met(ACME)
+    assert store.meet("crm", sighting(GLOBEX, "t2")) == Met(GLOBEX)
+    assert file.exists()
+    arrivals = arrivals_of(db, path)
+    assert [entry.id for entry in arrivals.current().entries.values()] == ["t2"]
+    arrivals.close()
+
+
+def test_while_somebody_carries_over_the_threads_of_others_leave_it_alone_and_for_no_longer_than_a_minute(
+    path: Path, db: sqlite3.Connection, store: SqliteStore, other: SqliteStore, between: Between
+) -> None:
+    carrier = Carrier(path, many=0)
+    store.meet("crm", sighting(ACME, "t1", "c1"))
+    found: list[int] = []
+
+    def look() -> None:
+        if not found:
+            other.meet("crm", sighting(ACME, "t2", "c2"))
+            carrier.round(db)
+            found.append(young(other))
+
+    between(look)
+    carry(store)
+    assert found == [4]
+    assert young(other) == 0
+    other.meet("crm", sighting(ACME, "t3"))
+    for until, left in ((time.time() + 50, 1), (time.time() + 3600, 0)):
+        db.execute("UPDATE arrivals SET until = ?", (until,))
+        carrier.round(db)
+        assert young(other) == left
+    carrier.let_go()
