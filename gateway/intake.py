@@ -26,7 +26,7 @@ from gateway.a2a.envelope import read_grpc
 from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.headers import refuse_ambiguous
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import NAME, PathCall, read_rest, segments
+from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
@@ -233,7 +233,7 @@ def _learned(exchange: Exchange, call: Call) -> Call:
     exchange.operation = call.operation
     exchange.version = call.dialect.version
     if call.tenant is not None and NAME.fullmatch(call.tenant) is None:
-        raise faults.BadParams("a tenant has 1 to 64 characters of A-Z a-z 0-9 . _ -")
+        raise faults.BadParams(WRONG_NAME)
     return call
 
 

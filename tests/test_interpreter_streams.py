@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.interpreted import MESSAGE_0_3, STATUS_1_0, agent, events, plays, rpc_event, stream
+from tests.doubles.interpreted import MESSAGE_0_3, MESSAGE_1_0, STATUS_1_0, agent, events, plays, rpc_event, stream
 from tests.doubles.scripted import Received, Wire, chunk, head
 
 pytestmark = pytest.mark.anyio
@@ -195,3 +195,21 @@ async def test_no_line_that_ends_in_cr_alone_swallows_the_event_behind_it(tmp_pa
         answer = await client.post(gateway.url, json=OLD_STREAM)
     assert [event["result"]["status"]["state"] for event in events(answer.content)] == ["working", "completed"]
     assert b"\r" not in answer.content.replace(b"\r\n", b"")
+
+
+async def test_no_character_of_a_text_ends_a_line_to_the_clients_of_python(tmp_path: Path) -> None:
+    """httpx, and with it a2a-sdk, reads lines as `str.splitlines` does; agents in Python escape what is not ASCII."""
+    text = "one\u2028two\u2029three\x85four \u201cfive\u201d \\\u2028"
+    message = {"message": {**MESSAGE_1_0, "role": "ROLE_AGENT", "parts": [{"text": text}]}}
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        await wire.send(stream(rpc_event(request, message)))
+
+    async with (
+        agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client),
+        client.stream("POST", gateway.url, json=OLD_STREAM) as answer,
+    ):
+        lines = [line async for line in answer.aiter_lines()]
+    assert json.loads(lines[0].removeprefix("data: "))["result"]["parts"][0]["text"] == text
+    assert lines[1:] == [""]

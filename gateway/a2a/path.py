@@ -20,6 +20,9 @@ NAME = re.compile(
 )
 """Grammar of a tenant on the wire: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
+WRONG_NAME = "a tenant has 1 to 64 characters of A-Z a-z 0-9 . _ - and is no word of the protocol's paths"
+"""What is said of a tenant that is none by `NAME`."""
+
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
 # Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which nobody has to escape (RFC 3986 §2.3).
 _ESCAPED_TRAPS = re.compile(r"%(?:[01][0-9A-F]|2[5DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AF])", re.IGNORECASE)

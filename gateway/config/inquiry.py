@@ -45,13 +45,14 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
     _agree(inquiry, who)
     question = Question(inquiry.path, inquiry.method.upper(), inquiry.host or "", inquiry.tenant, who)
-    verdict = ask(table, question, prefix=public_prefix(config), everything=everything).verdict
+    answer = ask(table, question, prefix=public_prefix(config), everything=everything)
+    verdict = answer.verdict
     route, rule = verdict.route, verdict.rule
     return {
         "agent": None if route is None else route.agent,
         "backend": None if route is None else route.url,
         "reason": verdict.reason,
-        "hint": (advice(config, inquiry.path) if route is None else "") or None,
+        "hint": (advice(config, inquiry.path) or answer.fact if route is None else "") or None,
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [

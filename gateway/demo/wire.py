@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from gateway.a2a.framing.sse import encode
 from gateway.demo import legacy
 from gateway.demo.agent import ERRORS, Agent, Refused
 from gateway.demo.task import Tree
@@ -158,7 +159,7 @@ async def _server_sent(
 
 
 def _event(tree: Tree) -> bytes:
-    return b"data: " + msgspec.json.encode(tree) + b"\n\n"
+    return encode(msgspec.json.encode(tree))
 
 
 def _details(refusal: Refused) -> list[Tree]:

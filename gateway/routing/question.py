@@ -12,7 +12,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import agreed
-from gateway.a2a.path import NAME, PathCall, read_rest, segments
+from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import split_query
 from gateway.principal import Principal
 from gateway.routing.route import Candidate, Knock, Rule, Verdict
@@ -44,12 +44,14 @@ class Answer:
 
     Attributes:
         operation: What the path names in HTTP+JSON or gRPC; None for JSON-RPC.
+        fact: What is wrong with the request itself, where no rule was looked at; else empty.
     """
 
     verdict: Verdict
     endpoint: Endpoint | None = None
     operation: Operation | None = None
     tenant: str | None = None
+    fact: str = ""
 
 
 def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), everything: bool = False) -> Answer:
@@ -66,22 +68,22 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
     try:
         path = segments(raw)
         queried, _ = split_query(query)
-    except BadRequest:
-        return Answer(Verdict(None, BadRequest))
+    except BadRequest as wrong:
+        return Answer(Verdict(None, BadRequest), fact=wrong.message)
     host = question.host.lower()
     inside = path[: len(prefix)] == prefix
     path = path[len(prefix) :] if inside else path
     endpoint = table.locate(host, path) if inside else None
     try:
         rest = None if endpoint is None else _rest(question.method, path, endpoint)
-    except BadRequest:
-        return Answer(Verdict(None, BadRequest), endpoint)
+    except BadRequest as wrong:
+        return Answer(Verdict(None, BadRequest), endpoint, fact=wrong.message)
     card = rest is not None and rest.card is not None
     try:
         # The query of a card names nothing.
         named = _tenant(question.tenant or None, None if card else queried, None if rest is None else rest.tenant)
-    except BadParams:
-        return Answer(Verdict(None, BadParams), endpoint)
+    except BadParams as wrong:
+        return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
     knock = Knock(path, host, named, question.principal)
     verdict = table.explain(endpoint, knock, everything=everything, card=card)
     if not inside:
@@ -103,8 +105,8 @@ def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everythin
     endpoint = table.locate_grpc(question.host.lower())
     try:
         tenant = _tenant(question.tenant or None)
-    except BadParams:
-        return Answer(Verdict(None, BadParams), endpoint, method.operation)
+    except BadParams as wrong:
+        return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
     knock = Knock((), question.host.lower(), tenant, question.principal)
     verdict = table.explain(endpoint, knock, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
@@ -148,5 +150,5 @@ def _tenant(*places: str | None) -> str | None:
     """
     tenant = agreed("tenant", *places)
     if tenant is not None and NAME.fullmatch(tenant) is None:
-        raise BadParams("no tenant")
+        raise BadParams(WRONG_NAME)
     return tenant

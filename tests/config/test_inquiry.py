@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from gateway.a2a.path import WRONG_NAME
 from gateway.config.inquiry import Inquiry, reply
 from gateway.config.routes import table
 from gateway.config.source import Marks
@@ -62,7 +63,6 @@ def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be(
     assert said["reason"] == "no_route"
     assert said["hint"].startswith("the path lacks /base, the path of `public_url`: clients send /base/a/tasks?x=1; ")
     assert reply(config, table(config, Marks()), Inquiry("/base/a"))["hint"] is None
-    assert reply(config, table(config, Marks()), Inquiry("/a%2fb"))["hint"] is None
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,22 @@ def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be(
 def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> None:
     said = reply(CONFIG, TABLE, Inquiry(path, as_="acme"))
     assert (said["reason"], said["hint"]) == ("bad_request", f"a path starts with a slash: write {meant}")
+
+
+@pytest.mark.parametrize(
+    ("inquiry", "fact"),
+    [
+        (Inquiry("/a/tasks/b%2fc", "GET", as_="acme"), "the path has an escape that is not allowed"),
+        (Inquiry("/a//tasks", as_="acme"), "the path has a character or an empty segment that is not allowed"),
+        (Inquiry("/a?tenant=x&tenant=y", as_="acme"), "a query parameter stands twice"),
+        (Inquiry("/s/b/message:send", tenant="y", as_="acme"), "two places of the request name a different tenant"),
+        (Inquiry("/a", tenant="v1", as_="acme"), WRONG_NAME),
+        (Inquiry("/a", tenant="b c", as_="acme"), WRONG_NAME),
+    ],
+)
+def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquiry: Inquiry, fact: str) -> None:
+    said = reply(CONFIG, TABLE, inquiry)
+    assert (said["agent"], said["reason"], said["hint"]) == (None, "bad_request", fact)
 
 
 def test_a_question_is_read_by_its_own_names_and_no_others() -> None:

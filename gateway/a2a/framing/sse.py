@@ -200,7 +200,16 @@ def _is_plain(chunk: bytes) -> bool:
 
 
 def encode(data: bytes, name: str | None = None) -> bytes:
-    """One event; `data` has no line ends, as compact JSON has none."""
+    """One event of JSON on one line, without line ends as compact JSON has none.
+
+    To the line readers of Python, httpx's and with it a2a-sdk's, these three end a line as well. They stand in strings
+    only, where an escape says the same.
+    """
+    # Quotation marks and dashes begin with the same two bytes.
+    if b"\xe2\x80" in data:
+        data = data.replace("\u2028".encode(), rb"\u2028").replace("\u2029".encode(), rb"\u2029")
+    if b"\xc2\x85" in data:
+        data = data.replace("\x85".encode(), rb"\u0085")
     return (f"event: {name}\n".encode() if name else b"") + b"data: " + data + b"\n\n"
 
 

@@ -4,6 +4,7 @@ import itertools
 import re
 import tracemalloc
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,10 +246,12 @@ def test_reading_byte_by_byte_takes_time_in_proportion() -> None:
 # ---- Writing ---------------------------------------------------------------------------------------------------------
 
 
-@given(st.binary(max_size=50).filter(lambda data: not set(data) & set(b"\r\n")), st.sampled_from([None, "error"]))
-def test_what_is_written_is_read(data: bytes, name: str | None) -> None:
-    events, rest = feed([encode(data, name)])
-    assert (reads(events), rest) == ([(name or "message", data)], b"")
+@given(st.text(max_size=50), st.sampled_from([None, "error"]))
+def test_what_is_written_is_read(text: str, name: str | None) -> None:
+    events, rest = feed([encode(msgspec.json.encode(text), name)])
+    assert rest == b""
+    [(read_name, data)] = reads(events)
+    assert (read_name, msgspec.json.decode(data)) == (name or "message", text)
 
 
 def test_a_heartbeat_says_nothing() -> None:
@@ -278,3 +281,13 @@ def test_an_event_that_is_a_chunk_is_the_one_that_feeding_gives(chunks: list[byt
 
 def test_an_event_beyond_the_cap_is_not_read_on_its_own() -> None:
     assert SseDecoder(5).only(b"data: x\n\n") is None
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+def test_what_is_a_line_end_to_some_readers_is_escaped_and_means_the_same(character: str) -> None:
+    text = f"\u201cone\u201d{character}\\\\{character}two\u0085\xc2\u00e2"
+    event = encode(msgspec.json.encode({"text": text}))
+    line, *rest = event.decode().splitlines()
+    assert rest == [""]
+    assert msgspec.json.decode(line.removeprefix("data: ")) == {"text": text}
+    assert encode(b'{"text":"\\u201c\xe2\x80\x9c\xc3\xa4"}') == b'data: {"text":"\\u201c\xe2\x80\x9c\xc3\xa4"}\n\n'
