@@ -1,5 +1,6 @@
 """Who may call: API keys and the issuers of tokens."""
 
+import hashlib
 from datetime import date, timedelta
 
 from gateway.config.address import is_loopback, read_url
@@ -9,6 +10,10 @@ from gateway.config.problem import KeyPath
 from gateway.principal import ANONYMOUS_TENANT
 
 LONGEST_LEEWAY = 30.0
+
+_MOST_HASHES = 2
+_OF_NOTHING = hashlib.sha256(b"").hexdigest()
+"""What a command gives that was to hash a variable which is not set."""
 
 
 def check_credentials(config: Config, findings: Findings, today: date) -> None:
@@ -31,6 +36,14 @@ def _keys(auth: Auth, findings: Findings, today: date) -> None:
     seen: dict[str, KeyPath] = {}
     for name, key in auth.api_keys.items():
         at: KeyPath = ("auth", "api_keys", name)
+        if len(key.sha256) > _MOST_HASHES:
+            fact = f"the key has {len(key.sha256)} hashes"
+            findings.error(
+                (*at, "sha256"), fact, "keep one, or two while it is being replaced; more are keys of their own"
+            )
+        if _OF_NOTHING in key.sha256:
+            remedy = "`a2a-gateway key new NAME` prints a key and its hash"
+            findings.error((*at, "sha256"), "this is the SHA-256 of nothing: no key has it", remedy)
         for digest in key.sha256:
             first = seen.setdefault(digest, at)
             if first is at and key.sha256.count(digest) > 1:

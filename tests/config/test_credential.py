@@ -1,3 +1,5 @@
+import hashlib
+
 import pytest
 
 from tests.config.reading import HASH, OTHER_HASH, errors, examined, good, warnings
@@ -21,6 +23,19 @@ def test_a_key_may_have_two_hashes_in_any_case_and_empty_ones_do_not_count() -> 
     config = good(keys(f'sha256: ["{HASH.upper()}", "", {OTHER_HASH}]'))
     assert config.auth is not None
     assert config.auth.api_keys["k0"].sha256 == (HASH, OTHER_HASH)
+
+
+def test_a_key_has_no_more_than_two_hashes() -> None:
+    """The second is for the time of a replacement; a third is one that nobody took away."""
+    three = f"sha256: [{HASH}, '', {OTHER_HASH}, {'c' * 64}]"
+    assert errors(keys(three)) == [("auth.api_keys.k0.sha256", "the key has 3 hashes")]
+
+
+def test_the_hash_of_nothing_is_no_keys() -> None:
+    """What `printf %s "$KEY" | sha256sum` says where KEY is not set."""
+    of_nothing = hashlib.sha256(b"").hexdigest()
+    found = errors(keys(f"sha256: {of_nothing}"))
+    assert found == [("auth.api_keys.k0.sha256", "this is the SHA-256 of nothing: no key has it")]
 
 
 @pytest.mark.parametrize("hash_", ["abc", "g" * 64, "a" * 63, "a" * 65, f"sha256:{HASH}"])
