@@ -24,6 +24,7 @@ from gateway.a2a.fault import StateUnavailable, TaskNotFound, TasksLimited, Upst
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
 from gateway.a2a.renaming import with_context, with_task
+from gateway.a2a.within import Others
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
 from gateway.tasks.homes import Homes
@@ -293,6 +294,7 @@ class Claims(msgspec.Struct, eq=False):
             and not self.renamed
             and not self._stale
             and told.legible
+            and told.others is None
         ) or not (self._tenure.keeps or self._follows)
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
@@ -309,8 +311,8 @@ class Claims(msgspec.Struct, eq=False):
         tenure = self._tenure
         if not tenure.keeps:
             return self._remember(told)
-        if not told.legible:
-            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
+        if told.others is not None or not told.legible:
+            return cast("Awaitable[None] | None", carried(self._meet_within(told)))
         task, context, state = told.task_id or "", kept(told.context_id or ""), told.state or ""
         is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
         if (is_known and not (self._stale and task)) or not (task or context):
@@ -334,6 +336,23 @@ class Claims(msgspec.Struct, eq=False):
                 return None
             return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
         return self._learn_later(sighting, met)
+
+    def _meet_within(self, told: Progress) -> Generator[Any, Any, None]:
+        """Write down what a frame names that cannot be read, or whose messages name something else, too."""
+        named = told.others
+        if not told.legible or named is None:
+            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
+        if (yield from self.names_others(named)):
+            self._refuse("task or context, in a message or a detail")
+        unmet = self.meet(replace(told, others=None))
+        if unmet is not None:
+            yield unmet
+
+    def names_others(self, named: Others) -> Generator[Any, Any, bool]:
+        """Whether something of what messages name is known to be another's; steps for `carried`."""
+        found: bool = yield from self._tenure.names_others(self.owner, named, self.mark.text)
+        self.foreign = self.foreign or found
+        return found
 
     @property
     def _follows(self) -> bool:

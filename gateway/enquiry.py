@@ -17,11 +17,12 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
 from gateway.a2a.progress import state_of
 from gateway.a2a.tree import Tree
+from gateway.a2a.within import of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
-from gateway.ownership import count, own
+from gateway.ownership import count, own, tells_of_others
 from gateway.relay import Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
@@ -199,7 +200,11 @@ class _Hearing(Relay):
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
     owned = await soon(own(claims, [(task["id"], _context(task), _state(task)) for task in tasks]))
-    return [claims.mark.unmarked_tree(task) for task, is_own in zip(tasks, owned, strict=True) if is_own]
+    return [
+        claims.mark.unmarked_tree(task)
+        for task, is_own in zip(tasks, owned, strict=True)
+        if is_own and ((named := of_tree(task)) is None or not await soon(tells_of_others(claims, named)))
+    ]
 
 
 def _context(task: Tree) -> str:

@@ -24,12 +24,15 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
+from gateway.a2a.within import of_details
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange, meet
 from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
+from gateway.ownership import tells_of_others
 from gateway.reply import Reply
 from gateway.stream import Stream
+from gateway.tasks.ledger import soon
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.repertoire import Interface
 from gateway.wire import Wire
@@ -93,6 +96,9 @@ class GrpcRelay:
         assert answer.status is not None
         status = _shown(self._exchange, answer.status)
         error = read_status(status, self._asked.dialect.version)
+        claims, named = self._exchange.claims, of_details(error.details)
+        if claims is not None and named is not None and await soon(tells_of_others(claims, named)):
+            raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
         self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
         if self._translation is not None:
             await reply.complain(wire, error, self._translation.error)

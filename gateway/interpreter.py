@@ -85,7 +85,7 @@ class Interpreter(Relay):
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
         told = None
         if response.status >= 400:
-            self._read_error(response, content_type, body)
+            await self._refuse_others(self._read_error(response, content_type, body))
         else:
             if body:
                 refuse_type(content_type)

@@ -5,6 +5,7 @@ from typing import Any
 
 from gateway.a2a.mention import Mentions
 from gateway.a2a.progress import Progress
+from gateway.a2a.within import Others
 from gateway.claims import Claims
 from gateway.tasks.ledger import carried
 from gateway.tasks.store import OPEN, Owner, Sighting, Soon, Task
@@ -57,6 +58,8 @@ def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
         # Several tasks: an `id` alone that is no text is not read, either, and need be none of a task.
         claims.foreign = True
         return True
+    if told.others is not None and (yield from claims.names_others(told.others)):
+        return True
     scope, store, context = claims.scope, claims.ledger.store, kept(told.context_id or "")
     task: Task | None = None
     if told.task_id:
@@ -64,6 +67,11 @@ def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
     owner: Owner | None = (yield store.context(scope, context)) if context else None
     claims.foreign = _is_foreign(claims, None if task is None else task.owner, context, owner)
     return claims.foreign
+
+
+def tells_of_others(claims: Claims, named: Others) -> Soon[bool]:
+    """Whether something of what messages, or the details of an error, name is known to be another's."""
+    return carried(claims.names_others(named)) if claims.keeps else False
 
 
 def has_begun(claims: Claims, context: str) -> Soon[bool]:

@@ -12,6 +12,7 @@ own error passes under the agent's status if it is such an answer; any other pag
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.a2a import document, progress
 from gateway.a2a.bindings.echo import restore_tenant, with_result
@@ -29,6 +30,7 @@ from gateway.a2a.fault import (
 from gateway.a2a.headers import Pairs, is_json
 from gateway.a2a.operation import Operation
 from gateway.a2a.outline import Outline
+from gateway.a2a.within import of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
@@ -281,6 +283,8 @@ class Relay:
         elif self._wrapped:
             self._refuse_stranger(told.id)
             self._exchange.saw(told)
+        elif (named := of_body(body)) is not None:
+            told = replace(told, others=named)
         return told or progress.NOTHING
 
     async def _refuse_others(self, told: progress.Progress) -> None:

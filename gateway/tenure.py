@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.a2a.fault import NotAdmitted
 from gateway.a2a.progress import Progress
+from gateway.a2a.within import Others
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
 from gateway.tasks.homes import Homes
@@ -78,8 +79,32 @@ class Tenure:
             owner, told.task_id or "", context, told.state or "",
             now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(mark),
         )  # fmt: skip
+        if told.others is not None and (yield from self.names_others(owner, told.others, mark)):
+            return False
         met: Met = yield self.ledger.store.meet(self.scope, sighting)
         return met.task is not None and not sighting.is_foreign(met.task, met.context)
+
+    def names_others(self, owner: Owner, named: Others, mark: str) -> Generator[Any, Any, bool]:
+        """Whether something of what the messages in a frame name is known to be another's than an owner's.
+
+        What nobody has met is passed, as agents give messages ids of other sorts, too; so much that nobody can look at
+        it is not.
+
+        Args:
+            mark: The owner's, with which its own contexts begin.
+        """
+        if named.crowded:
+            return True
+        scope, store = self.scope, self.ledger.store
+        if named.tasks:
+            found = yield store.tasks(scope, named.tasks)
+            if any(task is not None and not self.owned(task.owner, owner) for task in found):
+                return True
+        for context in named.contexts:
+            holder: Owner | None = yield store.context(scope, kept(context))
+            if holder is not None and not self.owned(holder, owner) and not (mark and context.startswith(mark)):
+                return True
+        return False
 
     def owned(self, owner: Owner, by: Owner) -> bool:
         """Whether what is one's is another's, too."""

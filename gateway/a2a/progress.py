@@ -16,6 +16,7 @@ import msgspec
 from gateway.a2a import document
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
+from gateway.a2a.within import Others, of_error, of_messages, others
 
 _ABSENT = msgspec.Raw()
 
@@ -23,6 +24,7 @@ _ABSENT = msgspec.Raw()
 class _Status(msgspec.Struct, gc=False):
     # By its number as well, as ProtoJSON may write it (1.0 §5.5).
     state: str | int | float | None = None
+    message: msgspec.Raw = _ABSENT
 
 
 class _Named(msgspec.Struct, rename="camel", gc=False):
@@ -33,6 +35,8 @@ class _Named(msgspec.Struct, rename="camel", gc=False):
     context_id: str | None = None
     session_id: str | None = None
     status: _Status | None = None
+    history: msgspec.Raw = _ABSENT
+    reference_task_ids: msgspec.Raw = _ABSENT
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
 
@@ -56,6 +60,7 @@ class _Object(_Named, gc=False):
 
 class _Error(msgspec.Struct, gc=False):
     code: int
+    data: msgspec.Raw = _ABSENT
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -112,6 +117,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
         error: The JSON-RPC error code, or None.
         legible: Whether it names no task and no context but these; not where an id cannot be read, or several tasks are
             named.
+        others: What messages within it name beside these, or the details of an error; None for nothing.
     """
 
     id: bytes = b""
@@ -121,6 +127,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     event: str = "other"
     error: int | None = None
     legible: bool = True
+    others: Others | None = None
 
 
 NOTHING = Progress()
@@ -156,7 +163,8 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
             error = _error.decode(envelope.error)
         except msgspec.DecodeError:
             return None
-        return Progress(id=identity, event="error", error=error.code) if envelope.jsonrpc else None
+        named = of_error(error.data) if error.data else None
+        return Progress(id=identity, event="error", error=error.code, others=named) if envelope.jsonrpc else None
     if not envelope.result:
         return Progress(id=identity) if void and envelope.jsonrpc else None
     try:
@@ -223,7 +231,9 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "message" or (found.message is not None and found.status is None):
         named = found.message or found
         task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
-        return Progress(identity, task, context, None, "message", None, _agrees(named))
+        refers = named.reference_task_ids
+        within = None if refers in _EMPTY else others(_ABSENT, _ABSENT, refers, task, context)
+        return Progress(identity, task, context, None, "message", None, _agrees(named), within)
     elif found.status is not None:
         # As in 0.3: what has a task beside its id is news of it.
         news = found.kind or found.task_id or found.other_task_id
@@ -237,15 +247,20 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     else:
         return _tell_other(found, data, identity)
     status = named.status
+    task = (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id
+    context = named.context_id or named.other_context_id or named.session_id
     return Progress(
         identity,
-        (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id,
-        named.context_id or named.other_context_id or named.session_id,
+        task,
+        context,
         None if status is None or status.state is None else _SPOKEN.get(status.state, "unknown"),
         event,
         None,
         # Nobody needs more than one name.
         (named.other_task_id is named.other_context_id is named.session_id is None) or _agrees(named),
+        None
+        if named.history is _ABSENT and (status is None or status.message is _ABSENT)
+        else others(named.history, _ABSENT if status is None else status.message, _ABSENT, task, context),
     )
 
 
@@ -292,9 +307,15 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
     told = [_tell(each, b"{}", identity) for each in (*held, found)]
     tasks = {each.task_id for each in told if each.task_id is not None}
     contexts = {each.context_id for each in told if each.context_id is not None}
+    within = of_messages(
+        [(each, None, ()) for one in told if one.others for each in one.others.tasks]
+        + [(None, each, ()) for one in told if one.others for each in one.others.contexts],
+        next(iter(tasks), None),
+        next(iter(contexts), None),
+    )
     agree = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts and all(t.legible for t in told)
     return msgspec.structs.replace(
-        told[0], task_id=next(iter(tasks), None), context_id=next(iter(contexts), None), legible=agree
+        told[0], task_id=next(iter(tasks), None), context_id=next(iter(contexts), None), legible=agree, others=within
     )
 
 
@@ -327,7 +348,8 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     context = found.context_id or found.other_context_id or found.session_id
     # Nothing else that has an id is in a context.
     task = task_of(config) or (found.id if context is not None else None)
-    return Progress(id=identity, task_id=task, context_id=context)
+    within = others(found.history, _ABSENT, found.reference_task_ids, task, context)
+    return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 
 def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
@@ -396,6 +418,8 @@ def _read_named(members: Members, named: _N) -> _N:
     named.session_id = _read_text(members.get("sessionId"))
     named.other_task_id = _read_text(members.get("task_id"))
     named.other_context_id = _read_text(members.get("context_id"))
+    named.history = members.get("history", _ABSENT)
+    named.reference_task_ids = members.get("referenceTaskIds", _ABSENT)
     status = members.get("status")
     if status is not None:
         try:

@@ -4,6 +4,8 @@ Whatever an agent sends is read here before anything else is done with it. So he
 bytes becomes a message of a hundred.
 """
 
+from collections.abc import Sequence
+
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
 
 from gateway.a2a.bindings.grpc_scan import refuse_crowd
@@ -14,6 +16,7 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.push_task import task_of_resource
+from gateway.a2a.within import Others, of_messages
 
 # As many as a request may have by default.
 _MOST_FIELDS = BOUNDS.members + BOUNDS.elements
@@ -58,18 +61,36 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
     event, held = _EVENTS[name], getattr(found, name)
     if event == "task":
         return _of_task(held)
+    task_id, context_id = held.task_id or None, held.context_id or None
     if event == "message":
-        return Progress(task_id=held.task_id or None, context_id=held.context_id or None, event=event)
-    return Progress(
-        task_id=held.task_id or None,
-        context_id=held.context_id or None,
-        state=_state(held) if event == "status" else None,
-        event=event,
-    )
+        named = of_messages((_said(held),), task_id, context_id)
+        return Progress(task_id=task_id, context_id=context_id, event=event, others=named)
+    if event == "artifact":
+        return Progress(task_id=task_id, context_id=context_id, event=event)
+    named = _named(held, (), task_id, context_id)
+    return Progress(task_id=task_id, context_id=context_id, state=_state(held), event=event, others=named)
 
 
 def _of_task(task: Message) -> Progress:
-    return Progress(task_id=task.id or None, context_id=task.context_id or None, state=_state(task), event="task")
+    task_id, context_id = task.id or None, task.context_id or None
+    named = _named(task, task.history, task_id, context_id)
+    return Progress(task_id=task_id, context_id=context_id, state=_state(task), event="task", others=named)
+
+
+def _named(held: Message, history: Sequence[Message], task_id: str | None, context_id: str | None) -> Others | None:
+    """What the messages of a task, and of its status, name besides."""
+    said = [_said(each) for each in history]
+    if held.HasField("status"):
+        status = held.status
+        # Its name in 0.3.
+        name = "message" if hasattr(status, "message") else "update"
+        if status.HasField(name):
+            said.append(_said(getattr(status, name)))
+    return of_messages(said, task_id, context_id) if said else None
+
+
+def _said(message: Message) -> tuple[str, str, Sequence[str]]:
+    return message.task_id, message.context_id, getattr(message, "reference_task_ids", ())
 
 
 def _of_configs(operation: Operation, version: Version, found: Message) -> Progress:

@@ -1,0 +1,129 @@
+"""What messages within a frame name beside what the frame is of."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.a2a import within
+from gateway.a2a.progress import read_bare, read_jsonrpc
+from gateway.a2a.within import MOST_CONTEXTS, MOST_TASKS, Others, of_body, of_details, of_error, of_tree
+
+WORKING = {"state": "TASK_STATE_WORKING"}
+
+
+def said(**members: Any) -> dict[str, Any]:
+    return {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "of T and its context"}], **members}
+
+
+def told(frame: Any) -> Others | None:
+    """What a frame tells over HTTP+JSON, and the same over JSON-RPC."""
+    body = json.dumps(frame).encode()
+    bare, wrapped = read_bare(body), read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
+    assert bare is not None
+    assert wrapped is not None
+    assert bare.others == wrapped.others
+    return bare.others
+
+
+def of_task(*history: Any, message: Any = None, **members: Any) -> dict[str, Any]:
+    status = WORKING if message is None else {**WORKING, "message": message}
+    return {"id": "t", "contextId": "c", "status": status, "history": list(history), **members}
+
+
+OWN = said(taskId="t", contextId="c", referenceTaskIds=["t"])
+FRAMES: dict[str, Any] = {
+    "in 1.0": lambda task: {"task": task},
+    "bare, as in 0.3": lambda task: {**task, "kind": "task"},
+    "with a member that is none": lambda task: {"task": task, "statusUpdate": "none"},
+}
+every_frame = pytest.mark.parametrize("frame", FRAMES)
+
+
+@every_frame
+@pytest.mark.parametrize(
+    "task",
+    [
+        of_task(),
+        of_task(OWN, OWN, message=OWN),
+        of_task(said(taskId="", contextId=None)),
+        of_task(said(taskId=5, contextId=["d"], referenceTaskIds="x"), message="none"),
+        of_task(said(metadata={"taskId": "x"}, parts=[{"data": {"taskId": "x"}}])),
+        {**of_task(), "history": "none"},
+    ],
+    ids=["nothing", "its own", "empty", "no ids", "free words", "no history"],
+)
+def test_what_a_frame_is_of_and_what_is_no_id_is_nothing_else(frame: str, task: Any) -> None:
+    assert told(FRAMES[frame](task)) is None
+
+
+@every_frame
+@pytest.mark.parametrize(
+    ("task", "tasks", "contexts"),
+    [
+        (of_task(OWN, said(taskId="x"), said(taskId="x", contextId="d")), ("x",), ("d",)),
+        (of_task(said(task_id="x", context_id="d")), ("x",), ("d",)),
+        (of_task(said(referenceTaskIds=["t", "x", "y"])), ("x", "y"), ()),
+        (of_task(said(reference_task_ids=["x"], referenceTaskIds=["y"])), ("y", "x"), ()),
+        (of_task(OWN, message=said(taskId="t", contextId="d")), (), ("d",)),
+        (of_task(said(taskId=5), said(taskId="x"), said(referenceTaskIds=["y", 5])), ("x", "y"), ()),
+        (of_task(message={"taskId": "x", "contextId": 5}), ("x",), ()),
+    ],
+    ids=["a task", "as its schema has it", "a reference", "both", "in its status", "beside no ids", "no context"],
+)
+def test_what_messages_name_besides_is_told(
+    frame: str, task: Any, tasks: tuple[str, ...], contexts: tuple[str, ...]
+) -> None:
+    assert told(FRAMES[frame](task)) == Others(tasks, contexts)
+
+
+def test_news_of_a_status_has_a_message_and_a_message_has_references() -> None:
+    news = {"taskId": "t", "contextId": "c", "status": {**WORKING, "message": said(taskId="x")}}
+    assert told({"statusUpdate": news}) == told({**news, "kind": "status-update"}) == Others(("x",), ())
+    mine = said(taskId="t", contextId="c", referenceTaskIds=["x", "t"])
+    assert told({"message": mine}) == told({**mine, "kind": "message"}) == Others(("x",), ())
+    assert told({"message": said(taskId="t", referenceTaskIds=[])}) is None
+    # Two at once: each client reads another one.
+    assert told({"task": of_task(said(taskId="x")), "message": mine}) == Others(("x",), ())
+
+
+def test_more_than_anybody_can_look_at_is_a_crowd() -> None:
+    many = told({"task": of_task(said(referenceTaskIds=[f"x{number}" for number in range(MOST_TASKS + 1)]))})
+    assert many is not None
+    assert (len(many.tasks), many.crowded) == (MOST_TASKS, True)
+    contexts = told({"task": of_task(*(said(contextId=f"d{number}") for number in range(MOST_CONTEXTS + 1)))})
+    assert contexts is not None
+    assert (len(contexts.contexts), contexts.crowded) == (MOST_CONTEXTS, True)
+
+
+def test_of_a_task_of_the_hub_it_is_the_same() -> None:
+    assert of_tree(of_task(OWN, message=OWN)) is None
+    assert of_tree({"id": "t"}) is None
+    found = of_tree(of_task(said(taskId="x"), 5, message=said(contextId="d", referenceTaskIds=["y", 5])))
+    assert found == Others(("x", "y"), ("d",))
+    assert of_tree({"id": "t", "history": "none", "status": []}) is None
+
+
+# ---- Errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_details_of_an_error_have_places_for_ids() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "metadata": {"taskId": "x", "context_id": "d"}}
+    assert of_details([info, 5, {"metadata": 5}]) == Others(("x",), ("d",))
+    assert of_details([{"metadata": {"note": "task x"}}]) is None
+    error = {"code": -32001, "message": "no task x", "data": [info]}
+    found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
+    assert found is not None
+    assert found.others == of_body(json.dumps({"error": {"details": [info]}}).encode()) == Others(("x",), ("d",))
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}'])
+def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
+    assert of_error(msgspec.Raw(data)) is None
+    assert of_body(data) is None
+
+
+def test_a_message_of_any_bytes_is_read_or_names_nothing() -> None:
+    for raw in (b"5", b'"x"', b"[5]", b"[[]]", b"null", b"true"):
+        assert within.others(msgspec.Raw(raw), msgspec.Raw(raw), msgspec.Raw(raw), None, None) is None

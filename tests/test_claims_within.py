@@ -1,0 +1,185 @@
+"""Ownership of what messages within an answer name, and the details of errors: what is another's never leaves."""
+
+import json
+from typing import Any
+
+import pytest
+from a2a.types import a2a_pb2 as new
+
+from gateway.a2a.notification import read
+from gateway.a2a.operation import Operation
+from gateway.tasks.store import Owner
+from tests.test_claims import MESSAGE
+from tests.test_claims_over_grpc import MESSAGE as PROTO
+from tests.test_claims_over_grpc import every_client, shared
+from tests.test_claims_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "of acme alone"
+
+
+def said(**members: Any) -> dict[str, Any]:
+    return {"messageId": "x", "role": "ROLE_AGENT", "parts": [{"text": SECRET}], **members}
+
+
+def working(message: dict[str, Any]) -> dict[str, Any]:
+    return {"state": "TASK_STATE_WORKING", "message": message}
+
+
+FOREIGN: dict[str, Any] = {
+    "a task in its history": task("U", history=[said(taskId="U"), said(taskId="T")]),
+    "a context in its history": task("U", history=[said(contextId="of-T")]),
+    "a reference in its history": task("U", history=[said(taskId="U", referenceTaskIds=["U", "T"])]),
+    "as its schema has it": task("U", history=[said(task_id="T")]),
+    "beside what is no id": task("U", history=[said(taskId=5), said(taskId="T")]),
+    "a task in its status": task("U", status=working(said(taskId="T"))),
+    "a reference in its status": task("U", status=working(said(referenceTaskIds=["T"]))),
+    "in the status of news": {
+        "statusUpdate": {"taskId": "U", "contextId": "of-U", "status": working(said(taskId="T"))}
+    },
+    "a reference of a message": {"message": said(taskId="U", contextId="of-U", referenceTaskIds=["T"])},
+    "more than anybody can look at": task("U", history=[said(referenceTaskIds=[f"x{n}" for n in range(1001)])]),
+}
+OWN: dict[str, Any] = {
+    "its own": task("U", history=[said(taskId="U", contextId="of-U", referenceTaskIds=["U"])]),
+    "another one of the caller's": task("U", history=[said(taskId="V", contextId="of-V", referenceTaskIds=["V"])]),
+    "what nobody has met": task("U", history=[said(taskId="W", contextId="of-W", referenceTaskIds=["X"])]),
+    "free words": task("U", history=[said(metadata={"taskId": "T"})]),
+}
+
+
+async def begun(site: Spoken) -> None:
+    """T is acme's, V globex's."""
+    await site.says(task("T"))
+    await site.says(task("V"), "globex")
+
+
+@pytest.mark.parametrize("shape", FOREIGN)
+async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -> None:
+    async with outspoken() as site:
+        await begun(site)
+        answer = await site.says(FOREIGN[shape], "globex")
+        assert answer.json["error"]["code"] == -32006
+        streamed = await site.ask("globex", "SendStreamingMessage", "1.0", message=MESSAGE)
+        old = await site.ask("globex", "message/stream", "0.3", message=ANCIENT)
+        for told in (answer, streamed, old):
+            assert SECRET.encode() not in told.body
+            assert b"error" in told.body
+        # Nobody owns by it what it was of.
+        assert not await site.finds("globex", "U")
+
+
+@pytest.mark.parametrize("shape", OWN)
+async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
+    async with outspoken() as site:
+        await begun(site)
+        site.agent.has("U")
+        answer = await site.says(OWN[shape], "globex")
+        assert answer.json["result"] == OWN[shape]
+        streamed = await site.ask("globex", "SendStreamingMessage", "1.0", message=MESSAGE)
+        assert SECRET.encode() in streamed.body
+        assert await site.finds("globex", "U")
+        assert not await site.finds("acme", "U")
+
+
+async def test_it_is_told_in_the_log_as_any_answer_that_is_withheld() -> None:
+    async with outspoken() as site:
+        await begun(site)
+        answer = await site.says(FOREIGN["a task in its history"], "globex")
+        await site.gateway.until(lambda: any(line["request_id"] == answer.id for line in site.gateway.lines))
+        line = next(line for line in site.gateway.lines if line["request_id"] == answer.id)
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+        assert "in a message or a detail" in line["detail"]
+
+
+async def test_a_task_of_a_list_whose_history_names_anothers_is_none() -> None:
+    async with outspoken() as site:
+        await begun(site)
+        site.agent.has("V")
+        await site.says(task("U"), "globex")
+        site.agent.tasks["U"] = FOREIGN["a task in its history"]["task"]
+        listed = await site.ask("globex", "ListTasks", "1.0")
+        assert [each["id"] for each in listed.json["result"]["tasks"]] == ["V"]
+        assert SECRET.encode() not in listed.body
+        site.agent.tasks["U"] = OWN["its own"]["task"]
+        listed = await site.ask("globex", "ListTasks", "1.0")
+        assert {each["id"] for each in listed.json["result"]["tasks"]} == {"U", "V"}
+
+
+# ---- Errors ----------------------------------------------------------------------------------------------------------
+
+
+class Failing(Outspoken):
+    """Answers GetTask with an error."""
+
+    error: Any = None
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        if call["method"] == "GetTask" and self.error is not None:
+            return {"jsonrpc": "2.0", "id": call["id"], "error": self.error}
+        return super()._answer(call)
+
+
+@pytest.mark.parametrize(
+    ("names", "passes"), [("T", False), ("V", True), ("W", True)], ids=["another's", "its own", "nobody's"]
+)
+@pytest.mark.parametrize("listed", [True, False], ids=["details", "data of 0.3"])
+async def test_an_error_whose_details_name_anothers_never_leaves(
+    names: str, *, passes: bool, listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.test_claims_shapes.Outspoken", Failing)
+    async with outspoken() as site:
+        await begun(site)
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "d"}
+        data = [{**info, "metadata": {"taskId": names}}] if listed else {"taskId": names}
+        assert isinstance(site.agent, Failing)
+        site.agent.error = {"code": -32001, "message": SECRET, "data": data}
+        answer = await site.ask("globex", "GetTask", "1.0", id="V")
+        assert (answer.json["error"]["code"] == -32001) is passes
+        assert (SECRET.encode() in answer.body) is passes
+
+
+# ---- gRPC ------------------------------------------------------------------------------------------------------------
+
+
+def proto(**members: Any) -> Any:
+    return new.Message(message_id="x", role="ROLE_AGENT", parts=[new.Part(text=SECRET)], **members)
+
+
+@every_client
+@pytest.mark.parametrize("names", [{"task_id": "T"}, {"context_id": "of-T"}, {"reference_task_ids": ["T"]}])
+@pytest.mark.parametrize("where", ["history", "status", "news", "message"])
+async def test_over_grpc_it_is_the_same(client: str, names: Any, where: str) -> None:
+    async with shared() as site:
+        await site.begins("acme", "T")
+        ask, message = getattr(site, client), proto(**names)
+        status = {"state": 2, "message": message} if where in ("status", "news") else {"state": 2}
+        made = new.Task(id="U", context_id="of-U", status=status, history=[message] if where == "history" else [])
+        news = new.TaskStatusUpdateEvent(task_id="U", context_id="of-U", status=status)
+        site.says[Operation.SEND_MESSAGE] = new.SendMessageResponse(task=made)
+        site.says[Operation.SEND_STREAMING_MESSAGE] = new.StreamResponse(status_update=news)
+        operation = Operation.SEND_STREAMING_MESSAGE if where == "news" else Operation.SEND_MESSAGE
+        if where == "message":
+            site.says[Operation.SEND_MESSAGE] = new.SendMessageResponse(message=message)
+        answered, told = await ask("globex", operation, message=PROTO)
+        assert not answered
+        assert SECRET not in told
+        answered, told = await ask("acme", operation, message=PROTO)
+        assert answered, told
+        assert SECRET in told
+
+
+# ---- Notifications ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers() -> None:
+    async with outspoken() as site:
+        await begun(site)
+        tenure = site.gateway.gateway.snapshot.backings["crm"].tenure
+        assert tenure is not None
+        for shape, taken in (("its own", True), ("a task in its history", False)):
+            frame = (OWN if taken else FOREIGN)[shape]
+            told = read(json.dumps(frame).encode())
+            assert told is not None
+            assert tenure.notified(Owner("globex", "/globex"), told) is taken
