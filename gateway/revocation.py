@@ -8,7 +8,8 @@ told anything for days, so it is ended at once: at the end of a whole event, by 
 | the API key, the hash of it that was shown, or the token's issuer, audience or tenant is not accepted any more | end |
 | the API key is past an `expires` that is earlier than it was | end |
 | its tenant is not admitted any more, or may not call the agent, or the key may not | end |
-| the agent, or this backend of it, is not in the file any more | go on, as long as the tenant is admitted |
+| the agent is not in the file any more | go on, as long as the tenant is admitted |
+| this backend of it (`by_tenant`) is not | go on, as long as the agent may be called |
 | anything else | go on |
 
 Decision (2026-11-22): the end of a credential by itself ends no stream. A token of five minutes is to begin calls with,
@@ -37,8 +38,11 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
     if caller is None:
         return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
     agent, _, tenant = backend.partition("/")
+    table = snapshot.table
     if backend in snapshot.backings:
-        goes_on = snapshot.table.may_reach(caller, agent, tenant or None)
+        goes_on = table.may_reach(caller, agent, tenant or None)
+    elif agent in snapshot.config.agents:
+        goes_on = table.may_call(caller, agent)
     else:
-        goes_on = snapshot.table.admitted(caller) is not None
+        goes_on = table.admitted(caller) is not None
     return None if goes_on else NotAdmitted("this agent may not be called any more", detail="while a stream was open")

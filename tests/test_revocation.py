@@ -8,11 +8,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from a2a.types import a2a_pb2 as new
 
+from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.framing.sse import SseDecoder
+from gateway.a2a.operation import Operation
 from gateway.reload import Result
-from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
-from tests.doubles.gateway import JSON, STREAM, Client, agent, bearer, keys, secret
+from tests.doubles.assembly import CARD, EVENT, Held, examined, streaming, until
+from tests.doubles.gateway import JSON, STREAM, Client, agent, bearer, keys, running, secret
+from tests.doubles.grpc_agent import Asked, grpc_agent
+from tests.doubles.grpc_gateway import LISTENS, dialled, request
 from tests.doubles.reloading import Site, serving
 from tests.doubles.scripted import ScriptedBackend, chunk
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
@@ -39,6 +44,10 @@ REVOKED = {
     "its key's time": (FILE.replace("tenant: acme }", "tenant: acme, expires: 2020-01-01 }", 1), "auth_invalid"),
     "its key's agents": (FILE.replace("tenant: acme }", "tenant: acme, agents: [] }", 1), "tenant_denied"),
     "its tenant's agent": (FILE.replace("acme: [crm]", "acme: []"), "tenant_denied"),
+    "its agent, which has tenants of its own by now": (
+        FILE.replace("acme: [crm]", "acme: []").replace('"AGENT"', '{ by_tenant: { globex: "AGENT" } }'),
+        "tenant_denied",
+    ),
     "by the agent": (
         FILE.replace("acme: [crm]", 'acme: ["*"]').replace('"AGENT"', '{ backend: "AGENT", allow: [globex] }'),
         "tenant_denied",
@@ -180,3 +189,39 @@ async def test_a_token_proves_what_its_claims_say_by_the_new_file(
             assert await client.rest() == EVENT
         else:
             assert last_words(await client.rest()) in ("auth_invalid", "tenant_denied")
+
+
+async def test_over_grpc_a_status_says_so_behind_whole_messages() -> None:
+    update = new.TaskStatusUpdateEvent(task_id="t", context_id="c", status={"state": 2})
+    event = new.StreamResponse(status_update=update)
+
+    async def answer(asked: Asked) -> None:
+        if not BY_PATH[asked.path].operation.streams:
+            await asked.fail("UNIMPLEMENTED")
+            return
+        await asked.write(event.SerializeToString())
+        await asked.cancelled.wait()
+
+    async with grpc_agent(answer) as made:
+        text = f"""\
+gateway: {{ {LISTENS} }}
+{KEYS}
+tenants: {{ acme: [echo], globex: [echo] }}
+defaults: {{ isolation: none }}
+agents:
+  echo: {{ backend: {{ url: "{made.url}", a2a_version: "1.0" }}, expose: [jsonrpc, grpc] }}
+"""
+        async with running(text) as gateway, dialled(gateway) as client:
+            operation = Operation.SEND_STREAMING_MESSAGE
+            message = new.Message(message_id="m", role="ROLE_USER", parts=[new.Part(text="hi")])
+            said = request(operation, message=message)
+            streams = [
+                client.stream(operation, said, (bearer(who)[0].decode().lower(), bearer(who)[1].decode()))
+                for who in ("acme", "globex")
+            ]
+            for stream in streams:
+                assert await stream.next() == event.SerializeToString()
+            await gateway.gateway.use(examined(text.replace("acme: [echo]", "acme: []")))
+            told = await streams[0].end()
+            assert (told.code, told.reasons) == ("PERMISSION_DENIED", ["TENANT_DENIED"])
+            assert gateway.gateway._line.open == 1
