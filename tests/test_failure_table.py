@@ -212,8 +212,10 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(page(b"503")),
         Case(page(b"504")),
     ),
-    "gRPC: UNAVAILABLE without details, from whomever": (
+    "gRPC: UNAVAILABLE without details, or CANCELLED without words, from whomever": (
         Case(ends(14)),
+        Case(ends(1, b"")),
+        Case(ends(1, b"CANCELLED")),
         Case(Turn.hang_up),
         Case(lambda turn: turn.head().hang_up()),
         Case(lambda turn: turn.reset(7)),
@@ -223,6 +225,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(ends(5)),
         Case(ends(13)),
         Case(ends(8)),
+        Case(ends(1)),
         Case(ends(4, b"my own tool did not answer")),
         Case(lambda turn: turn.head().data(frame(MESSAGE)).trailers((b"grpc-status", b"13")), calls=STREAMS),
     ),

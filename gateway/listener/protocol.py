@@ -40,10 +40,8 @@ from gateway.listener.wire import ClientWire
 logger = logging.getLogger("gateway.listener")
 
 _DRAINED = 16 * 1024 * 1024
-"""Bytes that are read behind a refusal, and dropped: clients that send all before they read (http.client, requests)
-lose the answer otherwise, behind a proxy as well. Dropping them costs less than whatever else could be sent instead."""
+"""Bytes behind a refusal that are read and dropped: who sends all before it reads loses the answer otherwise."""
 _DRAIN_TIME = 2.0
-"""Seconds that this may take."""
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before somebody reads it."""
 _PIECE = 16 * 1024

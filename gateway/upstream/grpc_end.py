@@ -12,6 +12,9 @@ Decision: UNAVAILABLE without details is that the answer broke off. No error of 
 down and proxies give it with any words they like, and gRPC hands on those words. To let them pass where the connection
 still stands was refused: whether it does is known a moment too late.
 
+Decision, 2026-11-22: so is CANCELLED without details or words. Servers of gRPC in C and Python say it of calls that
+arrive while they stop; what the gateway itself cancels comes to nobody as a status.
+
 The texts are those of grpcio 1.85, with or without the words round them that come and go between versions.
 `tests/upstream/test_grpc_faults.py` has real servers cause them.
 """
@@ -81,7 +84,8 @@ def _refuse_made_up(
     if _NO_GRPC.match(words) is not None:
         raise UpstreamProtocol("the agent's answer is no gRPC", detail=detail)
     # Where the connection stands and something could not be reached, it is of agents behind the agent.
-    if removed is not None or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
+    stopping = code is grpc.StatusCode.CANCELLED and words in _NO_WORDS
+    if removed is not None or stopping or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
         raise UpstreamReset(CUT, detail=detail)
 
 
@@ -99,6 +103,8 @@ _NO_GRPC = re.compile(
     r"|Illegal header|Failed parsing HTTP/2"
 )
 _CUT = re.compile(r"Received RST_STREAM|RST_STREAM|failed to connect to all addresses")
+
+_NO_WORDS = ("", "CANCELLED")
 
 _NEVER_MADE_UP = frozenset(
     {

@@ -1,9 +1,12 @@
 """Replicas on the official SDK that are killed and restarted under load: safety R1 and R9, with figures (`-rP`).
 
-Each replica answers for its own tasks only, which outlive it; every execution is counted, over all of them.
+Each replica answers for its own tasks only, which outlive it; every execution is counted, over all of them. Some
+clients send and ask, others follow streams. A stream that is open at a kill ends behind a whole event, with an error
+event, and its task can be subscribed to again.
 """
 
 import asyncio
+import json
 import signal
 import socket
 import sys
@@ -18,12 +21,17 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.agents.replica import LONG
 from tests.e2e.faults import figure
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
 
 pytestmark = pytest.mark.anyio
 
 CLIENTS = 8
+FOLLOWERS = 4
+OVER = -32004
+"""What the SDK says of a subscription to a task that is over."""
+BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 WAIT = 60.0
 
 
@@ -36,17 +44,23 @@ def free_port() -> int:
 class Replica:
     """One process, on a port that is its own for as long as the test lasts."""
 
-    def __init__(self, name: str, folder: Path, *, over_grpc: bool = False) -> None:
+    def __init__(self, name: str, folder: Path, binding: str) -> None:
         self.name = name
         self.port = free_port()
         self.folder = folder / name
         self.folder.mkdir()
-        self._over_grpc = over_grpc
+        self._binding = binding
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def url(self) -> str:
-        return f"{'grpc' if self._over_grpc else 'http'}://127.0.0.1:{self.port}"
+        return f"{'grpc' if self._binding == 'GRPC' else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def spoken(self) -> dict[str, str]:
+        """What the file says of how it speaks, so that nobody waits for its card."""
+        words = {"JSONRPC": "jsonrpc", "HTTP+JSON": "rest"}
+        return {} if self._binding == "GRPC" else {"protocol": words[self._binding], "a2a_version": "1.0"}
 
     @property
     def executed(self) -> list[str]:
@@ -55,7 +69,7 @@ class Replica:
         return file.read_text().split() if file.exists() else []
 
     async def start(self) -> None:
-        arguments = [self.name, str(self.port), str(self.folder), *(["grpc"] if self._over_grpc else [])]
+        arguments = [self.name, str(self.port), str(self.folder), self._binding]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.e2e.agents.replica", *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
         )
@@ -71,8 +85,8 @@ class Replica:
 
 
 @asynccontextmanager
-async def replicas(folder: Path, *names: str, over_grpc: bool = False) -> AsyncIterator[list[Replica]]:
-    found = [Replica(name, folder, over_grpc=over_grpc) for name in names]
+async def replicas(folder: Path, binding: str, *names: str) -> AsyncIterator[list[Replica]]:
+    found = [Replica(name, folder, binding) for name in names]
     try:
         await asyncio.gather(*(each.start() for each in found))
         yield found
@@ -82,7 +96,7 @@ async def replicas(folder: Path, *names: str, over_grpc: bool = False) -> AsyncI
 
 
 def site(found: list[Replica], **more: Any) -> dict[str, Any]:
-    backend = [{"url": each.url, "label": each.name} for each in found]
+    backend = [{"url": each.url, "label": each.name, **each.spoken} for each in found]
     agent = {"backend": backend, "affinity": {"by": "task", "wait": "30s"}, **more}
     return {"agents": {"agent": agent}}
 
@@ -93,22 +107,27 @@ class Load:
     Attributes:
         done: Calls by method and outcome.
         sent: Message ids, by whether the send was answered well.
-        begun: Sends that were begun.
-        over: Sends that are over.
+        told: The errors.
+        begun: Sends that were begun, by method; a stream is one until its end.
+        over: Those that are over.
     """
 
     def __init__(self, gateway: GatewayProcess) -> None:
         self._url = gateway.url + "/agent"
         self.done: Counter[tuple[str, str]] = Counter()
         self.sent: dict[str, bool] = {}
-        self.begun = self.over = 0
+        self.begun: Counter[str] = Counter()
+        self.over: Counter[str] = Counter()
         self.longest = 0.0
+        self.told: list[Any] = []
         self.news = asyncio.Event()
 
     async def run(self, over: asyncio.Event) -> None:
         async with httpx.AsyncClient(trust_env=False, timeout=WAIT) as http, asyncio.TaskGroup() as group:
             for _ in range(CLIENTS):
                 group.create_task(self._client(http, over))
+            for _ in range(FOLLOWERS):
+                group.create_task(self._follower(http, over))
 
     async def _client(self, http: httpx.AsyncClient, over: asyncio.Event) -> None:
         known: list[tuple[str, str]] = []
@@ -120,18 +139,74 @@ class Load:
                 await self._get(http, id_, name)
 
     async def _send(self, http: httpx.AsyncClient) -> tuple[str, str] | None:
-        message_id = str(uuid.uuid4())
-        message = {"messageId": message_id, "role": "ROLE_USER", "parts": [{"text": "hi"}]}
-        self.sent[message_id] = False
-        self.begun += 1
+        message_id, message = self._message("hi")
+        self.begun["SendMessage"] += 1
         try:
             answer = await self._ask(http, "SendMessage", {"message": message})
         finally:
-            self.over += 1
+            self.over["SendMessage"] += 1
         if answer is None:
             return None
         self.sent[message_id] = True
         return answer["task"]["id"], answer["task"]["artifacts"][0]["name"]
+
+    def _message(self, text: str) -> tuple[str, dict[str, Any]]:
+        message_id = str(uuid.uuid4())
+        self.sent[message_id] = False
+        return message_id, {"messageId": message_id, "role": "ROLE_USER", "parts": [{"text": text}]}
+
+    async def _follower(self, http: httpx.AsyncClient, over: asyncio.Event) -> None:
+        while not over.is_set():
+            message_id, message = self._message(LONG)
+            self.begun["SendStreamingMessage"] += 1
+            events = await self._stream(http, "SendStreamingMessage", {"message": message})
+            self.over["SendStreamingMessage"] += 1
+            last = events[-1]
+            outcome = "ok" if completed(last) else "told" if "error" in last else "short"
+            if "result" not in events[0]:
+                self.done["SendStreamingMessage", "failed"] += 1
+                continue
+            self.sent[message_id] = True
+            self.done["SendStreamingMessage", outcome] += 1
+            if outcome == "ok":
+                continue
+            if outcome == "told":
+                assert [each["reason"] for each in last["error"]["data"]] == ["UPSTREAM_RESET"], last
+            task = events[0]["result"]["task"]["id"]
+            again = await self._stream(http, "SubscribeToTask", {"id": task}, most=1)
+            if again[0].get("error", {}).get("code") == OVER:
+                # It was finished in the meantime; there is nothing to subscribe to, but all of it to get.
+                found = await self._ask(http, "GetTask", {"id": task})
+                assert found["status"]["state"] == "TASK_STATE_COMPLETED"
+                self.done["SubscribeToTask", "over"] += 1
+            else:
+                assert again[0]["result"]["task"]["id"] == task, again
+                self.done["SubscribeToTask", "ok"] += 1
+
+    async def _stream(
+        self, http: httpx.AsyncClient, method: str, params: dict[str, Any], most: int | None = None
+    ) -> list[Any]:
+        """The events of a stream, each whole; or the one answer that there is in its place.
+
+        Args:
+            most: After how many the client leaves.
+        """
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        events: list[Any] = []
+        async with http.stream("POST", self._url, json=call, headers={"A2A-Version": "1.0"}) as answer:
+            if not answer.headers["content-type"].startswith("text/event-stream"):
+                return [json.loads(await answer.aread())]
+            rest = ""
+            # Where the end is missing this raises.
+            async for piece in answer.aiter_text():
+                *whole, rest = (rest + piece).replace("\r\n", "\n").split("\n\n")
+                lines = [line for event in whole for line in event.split("\n") if line.startswith("data:")]
+                events += [json.loads(line.removeprefix("data:")) for line in lines]
+                self.news.set()
+                if most is not None and len(events) >= most:
+                    return events
+        assert not rest, rest
+        return events
 
     async def _get(self, http: httpx.AsyncClient, task: str, name: str) -> None:
         answer = await self._ask(http, "GetTask", {"id": task})
@@ -145,6 +220,8 @@ class Load:
         self.longest = max(self.longest, time.monotonic() - began)
         self.news.set()
         outcome = "ok" if "result" in answer else "failed"
+        if outcome == "failed":
+            self.told.append(answer["error"])
         self.done[method, outcome] += 1
         return answer.get("result")
 
@@ -155,15 +232,23 @@ class Load:
         return self.done[method, "ok"]
 
 
-async def rolled(folder: Path, restarts: list[signal.Signals], *, seconds: float = 0.0, over_grpc: bool = False) -> str:
+def completed(event: Any) -> bool:
+    """Whether it says that the task is over, and well."""
+    return bool(
+        event.get("result", {}).get("statusUpdate", {}).get("status", {}).get("state") == "TASK_STATE_COMPLETED"
+    )
+
+
+async def rolled(folder: Path, binding: str, restarts: list[signal.Signals], *, seconds: float = 0.0) -> str:
     """Restart one replica after the other under load; gives the figures, once all of it held."""
-    async with replicas(folder, "a", "b", over_grpc=over_grpc) as found:
+    async with replicas(folder, binding, "a", "b") as found:
         more = {"health": {"eject": {"time": "500ms"}}}
         config = {**site(found, **more), "defaults": {"allow_insecure": True}}
         with gateway_process(config, folder) as gateway:
             load, over = Load(gateway), asyncio.Event()
             running = asyncio.create_task(load.run(over))
-            flying = number = 0
+            number = 0
+            flying: Counter[str] = Counter()
             began = time.monotonic()
             async with asyncio.timeout(WAIT + seconds + 20 * len(restarts)):
                 while number < len(restarts) or time.monotonic() - began < seconds:
@@ -172,36 +257,50 @@ async def rolled(folder: Path, restarts: list[signal.Signals], *, seconds: float
                     while load.good("SendMessage") < before + 50 and not running.done():
                         await load.news.wait()
                         load.news.clear()
-                    over_before = load.over
+                    over_before = load.over.copy()
                     await found[number % 2].end(restarts[number % len(restarts)])
-                    flying += load.begun - over_before
+                    for method, begun in load.begun.items():
+                        flying[method] += begun - over_before[method]
                     await found[number % 2].start()
                     number += 1
                 over.set()
                 await running
-            told = ("operation", "reason", "detail", "attempts", "duration_s")
-            lines = [str([line[name] for name in told]) for line in gateway.access_lines if line["outcome"] != "ok"]
+            fields = ("operation", "reason", "detail", "attempts", "duration_s")
+            lines = [str([line[name] for name in fields]) for line in gateway.access_lines if line["outcome"] != "ok"]
             executed = Counter(each for replica in found for each in replica.executed)
-    failed, twice = load.failed("SendMessage"), sum(times > 1 for times in executed.values())
-    assert load.failed("GetTask") == 0, "\n".join(lines)
+    twice = sum(times > 1 for times in executed.values())
+    assert load.failed("GetTask") == 0, "\n".join([*lines, *map(str, load.told)])
     assert twice == 0
-    assert failed <= flying, "\n".join(lines)
+    for method in ("SendMessage", "SendStreamingMessage"):
+        assert load.failed(method) <= flying[method], "\n".join(lines)
+    told, short = load.done["SendStreamingMessage", "told"], load.done["SendStreamingMessage", "short"]
+    assert told + short <= flying["SendStreamingMessage"], "\n".join(lines)
+    # Whoever is killed says nothing more; who ends in peace may end its streams as well.
+    assert short == 0 or signal.SIGTERM in restarts
+    resumed, over_by_then = load.good("SubscribeToTask"), load.done["SubscribeToTask", "over"]
+    assert resumed + over_by_then == told + short
     # What was answered well was executed, and once.
     assert all(executed[each] == 1 for each, good in load.sent.items() if good)
     return (
-        f"{number} restarts, {load.good('GetTask')} GetTask: 0 failed; {load.good('SendMessage')} SendMessage: "
-        f"{failed} failed of {flying} on their way at a kill, 0 executed twice; {load.longest:.1f} s at the longest"
+        f"{binding}: {number} restarts, {load.good('GetTask')} GetTask: 0 failed; "
+        f"{load.good('SendMessage')} SendMessage: {load.failed('SendMessage')} failed of {flying['SendMessage']} on "
+        "their way at a kill; "
+        f"{load.good('SendStreamingMessage')} streams to their end, of {flying['SendStreamingMessage']} open at a kill "
+        f"{load.failed('SendStreamingMessage')} failed, {told} ended with an error event and {short} by their agent, "
+        f"{resumed} resumed, {over_by_then} over by then; 0 executed twice; {load.longest:.1f} s at the longest"
     )
 
 
-async def test_r9_replicas_are_restarted_one_after_the_other_and_nothing_repeatable_fails(tmp_path: Path) -> None:
-    figure("R9", await rolled(tmp_path, [signal.SIGTERM, signal.SIGKILL]))
-
-
-async def test_r9_replicas_behind_grpc_are_restarted_alike(tmp_path: Path) -> None:
-    figure("R9", "gRPC: " + await rolled(tmp_path, [signal.SIGKILL, signal.SIGKILL], over_grpc=True))
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_r9_replicas_are_restarted_one_after_the_other_and_nothing_repeatable_fails(
+    binding: str, tmp_path: Path
+) -> None:
+    figure("R9", await rolled(tmp_path, binding, [signal.SIGTERM, signal.SIGKILL]))
 
 
 @pytest.mark.long
-async def test_r9_for_a_minute(tmp_path: Path) -> None:
-    figure("R9", await rolled(tmp_path, [signal.SIGTERM, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL], seconds=60))
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_r9_for_a_minute(binding: str, tmp_path: Path) -> None:
+    restarts = [signal.SIGTERM, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
+    figure("R9", await rolled(tmp_path, binding, restarts, seconds=60))

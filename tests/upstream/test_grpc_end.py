@@ -41,6 +41,13 @@ def test_a_text_that_nobody_else_has_is_the_agents(code: grpc.StatusCode) -> Non
         assert read(code, "in my own words") == Status(code.value[0], "in my own words")
 
 
+def test_servers_that_stop_cancel_without_a_word() -> None:
+    for text in (None, "", "CANCELLED", "Stream removed (CANCELLED)"):
+        with pytest.raises(UpstreamReset):
+            read(grpc.StatusCode.CANCELLED, text)
+    assert read(grpc.StatusCode.CANCELLED, "", ("grpc-status-details-bin", INFO)).code == 1
+
+
 def test_an_agent_need_not_say_anything() -> None:
     assert read(grpc.StatusCode.NOT_FOUND, None) == Status(5, "")
     assert read(grpc.StatusCode.UNKNOWN, "") == Status(2, "")

@@ -1,13 +1,15 @@
 """One replica of an agent on the official SDK, as a process of its own that can be killed: its tasks outlive it.
 
-    python -m tests.e2e.agents.replica NAME PORT FOLDER [grpc]
+    python -m tests.e2e.agents.replica NAME PORT FOLDER BINDING
 
-Tasks lie in FOLDER, where no other replica looks. Every execution is a line in `FOLDER/executed`: its message's id.
-It says `ready` on standard output once it listens.
+BINDING is JSONRPC, HTTP+JSON or GRPC. Tasks lie in FOLDER, where no other replica looks. Every execution is a line in
+`FOLDER/executed`: its message's id. It says `ready` on standard output once it listens. SIGTERM ends it as servers end:
+what goes on is finished.
 """
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, Task, a2a_pb2_grpc
 from starlette.applications import Starlette
@@ -25,7 +27,12 @@ from starlette.applications import Starlette
 from gateway.upstream.grpc_library import aio
 
 TAKES = 0.01
-"""Seconds that a message takes."""
+"""Seconds that a step takes."""
+LONG = "long"
+"""A message that takes many of them, and says so at each."""
+STEPS = 40
+GRACE = 10.0
+"""Seconds for what goes on when it is to end."""
 
 
 class Kept(InMemoryTaskStore):
@@ -59,8 +66,11 @@ class Noting(AgentExecutor):
         task = context.current_task or new_task_from_user_message(context.message)
         if context.current_task is None:
             await event_queue.enqueue_event(task)
-        await asyncio.sleep(TAKES)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
+        for _ in range(STEPS if context.get_user_input() == LONG else 0):
+            await asyncio.sleep(TAKES)
+            await updater.start_work()
+        await asyncio.sleep(TAKES)
         await updater.add_artifact([Part(text=self._name)], name=self._name)
         await updater.complete()
 
@@ -82,17 +92,20 @@ def card(name: str, port: int, binding: str) -> AgentCard:
     )
 
 
-async def main(name: str, port: int, folder: Path, *, over_grpc: bool) -> None:
-    known = card(name, port, "GRPC" if over_grpc else "JSONRPC")
+async def main(name: str, port: int, folder: Path, binding: str) -> None:
+    known = card(name, port, binding)
     handler = DefaultRequestHandler(agent_executor=Noting(name, folder), task_store=Kept(folder), agent_card=known)
-    if over_grpc:
+    if binding == "GRPC":
         server = aio.server()
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)  # type: ignore[no-untyped-call]  # generated
         server.add_insecure_port(f"127.0.0.1:{port}")
         await server.start()
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        await server.wait_for_termination()
+        await stopped.wait()
+        await server.stop(GRACE)
         return
 
     async def ready() -> None:
@@ -101,10 +114,11 @@ async def main(name: str, port: int, folder: Path, *, over_grpc: bool) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
 
-    app = Starlette(routes=[*create_agent_card_routes(known), *create_jsonrpc_routes(handler, "/")])
+    calls = create_rest_routes(handler) if binding == "HTTP+JSON" else create_jsonrpc_routes(handler, "/")
+    app = Starlette(routes=[*create_agent_card_routes(known), *calls])
     http = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_config=None, access_log=False, lifespan="off"))
     await asyncio.gather(http.serve(), ready())
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), over_grpc=sys.argv[4:] == ["grpc"]))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]))
