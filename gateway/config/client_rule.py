@@ -88,6 +88,8 @@ class Clients:
             raise NobodyKnown(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
         # RFC 6125 §6.4.4: the common name counts where there is no other.
         telling = [name for name in names if name.kind != "common_name"] or names
+        if telling is names and len(names) > 1:
+            raise NobodyKnown(f"the certificate has {len(names)} common names")
         found: dict[tuple[str, str], list[ClientName]] = {}
         for name in telling:
             fit = self._narrowest(name)

@@ -80,7 +80,7 @@ def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> Non
 def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
     at: KeyPath = (*_AT, "clients", name)
     found: list[tuple[KeyPath, ClientPattern]] = []
-    broken = findings.is_broken(*((*at, kind) for kind in (*KINDS, "tenant")))
+    broken = findings.is_broken(at)
     for kind in KINDS:
         for number, text in enumerate(getattr(client, kind)):
             here = (*at, kind, number)
@@ -96,8 +96,8 @@ def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[K
     if broken:
         return
     if not found:
-        remedy = "write `uri`, `dns` or `common_name`: which name its certificate has"
-        findings.error_at_key(at, "no certificate has none of the names", remedy)
+        remedy = "write `uri`, `dns` or `common_name`: the name on its certificates"
+        findings.error_at_key(at, "by which name its certificates are known is not said", remedy)
     for here, pattern in found:
         if client.tenant is None and not pattern.has_tenant:
             remedy = "write `tenant`, or {tenant} where the name says it"

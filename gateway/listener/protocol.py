@@ -227,7 +227,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _begin(self, read: RequestHead, rest: bytes) -> None:
         edge = self._edge
-        self.keeps = read.keeps and not edge.closing
+        self.keeps = self.keeps and read.keeps and not edge.closing
         self._deadline.lift()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length
