@@ -8,7 +8,8 @@ import pytest
 
 from tests.doubles.certificates import CLIENT, SERVER, Authority, Shown
 from tests.doubles.certified import ACME, GLOBEX, TENANTS, certifying
-from tests.doubles.gateway import CALL, JSON, bearer, keys
+from tests.doubles.gateway import CALL, JSON, bearer, card_of, keys
+from tests.doubles.scripted import answers, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -139,3 +140,72 @@ async def test_whose_it_is_is_found_out_once(tmp_path: Path, monkeypatch: pytest
                 await client.ask("POST", "/echo", CALL, [JSON, (b"x-number", b"%d" % number)])
                 assert (await client.answer()).status == 200
         assert len(asked) == 1
+
+
+async def test_what_a_proxy_says_of_a_certificate_is_never_believed(tmp_path: Path) -> None:
+    said = [
+        (b"x-forwarded-client-cert", f"Hash=0;URI={ACME}".encode()),
+        (b"client-cert", b":AAAA:"),
+        (b"x-forwarded-for", b"10.0.0.1"),
+    ]
+    async with certifying(tmp_path, settings='  trusted_proxies: ["127.0.0.1/32"]\n') as (site, _, agent):
+        assert (await site.post(None, said)).reasons == ["AUTH_MISSING"]
+        assert (await site.post(site.authority.issue(GLOBEX), said)).status == 200
+        [asked] = agent.requests
+        assert asked.header(b"x-a2a-tenant") == b"globex"
+        assert (asked.header(b"x-forwarded-client-cert"), asked.header(b"client-cert")) == (None, None)
+
+
+async def test_an_agent_is_picked_by_what_is_on_the_certificate(tmp_path: Path) -> None:
+    other = (
+        "    match: { path: /echo }\n  mesh:\n    backend: http://127.0.0.1:9\n    match:\n"
+        "      - { path: /echo, claim: { client: mesh } }\n      - { path: /dns, claim: { san: reports.acme.test } }\n"
+    )
+    tenants = TENANTS.replace("[echo]", "[echo, mesh]")
+    async with certifying(tmp_path, agents=other, tenants=tenants) as (site, gateway, agent):
+        assert (await site.post(site.authority.issue(common_names=("fax-7",)))).status == 200
+        assert len(agent.requests) == 1
+        # It is the other agent that is not there.
+        assert (await site.post(site.authority.issue(ACME))).json["error"]["code"] == -32603
+        assert gateway.metric("requests_total", agent="mesh") == 1
+        assert (await site.post(site.authority.issue(ACME), to="/dns")).reasons == ["NO_ROUTE"]
+
+
+async def test_a_certificate_reaches_what_its_entry_lists_and_no_more(tmp_path: Path) -> None:
+    other = "  other:\n    backend: http://127.0.0.1:9\n    visibility: private\n"
+    tenants = TENANTS.replace("[echo]", "[echo, other]")
+    async with certifying(tmp_path, agents=other, tenants=tenants) as (site, _, agent):
+        narrow = site.authority.issue("reports.acme.test")
+        assert (await site.post(narrow)).status == 200
+        assert (await site.post(narrow, to="/other")).status == 404
+        assert (await site.post(site.authority.issue(ACME), to="/other")).json["error"]["code"] == -32603
+        assert len(agent.requests) == 1
+
+
+async def test_a_card_says_how_to_come_in_and_is_anyones_but_a_forgers(tmp_path: Path) -> None:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "JSONRPC 0.3")
+    async with certifying(tmp_path, card=card) as (site, gateway, _):
+        for shown, status in ((None, 200), (site.authority.issue(ACME), 200), (site.authority.issue("x.test"), 401)):
+            client = await site.client(site.tls(shown))
+            await client.ask("GET", "/echo/.well-known/agent-card.json")
+            answer = await client.answer()
+            assert answer.status == status
+            if status == 200:
+                assert answer.json["securityRequirements"] == [{"schemes": {"mtls": {}}}]
+                assert answer.json["securitySchemes"] == {"mtls": {"mtlsSecurityScheme": {}, "type": "mutualTLS"}}
+        assert gateway.metric("auth_total", method="mtls", result="ok") == 1
+
+
+async def test_where_tasks_are_a_principals_own_two_certificates_of_a_tenant_are_two(tmp_path: Path) -> None:
+    state = b'"status":{"state":"TASK_STATE_WORKING"}'
+    task = b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1",%b}}}' % state
+    get = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t1"}}'
+    async with certifying(tmp_path, answers(whole(task)), agents="    isolation: principal\n") as (site, _, agent):
+        mine, other = site.authority.issue(ACME), site.authority.issue(ACME + "-2")
+        assert (await site.post(mine)).status == 200
+        for shown, code in ((mine, None), (site.authority.issue(ACME), None), (other, -32001)):
+            client = await site.client(site.tls(shown))
+            await client.ask("POST", "/echo", get, [JSON])
+            answer = await client.answer()
+            assert answer.json.get("error", {}).get("code") == code
+        assert len(agent.requests) == 3

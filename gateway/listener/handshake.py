@@ -81,6 +81,10 @@ class Handshakes:
                 ssl_handshake_timeout=limits.tls_handshake,
                 ssl_shutdown_timeout=limits.write_stall,
             )
+            tls = self._edge.tls
+            if tls is not None and connection.made and not connection.introduction.outlives(tls):
+                # Others are trusted by now than were when it began.
+                connection.shutdown()
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
             why = _distrust(error)

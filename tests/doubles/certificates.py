@@ -1,9 +1,9 @@
 """Authorities, and certificates of every sort that clients may show."""
 
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -61,7 +61,7 @@ class Authority:
         usages: tuple[ObjectIdentifier, ...] | None = (CLIENT,),
         itself: bool = False,
     ) -> Shown:
-        """A certificate with these URIs (which have a colon) and DNS names.
+        """A certificate with these URIs (which have a colon), addresses and DNS names.
 
         Args:
             usages: None for a certificate that does not say what it is for.
@@ -71,10 +71,7 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common_names])
         begun = _begun(subject, subject if itself else self.name, key.public_key(), since, until)
         if names:
-            kinds: Callable[[str], x509.GeneralName] = lambda name: (  # noqa: E731 - one line of a table
-                x509.UniformResourceIdentifier(name) if ":" in name else x509.DNSName(name)
-            )
-            begun = begun.add_extension(x509.SubjectAlternativeName(map(kinds, names)), critical=not common_names)
+            begun = begun.add_extension(x509.SubjectAlternativeName(map(_name, names)), critical=not common_names)
         if usages is not None:
             begun = begun.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         certificate = begun.sign(key if itself else self._key, hashes.SHA256())
@@ -91,6 +88,15 @@ def showing(folder: Path, shown: Shown | None, authority: Authority) -> ssl.SSLC
     if shown is not None:
         context.load_cert_chain(*shown.write(folder))
     return context
+
+
+def _name(text: str) -> x509.GeneralName:
+    if ":" in text:
+        return x509.UniformResourceIdentifier(text)
+    try:
+        return x509.IPAddress(ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _begun(

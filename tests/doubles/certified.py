@@ -51,12 +51,13 @@ class Certified:
         more: str = "",
         tenants: str = TENANTS,
         auth: str = "",
+        settings: str = "",
         anonymous: bool = False,
     ) -> str:
-        """What the file says: `more` beside `clients`, `auth` beside `mtls`."""
+        """What the file says: `more` beside `clients`, `auth` beside `mtls`, `settings` in `gateway`."""
         return (
             f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n  listen_grpc: 127.0.0.1:0\n"
-            f"  anonymous: {str(anonymous).lower()}\n  tls: {{ cert: server.pem, key: server-key.pem }}\n"
+            f"  anonymous: {str(anonymous).lower()}\n{settings}  tls: {{ cert: server.pem, key: server-key.pem }}\n"
             f"auth:\n  mtls:\n    ca: clients.pem\n{more}    clients:\n{clients}{auth}{tenants}{self.rest}"
         )
 
@@ -106,7 +107,13 @@ class Certified:
 
 @asynccontextmanager
 async def certifying(
-    folder: Path, script: Script | None = None, *, agents: str = "", written: bool = False, **more: Any
+    folder: Path,
+    script: Script | None = None,
+    *,
+    agents: str = "",
+    card: bytes | None = None,
+    written: bool = False,
+    **more: Any,
 ) -> AsyncIterator[tuple[Certified, Running, ScriptedBackend]]:
     """A gateway in front of one agent at /echo; `more` as `Certified.text`.
 
@@ -114,7 +121,7 @@ async def certifying(
         agents: What else the file says of the agent, as lines of YAML.
     """
     site = Certified(folder)
-    async with ScriptedBackend(agent(answers(whole(RESULT)) if script is None else script)) as backend:
+    async with ScriptedBackend(agent(answers(whole(RESULT)) if script is None else script, card)) as backend:
         site.rest = f"agents:\n  echo:\n    backend: {backend.url}\n{agents}"
         text = site.text(**more)
         async with running(text, path=folder / "gateway.yaml", written=written) as gateway:
