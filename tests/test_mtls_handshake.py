@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from gateway.reload import Result
 from tests.doubles.certificates import DAY, SERVER, Authority, Shown
 from tests.doubles.certified import ACME, GLOBEX, certifying
 from tests.doubles.gateway import CALL, JSON, request
@@ -20,6 +22,11 @@ Issue = Callable[[Authority], Shown]
 
 
 anyio_backend = both_loops
+
+
+def _alone(shown: Shown) -> Shown:
+    """A certificate without those that sign it."""
+    return Shown(shown.certificate, shown.certificate.public_bytes(Encoding.PEM), shown.key)
 
 
 def _signed_by(signer: Shown) -> Shown:
@@ -37,6 +44,11 @@ UNTRUSTED: dict[str, tuple[Issue, str]] = {
     "not begun": (lambda by: by.issue(ACME, since=DAY / 2), "certificate is not yet valid"),
     "for servers only": (lambda by: by.issue(ACME, usages=(SERVER,)), "unsuitable certificate purpose"),
     "by one who is over": (lambda by: Authority("below", by, until=-DAY / 2).issue(ACME), "certificate has expired"),
+    "by an intermediate that is not sent": (lambda by: _alone(Authority("below", by).issue(ACME)), "unable to get"),
+    "by one who may not sign for it": (
+        lambda by: Authority("below", by, only=("other.test",)).issue(ACME),
+        "permitted subtree violation",
+    ),
     "by one who may not sign": (lambda by: _signed_by(by.issue(GLOBEX)), "unable to get"),
 }
 
@@ -55,6 +67,18 @@ async def test_a_certificate_that_cannot_be_verified_ends_the_handshake(
         assert gateway.metric("rejected_total", reason="auth_invalid") == 1
         assert [record.message for record in caplog.records if record.name == "gateway.audit"] == ["identity_refused"]
         assert agent.requests == []
+
+
+async def test_an_intermediate_is_trusted_alone_and_for_what_it_may_sign(tmp_path: Path) -> None:
+    async with certifying(tmp_path, written=True) as (site, _, _agent):
+        partner = Authority("partner", Authority("root"), only=("mesh.test", "acme.test"))
+        (tmp_path / "clients.pem").write_bytes(partner.pem)
+        assert await site.reload(site.text()) is Result.APPLIED
+        for name in (ACME, "reports.acme.test"):
+            assert (await site.post(partner.issue(name))).status == 200
+        for name in ("spiffe://other.test/x", "other.test"):
+            line = await site.line(partner.issue(name))
+            assert line["detail"] == "the client's certificate: permitted subtree violation"
 
 
 async def test_where_it_is_required_nobody_gets_a_connection_without(tmp_path: Path) -> None:

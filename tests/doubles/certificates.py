@@ -36,20 +36,35 @@ class Shown:
 
 
 class Authority:
-    """Signs certificates; another authority may have signed its own."""
+    """Signs certificates; another authority may have signed its own.
 
-    def __init__(self, name: str = "clients", by: "Authority | None" = None, *, until: timedelta = 30 * DAY) -> None:
+    Args:
+        only: Domains of URIs and DNS names to which it is constrained.
+    """
+
+    def __init__(
+        self,
+        name: str = "clients",
+        by: "Authority | None" = None,
+        *,
+        until: timedelta = 30 * DAY,
+        only: tuple[str, ...] = (),
+    ) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._by = by
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         signer = self if by is None else by
-        self.certificate = (
+        begun = (
             _begun(self.name, signer.name, self._key.public_key(), -DAY, until)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
-            .sign(signer._key, hashes.SHA256())
         )
+        if only:
+            kinds = (x509.UniformResourceIdentifier, x509.DNSName)
+            permitted = [kind(domain) for domain in only for kind in kinds]
+            begun = begun.add_extension(x509.NameConstraints(permitted, None), critical=True)
+        self.certificate = begun.sign(signer._key, hashes.SHA256())
         self.pem = self.certificate.public_bytes(Encoding.PEM)
 
     def issue(
