@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from gateway.reload import Result
-from tests.doubles.assembly import Held
+from tests.doubles.assembly import Held, streaming
 from tests.doubles.certificates import Authority
 from tests.doubles.certified import ACME, CLIENTS, TENANTS, Certified, certifying
-from tests.doubles.gateway import CALL, JSON, Client, bearer, keys, request
+from tests.doubles.gateway import CALL, JSON, STREAM, Client, bearer, keys, request
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_a_request_that_had_begun_is_nobodys_when_its_authority_is_gone(tm
         client = await connected(site)
         raw = request("POST", "/echo", CALL, [JSON])
         await client.send(raw[:30])
-        [connection] = gateway.gateway._servers[0]._connections
+        [connection] = gateway.gateway._listeners.servers[0]._connections
         await gateway.until(lambda: bool(connection._heads.received))  # type: ignore[attr-defined]
         trust(site, Authority("other"))
         assert await site.reload(site.text()) is Result.APPLIED
@@ -140,3 +140,26 @@ async def test_another_bundle_is_another_configuration(tmp_path: Path) -> None:
         assert await site.reload(text) is Result.APPLIED
         assert gateway.gateway._examined.text_hash != before
         assert await site.reload(text) is Result.UNCHANGED
+
+
+async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_path: Path) -> None:
+    mesh, *others = CLIENTS.splitlines(keepends=True)
+    for change in ("entry", "authority"):
+        folder = tmp_path / change
+        folder.mkdir()
+        held = streaming()
+        async with certifying(folder, held, written=True) as (site, gateway, _):
+            client = await site.client(site.tls(site.authority.issue(ACME)))
+            await client.ask("POST", "/echo", STREAM, [JSON])
+            assert (await client.head())[0] == 200
+            await client.piece()
+            # What leaves its caller alone ends nothing.
+            trust(site, site.authority, Authority("other"))
+            assert await site.reload(site.text(clients=mesh)) is Result.APPLIED
+            assert gateway.gateway._line.open == 1
+            if change == "authority":
+                trust(site, Authority("other"))
+                others = [mesh]
+            assert await site.reload(site.text(clients="".join(others))) is Result.APPLIED
+            assert b"AUTH_INVALID" in await client.rest()
+            held.go.set()

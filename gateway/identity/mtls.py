@@ -22,6 +22,16 @@ from gateway.identity.verdict import Refusal, Verdict, Verdicts
 from gateway.principal import Principal
 
 _FOR_EVER = float("inf")
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    # What the library only warns of, such as a serial number of 0; an error where warnings are.
+    UserWarning,
+)
 
 
 def read_certificate(der: bytes) -> Certificate:
@@ -39,7 +49,7 @@ def read_certificate(der: bytes) -> Certificate:
             issuer=read.issuer.rfc4514_string(),
             expires=read.not_valid_after_utc.timestamp(),
         )
-    except (ValueError, OverflowError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except _UNREADABLE:
         return Certificate(digest, expires=_FOR_EVER)
 
 

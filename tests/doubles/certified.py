@@ -57,6 +57,8 @@ class Certified:
         """What the file says: `more` beside `clients`, `auth` beside `mtls`, `settings` in `gateway`."""
         return (
             f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n  listen_grpc: 127.0.0.1:0\n"
+            # Only what a test asks for is read again.
+            f"  reload: {{ watch: false, poll: 0s }}\n"
             f"  anonymous: {str(anonymous).lower()}\n{settings}  tls: {{ cert: server.pem, key: server-key.pem }}\n"
             f"auth:\n  mtls:\n    ca: clients.pem\n{more}    clients:\n{clients}{auth}{tenants}{self.rest}"
         )
