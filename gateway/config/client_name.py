@@ -89,6 +89,11 @@ class ClientPattern:
         return cls(kind, segments)
 
     @property
+    def fixed(self) -> tuple[int, ...]:
+        """The numbers of the segments that are texts."""
+        return tuple(number for number, each in enumerate(self.segments) if each not in (_ANY, _TENANT))
+
+    @property
     def is_whole(self) -> bool:
         """Whether it fits one name only."""
         return _ANY not in self.segments and not self.has_tenant

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gateway.config.client import KINDS, Client
 from gateway.config.client_name import ClientName, ClientPattern
@@ -17,6 +18,9 @@ _MOST_TOLD = 4
 
 class NobodyKnown(Exception):  # noqa: N818 - a fact about a certificate, told to operators
     """The names are those of no client, or of several."""
+
+
+_Filed: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,13 @@ class Clients:
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self._clients = clients
-        self._patterns: dict[tuple[str, int], list[tuple[ClientPattern, str]]] = {}
-        self._whole: dict[tuple[str, tuple[str, ...]], list[tuple[ClientPattern, str]]] = {}
+        # By kind and length, then by which segments are texts, then by those: thousands of entries are no search.
+        self._filed: dict[tuple[str, int], dict[tuple[int, ...], _Filed]] = {}
         for client, entry in clients.items():
             for pattern in patterns(entry):
-                if pattern.is_whole:
-                    self._whole.setdefault((pattern.kind, pattern.segments), []).append((pattern, client))
-                else:
-                    self._patterns.setdefault((pattern.kind, len(pattern.segments)), []).append((pattern, client))
+                alike = self._filed.setdefault((pattern.kind, len(pattern.segments)), {})
+                texts = tuple(pattern.segments[number] for number in pattern.fixed)
+                alike.setdefault(pattern.fixed, {}).setdefault(texts, []).append((pattern, client))
 
     def find(self, names: Sequence[ClientName]) -> Whose:
         """Whose the certificate with these names is.
@@ -118,14 +121,11 @@ class Clients:
 
     def _fits(self, name: ClientName) -> Iterator[_Fit]:
         segments = name.segments
-        candidates = (
-            *self._whole.get((name.kind, segments), ()),
-            *self._patterns.get((name.kind, len(segments)), ()),
-        )
-        for pattern, client in candidates:
-            tenant = pattern.tenant_of(name)
-            if tenant is not None:
-                yield _Fit(pattern, client, tenant or self._clients[client].tenant or "")
+        for fixed, by_texts in self._filed.get((name.kind, len(segments)), {}).items():
+            for pattern, client in by_texts.get(tuple(segments[number] for number in fixed), ()):
+                tenant = pattern.tenant_of(name)
+                if tenant is not None:
+                    yield _Fit(pattern, client, tenant or self._clients[client].tenant or "")
 
 
 def patterns(client: Client) -> Iterator[ClientPattern]:

@@ -1,9 +1,10 @@
 """Who may call with a certificate: the authorities, and whose each name is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import combinations
 from pathlib import Path
+from typing import TypeAlias
 
 from gateway.config.authority import read_authorities
 from gateway.config.certificate import CertificateUnusable
@@ -16,6 +17,8 @@ from gateway.config.problem import KeyPath, printable
 from gateway.principal import ANONYMOUS_TENANT
 
 _AT: KeyPath = ("auth", "mtls")
+_Found: TypeAlias = tuple[KeyPath, str, ClientPattern]
+"""Where a pattern is written, and whose it is."""
 
 
 def check_clients(config: Config, findings: Findings, today: date) -> None:
@@ -39,7 +42,7 @@ def check_clients(config: Config, findings: Findings, today: date) -> None:
     if not auth.mtls.clients and not findings.is_broken((*_AT, "clients")):
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
         findings.error_at_key(_AT, "no certificate is anybody's: there are no `clients`", remedy)
-    found: list[tuple[KeyPath, str, ClientPattern]] = []
+    found: list[_Found] = []
     for name, client in auth.mtls.clients.items():
         found += ((at, name, pattern) for at, pattern in _patterns(name, client, findings))
     _told_apart(found, findings)
@@ -108,22 +111,48 @@ def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[K
     yield from found
 
 
-def _told_apart(found: list[tuple[KeyPath, str, ClientPattern]], findings: Findings) -> None:
-    """See that of two patterns that fit one name one is the narrower."""
-    whole: dict[ClientPattern, tuple[KeyPath, str]] = {}
-    for at, client, pattern in found:
-        if pattern.is_whole:
-            first, other = whole.setdefault(pattern, (at, client))
-            if other != client:
-                _same(at, first, other, findings)
-    # A pattern that fits one name only is narrower than any that fits several.
-    open_ones = [each for each in found if not each[2].is_whole]
-    for (first, one, wide), (at, another, pattern) in combinations(open_ones, 2):
-        if one == another and not wide.has_tenant:
-            # They are all of one tenant.
-            continue
-        if wide.meets(pattern) and not (wide.is_narrower(pattern) or pattern.is_narrower(wide)):
-            _same(at, first, one, findings)
+def _told_apart(found: list[_Found], findings: Findings) -> None:
+    """See that of two patterns that fit one name one is the narrower.
+
+    It is wherever the texts of the one stand at places of the other's, so only those are compared that stand at the
+    same places, or cross.
+    """
+    filed: dict[tuple[str, int], dict[tuple[int, ...], list[_Found]]] = {}
+    for each in found:
+        pattern = each[2]
+        filed.setdefault((pattern.kind, len(pattern.segments)), {}).setdefault(pattern.fixed, []).append(each)
+    for alike in filed.values():
+        for found_alike in alike.values():
+            _apart(found_alike, (), findings)
+        for (places, some), (other_places, others) in combinations(alike.items(), 2):
+            shared = {*places} & {*other_places}
+            if len(shared) < min(len(places), len(other_places)):
+                _apart(others, some, findings, sorted(shared))
+
+
+def _apart(found: Sequence[_Found], before: Sequence[_Found], findings: Findings, places: Sequence[int] = ()) -> None:
+    """See that patterns differ from those before, at the places where all of them have texts.
+
+    Args:
+        before: Left out, each is compared with those that stand before it.
+        places: Left out, all places of theirs.
+    """
+    met: dict[tuple[str, ...], list[_Found]] = {}
+
+    def texts(pattern: ClientPattern) -> tuple[str, ...]:
+        return tuple(pattern.segments[number] for number in (places if before else pattern.fixed))
+
+    for each in before:
+        met.setdefault(texts(each[2]), []).append(each)
+    for each in found:
+        at, client, pattern = each
+        alike = met.setdefault(texts(pattern), [])
+        # Those of one client are all of one tenant, unless they say it themselves.
+        first = next((one for one in alike if one[1] != client or pattern.has_tenant), None)
+        if first is not None:
+            _same(at, first[0], first[1], findings)
+        if not before:
+            alike.append(each)
 
 
 def _same(at: KeyPath, first: KeyPath, client: str, findings: Findings) -> None:

@@ -1,9 +1,17 @@
 """What `check` says of callers with certificates; most of the errors are in the broken files."""
 
 from datetime import date
+from itertools import combinations
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gateway.config.check import Examined, examine
+from gateway.config.client_name import ClientPattern
+from gateway.config.client_trust import _told_apart
+from gateway.config.finding import Findings
+from gateway.config.source import Marks
 from tests.config.reading import HASH, TODAY
 from tests.doubles.certificates import DAY, SERVER, Authority
 
@@ -76,3 +84,30 @@ def test_keys_stand_beside_certificates_that_all_show_only_where_both_may_be_sho
     assert told(checked(tmp_path, mtls=", with_token: false", more=KEYS)) == []
     fact = "error: `api_keys` would be in vain: all clients show a certificate, and with one no token or key is taken"
     assert told(checked(tmp_path, mtls=", require: true", more=KEYS)) == [fact]
+
+
+SEGMENT = st.sampled_from(["a", "b", "*", "{tenant}"])
+URI = st.lists(SEGMENT, min_size=1, max_size=3).filter(lambda found: found.count("{tenant}") < 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), URI), max_size=5))
+def test_patterns_that_cross_are_found_however_they_are_compared(written: list[tuple[str, list[str]]]) -> None:
+    found: list[tuple[tuple[str | int, ...], str, ClientPattern]] = [
+        ((number,), client, ClientPattern.parse("uri", "urn://m/" + "/".join(segments)))
+        for number, (client, segments) in enumerate(written)
+    ]
+    findings = Findings(Marks(), ())
+    _told_apart(found, findings)
+    crossing = any(
+        one.meets(other)
+        and not one.is_narrower(other)
+        and not other.is_narrower(one)
+        and (client != another or one.has_tenant or other.has_tenant)
+        for (_, client, one), (_, another, other) in combinations(found, 2)
+    )
+    # Whether an entry says its tenant once is another check's.
+    mixed = any(
+        client == another and one.has_tenant != other.has_tenant
+        for (_, client, one), (_, another, other) in combinations(found, 2)
+    )
+    assert mixed or bool(findings.problems) == crossing
