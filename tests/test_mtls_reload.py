@@ -1,14 +1,17 @@
 """Another file while callers with certificates are connected: who they are, and whether they still are anybody."""
 
 from pathlib import Path
+from typing import Any
 
+import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
 
 from gateway.reload import Result
 from tests.doubles.assembly import Held, streaming
-from tests.doubles.certificates import Authority
+from tests.doubles.certificates import Authority, Shown
 from tests.doubles.certified import ACME, CLIENTS, TENANTS, Certified, certifying
-from tests.doubles.gateway import CALL, JSON, STREAM, Client, bearer, keys, request
+from tests.doubles.gateway import CALL, JSON, STREAM, Client, bearer, keys, request, running
+from tests.doubles.scripted import WAIT
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +166,44 @@ async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_p
             assert await site.reload(site.text(clients="".join(others))) is Result.APPLIED
             assert b"AUTH_INVALID" in await client.rest()
             held.go.set()
+
+
+async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_trusted_now(tmp_path: Path) -> None:
+    async with certifying(tmp_path, written=True) as (site, gateway, _):
+        other = Authority("other")
+        shown = other.issue(ACME)
+        trust(site, site.authority, other)
+        assert await site.reload(site.text()) is Result.APPLIED
+        mine = site.authority.issue(ACME)
+        address = gateway.gateway.grpc_address.replace("127.0.0.1", "localhost")
+
+        def channel(of: Shown) -> Any:
+            return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(site.site.pem, of.key, of.chain))
+
+        async def code(over: Any) -> str:
+            with pytest.raises(grpc.aio.AioRpcError) as told:
+                await over.unary_unary("/lf.a2a.v1.A2AService/GetTask")(b"", timeout=WAIT)
+            return str(told.value.code().name)
+
+        async with channel(mine) as gone, channel(shown) as stays:
+            # Who is known is told what is wrong with the call.
+            assert await code(gone) == await code(stays) == "NOT_FOUND"
+            trust(site, other)
+            assert await site.reload(site.text()) is Result.APPLIED
+            # On a connection of its own, made anew.
+            assert await code(stays) == "NOT_FOUND"
+            assert await code(gone) == "UNAVAILABLE"
+
+
+async def test_certificates_come_with_tls_which_needs_a_restart(tmp_path: Path) -> None:
+    site = Certified(tmp_path)
+    site.rest = "agents: { echo: http://127.0.0.1:9 }\n"
+    plain = f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n{keys(bot='acme')}{TENANTS}{site.rest}"
+    async with running(plain, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
+        site.running = gateway
+        assert await site.reload(site.text()) is Result.REFUSED
+        reloader = gateway.gateway.reloader
+        assert reloader is not None
+        assert reloader.last is not None
+        told = [problem.fact for problem in reloader.last.problems]
+        assert told == ["without `gateway.tls` no client shows a certificate"]
