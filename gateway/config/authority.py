@@ -2,7 +2,6 @@
 
 import hashlib
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -20,14 +19,14 @@ class Authorities:
     """The authorities of one file.
 
     Attributes:
-        pem: What the file says.
+        pem: All of them, and nothing else that the file says.
         digests: The SHA-256 of each of them.
-        ends: By the name of each that can be read, its last day in UTC.
+        ends: The name of each, and its last day in UTC.
     """
 
     pem: str
     digests: frozenset[bytes]
-    ends: Mapping[str, date]
+    ends: tuple[tuple[str, date], ...]
 
 
 def read_authorities(file: Path) -> Authorities:
@@ -42,8 +41,9 @@ def read_authorities(file: Path) -> Authorities:
         if len(data) > _MOST:
             raise CertificateUnusable("ca", f"is larger than {_MOST // 1024 // 1024} MiB")
         read = x509.load_pem_x509_certificates(data)
-        ends = {one.subject.rfc4514_string(): one.not_valid_after_utc.date() for one in read}
-        pem = data.decode("ascii", "ignore")
+        ends = tuple((one.subject.rfc4514_string(), one.not_valid_after_utc.date()) for one in read)
+        # OpenSSL reads more from such a file than is known by a digest then.
+        pem = b"".join(one.public_bytes(Encoding.PEM) for one in read).decode("ascii")
     except OSError as error:
         raise CertificateUnusable("ca", f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:

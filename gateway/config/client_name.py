@@ -22,7 +22,8 @@ _CUTS = {"uri": "/", "dns": "."}
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~!$&'()+,;=:@-]+")
 # RFC 1123 §2.1, with the underscore that some have. A certificate's own wildcard is nobody's name.
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_COMMON = re.compile(r"[ -~\u00a0-\U0010ffff]{1,64}")
+# RFC 5280 Appendix A.1, ub-common-name. What else is in it has to be visible.
+_COMMON = re.compile(r".{1,64}")
 _WHOLE = {"uri": _SEGMENT, "dns": _LABEL, "common_name": _COMMON}
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[!-~]+")
 _AUTHORITY = 3
@@ -118,7 +119,7 @@ class ClientPattern:
                     return None
                 tenant = found
             if wanted in (_ANY, _TENANT):
-                if whole.fullmatch(found) is None:
+                if whole.fullmatch(found) is None or not found.isprintable():
                     return None
             elif wanted != found:
                 return None
@@ -164,5 +165,5 @@ def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
             raise ValueError("is no DNS name", "write it whole, as in batch.acme.example or *.acme.example")
         if segments[-1] in (_ANY, _TENANT):
             raise ValueError("leaves its domain open", "write the domain: wildcards are for the labels before it")
-    elif _COMMON.fullmatch(text) is None:
+    elif _COMMON.fullmatch(text) is None or not text.isprintable():
         raise ValueError("is no common name", "write 1 to 64 visible characters")

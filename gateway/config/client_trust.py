@@ -56,7 +56,7 @@ def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
         fact = f"{printable(mtls.ca)!r} {error.fact}"
         findings.error((*_AT, "ca"), fact, f"{error.remedy}; it is relative to {folder}")
         return
-    for name, last in authorities.ends.items():
+    for name, last in authorities.ends:
         if last < today:
             fact = f"{printable(mtls.ca)!r} has an authority that is over since {last}: {printable(name)}"
             findings.warning((*_AT, "ca"), fact, "remove it, or put in the one that has taken its place")

@@ -20,7 +20,9 @@ def test_authorities_are_known_by_their_digests_and_when_they_end(tmp_path: Path
     ders = [each.certificate.public_bytes(Encoding.DER) for each in (one, other)]
     assert found.digests == {hashlib.sha256(der).digest() for der in ders}
     today = datetime.now(UTC).date()
-    assert (found.ends["CN=one"] > today, found.ends["CN=other"] <= today) == (True, True)
+    assert [name for name, _ in found.ends] == ["CN=one", "CN=other"]
+    assert found.ends[0][1] > today >= found.ends[1][1]
+    assert found.pem == (one.pem + other.pem).decode()
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_pattern_of_dns_names_fits_one_whole_label(name: str) -> None:
     assert dns("*.acme.test").tenant_of(ClientName("dns", name)) is None
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 65, "\x7f"])
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 65, "\x7f", "a\u202eb", "a\u2028b"])
 def test_a_common_name_is_a_line_of_visible_text(name: str) -> None:
     assert ClientPattern.parse("common_name", "*").tenant_of(ClientName("common_name", name)) is None
 
