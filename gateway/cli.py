@@ -149,6 +149,9 @@ def route(
     tenant: Annotated[str | None, typer.Option(help="The A2A tenant field, or the scope.")] = None,
     caller: Annotated[str | None, typer.Option("--as", help="The caller's tenant.", metavar="TENANT")] = None,
     key: Annotated[str | None, typer.Option(help="Name of the API key that the caller shows.")] = None,
+    certificate: Annotated[
+        str | None, typer.Option(help="Name on the caller's certificate: a URI, a DNS name, CN=….", metavar="NAME")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Host of the request, or its authority.")] = None,
     claim: Annotated[
         list[str] | None, typer.Option(help="A claim of the caller's token.", metavar="NAME=VALUE")
@@ -165,7 +168,7 @@ def route(
             raise typer.Exit(1)
         if examined.config is None:
             raise CommandFailed(as_text(examined.errors))
-        inquiry = Inquiry(path=path, method=method, tenant=tenant, as_=caller, key=key, host=host, claim=claims)
+        inquiry = Inquiry(path, method, tenant, caller, key, certificate, host, claims)
         answer = directions(examined, inquiry, everything=explain)
         if output is PlainOutput.JSON:
             _print_json(answer)

@@ -11,7 +11,7 @@ import msgspec
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import ClientGone, Fault
+from gateway.a2a.fault import AuthInvalid, ClientGone, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
@@ -294,6 +294,17 @@ async def _meet_both(unmet: Awaitable[None] | None, pushing: Pushing, task: str)
     if unmet is not None:
         await unmet
     await pushing.met(task)
+
+
+def untrusted_line(peer: str, request_id: str, why: str) -> dict[str, Any]:
+    """The line of a client whose certificate was refused, before there was a request."""
+    return dict.fromkeys(FIELDS) | {
+        "request_id": request_id,
+        "outcome": AuthInvalid.outcome,
+        "reason": AuthInvalid.reason,
+        "detail": why,
+        "client_ip": peer,
+    }
 
 
 def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:

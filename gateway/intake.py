@@ -159,7 +159,7 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
     if isinstance(known, Credentials) and known.address == exchange.client_ip:
         shown = known
     else:
-        shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip)
+        shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip, head.certificate)
         head.known[Credentials] = shown
     try:
         try:
@@ -181,6 +181,8 @@ def _method(shown: Credentials) -> str:
     """How a caller whose credential proves nothing meant to prove itself, by the looks of it."""
     if shown.api_key:
         return "api_key"
+    if not shown.authorization and shown.certificate is not None:
+        return "mtls"
     scheme, _, credential = shown.authorization[0].partition(b" ") if shown.authorization else (b"", b"", b"")
     if scheme.lower() != b"bearer":
         return "unknown"

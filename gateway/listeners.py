@@ -1,12 +1,12 @@
 """Where one gateway listens: for clients over HTTP and, where that is configured, over gRPC; and for its operators."""
 
 import socket
-import ssl
 from collections.abc import Callable
 
 from starlette.types import ASGIApp
 
 from gateway.background import Background
+from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.config.model import Config
 from gateway.config.source import Marks
@@ -16,7 +16,7 @@ from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
 from gateway.listener.server import HttpServer, client_limits
-from gateway.opening import open_tls
+from gateway.opening import asked_of_clients, open_tls
 from gateway.proxy import Line
 
 
@@ -67,9 +67,10 @@ class Listeners:
             ListenFailed: an address cannot be listened on, or not with this certificate.
         """
         written = config.gateway
-        tls = None if written.tls is None else open_tls(written.tls, marks)
+        asked = asked_of_clients(config)
+        tls = None if written.tls is None else open_tls(written.tls, marks, clients=asked)
         listener = PublicListener(self._line, self._ready, callbacks)
-        edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._shares)
+        edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._shares, self._line.distrusted)
         public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
         self.servers.append(public)
         self._public.append((public, "http/1.1"))
@@ -81,7 +82,7 @@ class Listeners:
             # Only who serves gRPC pays for it.
             from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
 
-            tls = None if written.tls is None else open_tls(written.tls, marks, "h2")
+            tls = None if written.tls is None else open_tls(written.tls, marks, "h2", asked)
             grpc, self._tell_health = grpc_server(
                 self._listen("grpc", written.listen_grpc),
                 written,
@@ -103,14 +104,14 @@ class Listeners:
         """Have clients of gRPC that watch it know that the gateway became ready, or drains."""
         self._tell_health()
 
-    def contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ssl.SSLContext]]:
-        """What they show from now on: certificates are renewed under names that stay.
+    def contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ServerTls]]:
+        """What they show from now on, and ask of clients: certificates are renewed under names that stay.
 
         Raises:
             ListenFailed: it cannot be used.
         """
-        tls = config.gateway.tls
-        return [] if tls is None else [(server, open_tls(tls, marks, alpn)) for server, alpn in self._public]
+        tls, asked = config.gateway.tls, asked_of_clients(config)
+        return [] if tls is None else [(server, open_tls(tls, marks, alpn, asked)) for server, alpn in self._public]
 
     def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
         """Have connections of clients end with their next answer while open files are short."""

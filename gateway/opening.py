@@ -2,18 +2,20 @@
 
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from gateway.config import effective
+from gateway.config.authority import ask, read_authorities
+from gateway.config.certificate import CertificateUnusable, ServerTls
+from gateway.config.client import Mtls
 from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
-from gateway.listener.server import bind, server_tls
+from gateway.listener.server import ListenFailed, bind, server_tls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
 from gateway.tasks.counted import counted
@@ -123,14 +125,26 @@ def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
         raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
 
 
-def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1") -> ssl.SSLContext:
-    """The certificate that the configuration names.
+def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1", clients: Mtls | None = None) -> ServerTls:
+    """The certificate that the configuration names, and those of clients that it asks for.
 
     Raises:
-        ListenFailed: it cannot be used.
+        ListenFailed: it cannot be used, or what they are verified by cannot.
     """
     folder = Path(marks.place(("gateway", "tls")).file).parent
-    return server_tls(folder / written.cert, folder / written.key, protocol=protocol)
+    context = server_tls(folder / written.cert, folder / written.key, protocol=protocol)
+    if clients is not None:
+        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
+        try:
+            ask(context, read_authorities(file), required=clients.require)
+        except CertificateUnusable as error:
+            raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
+    return context
+
+
+def asked_of_clients(config: Config) -> Mtls | None:
+    """How clients are asked for certificates; None where they are not."""
+    return None if config.auth is None else config.auth.mtls
 
 
 def _shared_rates(store: Store) -> SharedRates | None:

@@ -13,12 +13,12 @@ class Principal:
 
     Attributes:
         tenant: The operator's customer or team; never the A2A `tenant` field.
-        subject: Who within the tenant: the `sub` claim, an API key's name, or empty.
-        method: How it was proven: `jwt`, `api_key` or `anonymous`.
-        issuer: The configured name of the issuer, or empty.
+        subject: Who within the tenant: the `sub` claim, an API key's name, the name on a certificate, or empty.
+        method: How it was proven: `jwt`, `api_key`, `mtls` or `anonymous`.
+        issuer: The configured name of the issuer, `mtls` for a certificate, or empty.
         key: The name of the API key, or None.
-        claims: The verified claims of the token; empty for other methods.
-        narrowed: Agents that the API key is restricted to, or None for no restriction of its own.
+        claims: The verified claims of the token; of a certificate `san`, `subject`, `issuer` and `client`; else empty.
+        narrowed: Agents that the API key or certificate is restricted to, or None for no restriction of its own.
         expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
         digest: SHA-256 of the API key that was shown, in hexadecimal; empty for other methods.
     """

@@ -30,7 +30,7 @@ from gateway.a2a.headers import Pairs, is_encoded
 from gateway.a2a.path import PathCall
 from gateway.admission import Admission
 from gateway.entry import Entry
-from gateway.exchange import Exchange, unread_line
+from gateway.exchange import Exchange, unread_line, untrusted_line
 from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
 from gateway.origin import client_address, trace_id
@@ -185,6 +185,14 @@ class Line:
         """Count and log what was refused before it was a request."""
         self._current().strangers.rejected("overloaded" if status == 503 else "bad_request")
         self._access.write(unread_line(peer, request_id, status, words))
+
+    def distrusted(self, peer: str, request_id: str, why: str) -> None:
+        """Count and log a client whose certificate was refused in its handshake."""
+        self._count_auth("mtls", "", "invalid")
+        self._current().strangers.rejected(faults.AuthInvalid.reason)
+        line = untrusted_line(peer, request_id, why)
+        self._access.write(line)
+        self._audit(Event.IDENTITY_REFUSED, line)
 
     async def _permit(self, exchange: Exchange, wire: Wire, preflight: Pairs) -> None:
         """Tell a browser what its page may send: before identity, which a preflight never shows."""

@@ -6,6 +6,7 @@ told anything for days, so it is ended at once: at the end of a whole event, by 
 | of the caller, by the new configuration | its streams |
 |---|---|
 | the API key, the hash of it that was shown, or the token's issuer, audience or tenant is not accepted any more | end |
+| no entry fits its certificate any more, or another tenant's does; an authority that may have signed it is gone | end |
 | the API key is past an `expires` that is earlier than it was | end |
 | its tenant is not admitted any more, or may not call the agent, or the key may not | end |
 | the agent is not in the file any more | go on, as long as the tenant is admitted |
@@ -17,6 +18,7 @@ and a stream is one call; to renew the token within it no generation of A2A has 
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
+from gateway.config.client_rule import METHOD
 from gateway.exchange import Exchange
 from gateway.identity.standing import still_proven
 from gateway.snapshot import Snapshot
@@ -34,8 +36,9 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
         return None
     auth = snapshot.config.auth
     anonymous = snapshot.config.gateway.anonymous or auth is None
-    caller = still_proven(auth, principal, anonymous=anonymous, now=now)
-    if caller is None:
+    caller = still_proven(auth, principal, anonymous=anonymous, now=now, clients=snapshot.identity.clients)
+    certificate = exchange.head.certificate
+    if caller is None or (principal.method == METHOD and certificate is not None and certificate.void):
         return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
     agent, _, tenant = backend.partition("/")
     table = snapshot.table

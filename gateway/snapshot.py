@@ -152,7 +152,9 @@ class Snapshot:
         """
         auth = self.config.auth
         anonymous = self.config.gateway.anonymous or auth is None
-        principal = standing(auth, owner.tenant, owner.principal, anonymous=anonymous, now=now)
+        principal = standing(
+            auth, owner.tenant, owner.principal, anonymous=anonymous, now=now, clients=self.identity.clients
+        )
         agent, _, tenant = scope.partition("/")
         return principal is not None and self.table.may_reach(principal, agent, tenant or None)
 

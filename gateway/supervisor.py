@@ -36,7 +36,7 @@ from gateway.config.check import Examined
 from gateway.config.dividing import divided
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind
-from gateway.opening import Worker, open_tls
+from gateway.opening import Worker, asked_of_clients, open_tls
 from gateway.reload import Origin, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
@@ -204,7 +204,7 @@ class Supervisor:
             assert examined.config is not None
             tls = examined.config.gateway.tls
             if tls is not None:
-                open_tls(tls, examined.marks)
+                open_tls(tls, examined.marks, clients=asked_of_clients(examined.config))
             self._examined = examined
 
     def _reap(self) -> None:

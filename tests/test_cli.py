@@ -19,6 +19,7 @@ from gateway.config.state import StateUrl
 from gateway.demo.fleet import serving
 from gateway.tasks import opening
 from gateway.tasks.store import Owner, Sighting
+from tests.doubles.certificates import SERVER, Authority
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {
@@ -172,6 +173,18 @@ def test_route_says_where_a_request_would_go(tmp_path: Path) -> None:
     assert said.startswith("support at http://127.0.0.1:1")
     told = report(run("route", "POST", "/nothing", "-c", str(path), "--output", "json", cwd=tmp_path, code=1))
     assert (told["agent"], told["reason"]) == (None, "no_route")
+
+
+def test_route_asks_for_a_caller_with_a_certificate(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "clients.pem").write_bytes(authority.pem)
+    authority.issue("localhost", usages=(SERVER,)).write(tmp_path, "server")
+    auth = "auth: { mtls: { ca: clients.pem, clients: { batch: { dns: '*.acme.test', tenant: acme } } } }\n"
+    tls = "gateway: { tls: { cert: server.pem, key: server-key.pem } }\ntenants: { acme: [support] }\n"
+    written(tmp_path, f"version: 1\n{tls}{auth}agents: {{ support: http://127.0.0.1:1 }}\n")
+    asked = ("route", "POST", "/support", "--output", "json", "--certificate")
+    assert report(run(*asked, "one.acme.test", cwd=tmp_path))["agent"] == "support"
+    assert "nobody has this certificate" in run(*asked, "one.test", cwd=tmp_path, code=2).stdout
 
 
 def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:

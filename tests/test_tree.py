@@ -20,6 +20,7 @@ TESTED_ELSEWHERE = {
     "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
     "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
     "principal.py": "a value without behaviour",
+    "certificate.py": "a value without behaviour; tests/identity/test_mtls.py reads all of it",
     "tasks/store.py": "an interface; tests/tasks/contract.py is what every store must show",
     "routing/route.py": "values without behaviour; tests/routing/test_table.py builds and reads all of them",
 }

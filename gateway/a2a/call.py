@@ -11,6 +11,7 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters
 from gateway.a2a.path import PathCall
+from gateway.certificate import Certificate
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -27,6 +28,7 @@ class Head(msgspec.Struct, frozen=True):
         known: What was worked out from this head alone, under keys of whoever did; a client that sends the same head
             again has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
+        certificate: What the client has shown on the connection, where it was asked for one.
     """
 
     method: str
@@ -41,6 +43,7 @@ class Head(msgspec.Struct, frozen=True):
     values: dict[bytes, bytes] = {}
     known: dict[object, object] = {}
     grpc: GrpcMethod | None = None
+    certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
         if not self.values:

@@ -36,6 +36,8 @@ NEVER_FORWARDED = frozenset(
         b"proxy-connection", b"via", b"x-forwarded-for", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip",
         b"true-client-ip", b"remote-user", b"x-remote-user", b"x-original-url", b"x-original-host", b"x-rewrite-url",
         b"x-http-method", b"x-http-method-override", b"x-method-override",
+        b"x-forwarded-client-cert", b"client-cert", b"client-cert-chain", b"x-client-cert", b"x-ssl-client-cert",
+        b"ssl-client-cert", b"ssl-client-verify", b"ssl-client-subject-dn", b"ssl-client-issuer-dn",
     }
 )  # fmt: skip
 """Headers that `forward_headers` of the configuration may not name: hop-by-hop, credentials, identity, framing."""

@@ -30,7 +30,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Portrait
 from gateway.a2a.tree import Tree
 
-Scheme: TypeAlias = Literal["bearer", "api_key"]
+Scheme: TypeAlias = Literal["bearer", "api_key", "mtls"]
 """A credential that the gateway takes; also the scheme's name on the card."""
 
 API_KEY_HEADER = "X-API-Key"
@@ -234,6 +234,19 @@ def _capabilities(portrait: Portrait, served: Served, edition: Edition) -> Tree:
 def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
     if not schemes:
         return {}
+    ancient = schemes
+    if edition.ancient:
+        # 0.2 knows no such kind, and its SDK for Python refuses a card with one.
+        schemes = tuple(scheme for scheme in schemes if scheme != "mtls")
+    tree: Tree = {}
+    if schemes:
+        tree = _alternatives(schemes, edition)
+    if edition.ancient:
+        tree["authentication"] = {"schemes": [_ANCIENT_NAMES[scheme] for scheme in ancient]}
+    return tree
+
+
+def _alternatives(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
     tree: Tree = {"securitySchemes": {scheme: _scheme(scheme, edition) for scheme in schemes}}
     # A list of alternatives, in all generations: any one of the credentials is enough.
     if edition.modern:
@@ -243,8 +256,6 @@ def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
         tree["security"] = [{scheme: []} for scheme in schemes]
     elif edition.legacy:
         tree["security"] = [{"schemes": {scheme: {}}} for scheme in schemes]
-    if edition.ancient:
-        tree["authentication"] = {"schemes": [_ANCIENT_NAMES[scheme] for scheme in schemes]}
     return tree
 
 
@@ -256,6 +267,11 @@ def _scheme(scheme: Scheme, edition: Edition) -> Tree:
             tree["httpAuthSecurityScheme"] = {"scheme": "Bearer"}
         if edition.typed:
             tree |= {"type": "http", "scheme": "Bearer"}
+    elif scheme == "mtls":
+        if edition.proto:
+            tree["mtlsSecurityScheme"] = {}
+        if edition.typed:
+            tree["type"] = "mutualTLS"
     else:
         if edition.proto:
             tree["apiKeySecurityScheme"] = {"location": "header", "name": API_KEY_HEADER}
@@ -264,4 +280,4 @@ def _scheme(scheme: Scheme, edition: Edition) -> Tree:
     return tree
 
 
-_ANCIENT_NAMES = {"bearer": "Bearer", "api_key": "ApiKey"}
+_ANCIENT_NAMES = {"bearer": "Bearer", "api_key": "ApiKey", "mtls": "mutualTLS"}

@@ -31,7 +31,17 @@ class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told 
         self.remedy = remedy or _REMEDIES[key]
 
 
-def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
+class ServerTls(ssl.SSLContext):
+    """How clients are served over TLS.
+
+    Attributes:
+        authorities: The SHA-256 of those that clients' certificates are verified by; none where none is asked for.
+    """
+
+    authorities: frozenset[bytes] = frozenset()
+
+
+def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1",)) -> ServerTls:
     """How clients are served over TLS: 1.2 or later.
 
     Args:
@@ -42,7 +52,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     Raises:
         CertificateUnusable: one of the two cannot be used, or not with the other.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerTls(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(protocols)
     context.set_ciphers(_CIPHERS)

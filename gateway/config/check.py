@@ -9,6 +9,7 @@ from gateway.config.addressing import check_addressing
 from gateway.config.allowance import check_allowances
 from gateway.config.backend import check_backends
 from gateway.config.browser import check_browsers
+from gateway.config.client_trust import check_clients
 from gateway.config.credential import check_credentials
 from gateway.config.endpoint import check_endpoints
 from gateway.config.exposure import check_exposure
@@ -111,6 +112,7 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_exposure(draft, findings)
     check_browsers(draft, findings)
     check_credentials(draft, findings, today)
+    check_clients(draft, findings, today)
     check_tenancy(draft, names, findings)
     check_endpoints(draft, findings)
     check_addressing(draft, findings)

@@ -25,8 +25,8 @@ def check_credentials(config: Config, findings: Findings, today: date) -> None:
     auth = config.auth
     if auth is None:
         return
-    if not auth.issuers and not auth.api_keys and not findings.is_broken(("auth",)):
-        remedy = "add `api_keys` or `issuers`, or remove `auth` to serve anonymous callers"
+    if not auth.issuers and not auth.api_keys and auth.mtls is None and not findings.is_broken(("auth",)):
+        remedy = "add `api_keys`, `issuers` or `mtls`, or remove `auth` to serve anonymous callers"
         findings.error_at_key(("auth",), "nobody can sign in: there is no key and no issuer", remedy)
     _keys(auth, findings, today)
     _issuers(auth, findings)

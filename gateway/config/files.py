@@ -51,6 +51,9 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         at: KeyPath = ("gateway", "tls")
         folder = _folder(examined, at)
         found |= {(*at, "cert"): folder / config.gateway.tls.cert, (*at, "key"): folder / config.gateway.tls.key}
+    if config.auth is not None and config.auth.mtls is not None:
+        at = ("auth", "mtls")
+        found[*at, "ca"] = _folder(examined, at) / config.auth.mtls.ca
     for name, agent in config.agents.items():
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         authorities = effective.authorities(config, name, examined.marks)

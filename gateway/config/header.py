@@ -132,6 +132,10 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
             findings.error(here, fact, "remove it, or use another header for the credential")
 
 
+_CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-", "x-amzn-mtls-")
+"""By which proxies tell what is on a client's certificate."""
+
+
 def _one_spelling(name: str) -> bytes:
     """A header name as many servers see it, for which `X_Key` is `X-Key`."""
     return name.lower().replace("_", "-").encode("ascii", "replace")
@@ -141,7 +145,7 @@ def _is_reserved(name: str) -> bool:
     lower = name.lower().replace("_", "-")
     return (
         _one_spelling(name) in NEVER_FORWARDED
-        or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-"))
+        or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-", *_CERTIFICATES))
         or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.config.client_rule import NobodyKnown
 from gateway.config.model import Config
 from gateway.config.trial import advice, caller, public_prefix
 from gateway.principal import Principal
@@ -17,8 +18,10 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
     Attributes:
         path: As a client sends it; over gRPC that of a method.
         tenant: The A2A `tenant` field, or the `scope` of a method that has one.
-        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` is given.
+        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` nor
+            `certificate` is given.
         key: The name of the API key that the caller shows.
+        certificate: The name on the certificate that it shows: a URI, a DNS name or `CN=…`.
     """
 
     path: str
@@ -26,6 +29,7 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
     tenant: str | None = None
     as_: str | None = msgspec.field(default=None, name="as")
     key: str | None = None
+    certificate: str | None = None
     host: str | None = None
     claim: dict[str, Any] = {}
 
@@ -40,7 +44,9 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         LookupError: there can be no such caller; the text is for the operator.
     """
     try:
-        who = caller(config, tenant=inquiry.as_, key=inquiry.key, claims=inquiry.claim)
+        who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
+    except NobodyKnown as error:
+        raise LookupError(f"nobody has this certificate: {error}") from error
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
     _agree(inquiry, who)
@@ -68,6 +74,8 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
     Raises:
         LookupError: it cannot.
     """
+    if inquiry.certificate is not None and (inquiry.key or inquiry.as_ or inquiry.claim):
+        raise LookupError("a certificate says whose it is: name no key, no tenant and no claims beside it")
     if inquiry.key is not None and who is not None:
         if inquiry.as_ is not None and inquiry.as_ != who.tenant:
             whose = f"the API key {inquiry.key!r} is of the tenant {who.tenant!r}, not of {inquiry.as_!r}"

@@ -245,7 +245,7 @@ class _Cutter:
         """What stands of the tree, or None where nothing does."""
         for unbuilt in take_out(self._tree):
             path = self._marks.find(unbuilt.path)
-            self._problem(Problem(self._marks.key(path), path, unbuilt.fact, "remove it for now"))
+            self._problem(Problem(self._marks.key(path), path, unbuilt.fact, unbuilt.remedy))
             self._take(unbuilt.path)
         for path in list(_nothings(self._tree, ())):
             self._problem(Problem(self._marks.key(path), path, "there is no value", "write one, or remove the key"))

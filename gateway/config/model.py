@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema, field_validator, model_validator
 
 from gateway.config.agent import Agent, Defaults
+from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
 from gateway.config.part import Part
 from gateway.config.push import Push
@@ -193,6 +194,8 @@ class Auth(Part):
     """Who may issue tokens, by a name for logs and metrics."""
     api_keys: dict[Name, ApiKey] = {}
     """Keys by name; `a2a-gateway key new NAME` makes one."""
+    mtls: Mtls | None = None
+    """Certificates of clients; none is asked for where it is left out."""
     verification: Verification = Verification()
     """What verifying tokens may cost."""
 
@@ -312,9 +315,11 @@ class RouteTest(Part):
     name: str
     """What must hold, in words."""
     tenant: str | None = None
-    """The caller's tenant; a caller without a credential where neither this nor `key` is written."""
+    """The caller's tenant; a caller without a credential where neither this nor `key` nor `certificate` is written."""
     key: str | None = None
     """The API key that the caller shows."""
+    certificate: str | None = None
+    """The name on the certificate that the caller shows: a URI, a DNS name, or CN=… for a common name."""
     claim: dict[str, Any] = {}
     """Claims of the caller's token."""
     request: TestRequest

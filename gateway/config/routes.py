@@ -14,7 +14,8 @@ from gateway.routing.table import Table, claim_condition, path_segments
 
 def table(config: Config, marks: Marks) -> Table:
     """The routing table of a configuration that was checked."""
-    guarded = config.auth is not None and bool(config.auth.issuers or config.auth.api_keys)
+    auth = config.auth
+    guarded = auth is not None and bool(auth.issuers or auth.api_keys or auth.mtls)
     return Table.build(
         rules(config, marks),
         reach(config),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.config.client import Client, Mtls
 from gateway.config.model import Config
 from gateway.config.part import Part, every_part
 from gateway.config.problem import KeyPath
@@ -34,12 +35,15 @@ _PLAIN_AUTH = frozenset(
     {"issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant", "leeway", "agents", "expires"}
 )
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
+_PLAIN_MTLS = frozenset(Mtls.model_fields)
+_PLAIN_CLIENT = frozenset(Client.model_fields)
 _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
 # The others are there because the module of this one was read.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
 _NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
+_CLIENTS = ["auth", "mtls", "clients"]
 _HEADERS = frozenset({"upstream_auth", "header", "headers", "env"})
 
 
@@ -145,6 +149,8 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
         return False
     if names[:2] == ["gateway", "state"]:
         return value is None or not may_be_shown(value)
+    if names[:2] == ["auth", "mtls"]:
+        return _is_secret_of_clients(names)
     if names[0] == "auth":
         return len(names) < 4 or names[3] not in _PLAIN_AUTH
     telling = _telling(names)
@@ -153,6 +159,12 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     if any(name in _HEADERS for name in telling):
         return True
     return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in telling)
+
+
+def _is_secret_of_clients(names: Sequence[str]) -> bool:
+    if names[:3] == _CLIENTS:
+        return len(names) < 5 or names[4] not in _PLAIN_CLIENT
+    return len(names) < 3 or names[2] not in _PLAIN_MTLS
 
 
 def is_unknown(path: KeyPath) -> bool:
@@ -174,6 +186,7 @@ def is_reference(text: str) -> bool:
 def _telling(names: Sequence[str]) -> list[str]:
     """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
+    given |= {3} if names[:3] == _CLIENTS else set()
     given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim")}
     return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
 

@@ -46,6 +46,8 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
     if auth is not None:
         signed_in |= {("auth", "api_keys", name, "tenant"): key.tenant for name, key in auth.api_keys.items()}
         signed_in |= {("auth", "issuers", name, "tenant"): issuer.tenant for name, issuer in auth.issuers.items()}
+        clients = {} if auth.mtls is None else auth.mtls.clients
+        signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
     for at, tenant in signed_in.items():
         if tenant is not None and tenant != ANONYMOUS_TENANT:
             findings.known(at, tenant, names.tenants, "tenant")
@@ -71,6 +73,10 @@ def _agent_names(config: Config, names: Names, findings: Findings) -> None:
     for name, key in api_keys.items():
         for number, agent in enumerate(key.agents or ()):
             findings.known(("auth", "api_keys", name, "agents", number), agent, names.agents, "agent")
+    clients = {} if config.auth is None or config.auth.mtls is None else config.auth.mtls.clients
+    for name, client in clients.items():
+        for number, agent in enumerate(client.agents or ()):
+            findings.known(("auth", "mtls", "clients", name, "agents", number), agent, names.agents, "agent")
 
 
 def _matched_keys(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import REASONS, BadRequest
 from gateway.a2a.path import segments
+from gateway.config.client_name import ClientName
+from gateway.config.client_rule import Clients, NobodyKnown
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
@@ -54,17 +56,26 @@ def advice(config: Config, path: str) -> str:
 
 
 def caller(
-    config: Config, *, tenant: str | None = None, key: str | None = None, claims: Mapping[str, object] | None = None
+    config: Config,
+    *,
+    tenant: str | None = None,
+    key: str | None = None,
+    certificate: str | None = None,
+    claims: Mapping[str, object] | None = None,
 ) -> Principal | None:
     """Who calls, by what a test says of it; None for a stranger, where the configuration does not admit any.
 
     Args:
         tenant: The caller's tenant, proven by a token with these claims.
         key: The name of an API key of the file; it goes before `tenant`.
+        certificate: The name on a certificate: a URI, a DNS name or `CN=…`; it goes before `tenant`, too.
 
     Raises:
         KeyError: the file has no such key.
+        NobodyKnown: it says nobody's certificate has such a name.
     """
+    if certificate is not None:
+        return _certified(config, certificate)
     if key is not None:
         known = {} if config.auth is None else config.auth.api_keys
         shown = known[key]
@@ -77,6 +88,17 @@ def caller(
     return None
 
 
+def _certified(config: Config, subject: str) -> Principal:
+    """Who calls with a certificate that has this name and no other."""
+    mtls = None if config.auth is None else config.auth.mtls
+    if mtls is None:
+        raise NobodyKnown("there is no `auth.mtls`")
+    name = ClientName.read(subject)
+    whose = Clients(mtls.clients).find([name])
+    san = () if name.kind == "common_name" else (name.text,)
+    return whose.principal({"san": san, "client": whose.client})
+
+
 # ---- the tests of the file -----------------------------------------------------------------------------------------
 
 
@@ -84,12 +106,7 @@ def check_tests(config: Config, names: Names, findings: Findings) -> None:
     """Find what is wrong with the tests themselves."""
     for number, test in enumerate(config.tests):
         at: KeyPath = ("tests", number)
-        if test.key is not None:
-            findings.known((*at, "key"), test.key, names.keys, "API key")
-            if test.tenant is not None or test.claim:
-                findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
-        elif test.claim and test.tenant is None:
-            findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
+        _check_caller(config, test, at, findings, names=names)
         if test.expect.agent is not None:
             findings.known((*at, "expect", "agent"), test.expect.agent, names.agents, "agent")
         if test.expect.reason is not None and test.expect.reason not in REASONS:
@@ -105,13 +122,40 @@ def check_tests(config: Config, names: Names, findings: Findings) -> None:
             )
 
 
+def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings, *, names: Names) -> None:
+    if test.certificate is not None:
+        _check_certificate(config, test, at, findings)
+    elif test.key is not None:
+        findings.known((*at, "key"), test.key, names.keys, "API key")
+        if test.tenant is not None or test.claim:
+            findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
+    elif test.claim and test.tenant is None:
+        findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
+
+
+def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
+    if test.key is not None or test.tenant is not None or test.claim:
+        remedy = "remove `key`, `tenant` and `claim`"
+        findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
+        return
+    try:
+        if test.certificate is not None and not findings.is_broken(("auth",)):
+            _certified(config, test.certificate)
+    except NobodyKnown as error:
+        remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
+        findings.error((*at, "certificate"), f"nobody has this certificate: {error}", remedy)
+    except ValueError:
+        # A pattern is none, which is told where it stands.
+        return
+
+
 def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[Problem]:
     """Run the tests; each that fails is a problem at what it expects.
 
     The configuration has no errors: every name that a test has is known.
     """
     for number, test in enumerate(config.tests):
-        who = caller(config, tenant=test.tenant, key=test.key, claims=test.claim)
+        who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
         request = test.request
         question = Question(request.path, request.method, request.host or "", request.tenant, who)
         verdict = ask(table, question, prefix=public_prefix(config)).verdict

@@ -10,7 +10,6 @@ from gateway.config.problem import KeyPath
 from gateway.config.scalar import Value
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
-    ("auth", "mtls"): "client certificates",
     ("agents", "*", "trust"): "the catalog",
     ("agents", "*", "latency"): "the catalog",
     ("agents", "*", "match", "skill"): "the catalog",
@@ -27,6 +26,7 @@ _UPSTREAM_AUTH: Mapping[str, str] = {
 }
 
 
+_SHOWN = ("upstream_auth", "mtls")
 UNBUILT_KEYS = frozenset({path[-1] for path in UNBUILT}) | frozenset(_UPSTREAM_AUTH)
 """The keys alone."""
 
@@ -47,8 +47,17 @@ class Unbuilt:
     @property
     def fact(self) -> str:
         """The problem's fact."""
+        if self.path[-2:] == _SHOWN:
+            return "an agent is shown a certificate by its `tls`"
         belongs = "" if self.feature in self.what else f": it belongs to {self.feature}"
         return f"{self.what} is not available yet{belongs}"
+
+    @property
+    def remedy(self) -> str:
+        """What would be right."""
+        if self.path[-2:] == _SHOWN:
+            return "write `tls: { cert: …, key: … }` at the agent, or in `defaults`"
+        return "remove it for now"
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import msgspec
 
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
+from gateway.certificate import Certificate
+from gateway.config.client_rule import Clients
 from gateway.config.model import Auth
 from gateway.identity.anonymous import ANONYMOUS
 from gateway.identity.api_key import ApiKeys
@@ -23,6 +25,7 @@ from gateway.identity.failure import Failures
 from gateway.identity.jwks import KeySet
 from gateway.identity.jws import LONGEST
 from gateway.identity.jwt import Tokens
+from gateway.identity.mtls import Certificates
 from gateway.identity.pending import Pending
 from gateway.identity.turn import Turns
 from gateway.identity.verdict import Refusal, Verdict, Verdicts
@@ -30,6 +33,8 @@ from gateway.principal import Principal
 
 CHALLENGE = 'Bearer realm="a2a"'
 """`WWW-Authenticate` of a 401 (RFC 6750 §3); API keys are shown as bearer tokens too."""
+CERTIFICATE_CHALLENGE = 'ClientCertificate realm="a2a"'
+"""The same where nothing but a certificate is taken. RFC 9110 §11.6.1 wants one, and none is registered for that."""
 
 _BEARER = b"bearer "
 
@@ -41,11 +46,13 @@ class Credentials(msgspec.Struct, frozen=True):
         authorization: Values of `Authorization`.
         api_key: Values of `X-API-Key`.
         address: From where they were shown: the client's, behind trusted proxies.
+        certificate: What the connection began with, or None.
     """
 
     authorization: tuple[bytes, ...] = ()
     api_key: tuple[bytes, ...] = ()
     address: str = ""
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,8 @@ class Identity:
 
     Attributes:
         challenge: The value of `WWW-Authenticate` for a 401.
-        schemes: What a card says that callers may show: `bearer` (a token), `api_key` (in `X-API-Key`).
+        schemes: What a card says that callers may show: `bearer` (a token), `api_key` (in `X-API-Key`), `mtls` (a
+            certificate).
     """
 
     def __init__(
@@ -86,13 +94,15 @@ class Identity:
         key_sets: Mapping[str, KeySet],
         turns: Turns | None = None,
     ) -> None:
-        self.challenge = CHALLENGE
         self._open = auth is None
         auth = Auth() if auth is None else auth
+        certificates_only = auth.mtls is not None and not auth.issuers and not auth.api_keys
+        self.challenge = CERTIFICATE_CHALLENGE if certificates_only else CHALLENGE
         bounds = auth.verification
         self._nobody = ANONYMOUS if anonymous else None
         self._api_keys = ApiKeys(auth.api_keys)
         self._tokens = Tokens(auth.issuers, key_sets, bounds)
+        self._certificates = None if auth.mtls is None else Certificates(auth.mtls, bounds.entries)
         self._turns = Turns() if turns is None else turns
         self._failures = Failures(bounds.failures, bounds.entries)
         self._strange = Verdicts(bounds.entries)
@@ -100,6 +110,7 @@ class Identity:
         self.schemes: tuple[str, ...] = (
             *(("bearer",) if auth.issuers else ()),
             *(("api_key",) if auth.api_keys else ()),
+            *(("mtls",) if auth.mtls is not None else ()),
         )
 
     def identify(
@@ -122,6 +133,11 @@ class Identity:
         if self._open:
             return ANONYMOUS
         count = len(shown.authorization) + len(shown.api_key)
+        if shown.certificate is not None and self._certificates is not None:
+            if count == 0:
+                return self._certificates.find(shown.certificate, now)
+            if not self._certificates.gives_way:
+                raise AuthInvalid("show one credential", detail="a certificate, and another credential beside it")
         if count == 0:
             return self._nobody
         if count > 1:
@@ -152,6 +168,11 @@ class Identity:
                 return self.identify(shown, wall(), tick, stage=stage)
             except Pending as another:
                 pending = another
+
+    @property
+    def clients(self) -> Clients | None:
+        """Whose the names on certificates are; None where certificates prove nobody."""
+        return None if self._certificates is None else self._certificates.clients
 
     def expiring_api_keys(self, now: float, within: float) -> Mapping[str, float]:
         """Names of API keys that end in less than `within` seconds, with the wall-clock seconds of their end."""

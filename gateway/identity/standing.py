@@ -1,30 +1,45 @@
 """Who was proven once, as the configuration sees it now: for what is done in an owner's name while it does not call."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from gateway.config.client_name import ClientName
+from gateway.config.client_rule import METHOD, Clients, NobodyKnown
 from gateway.config.model import Auth, Issuer
 from gateway.identity.anonymous import ANONYMOUS
 from gateway.identity.api_key import principal_of
 from gateway.principal import Principal
 
 
-def standing(auth: Auth | None, tenant: str, principal: str, *, anonymous: bool, now: float) -> Principal | None:
+def standing(
+    auth: Auth | None,
+    tenant: str,
+    principal: str,
+    *,
+    anonymous: bool,
+    now: float,
+    clients: Clients | None = None,
+) -> Principal | None:
     """The caller that an owner is; None for one that nobody can prove to be any more.
 
     An API key has to be there still, its tenant's, and not at its end. Of a token there is no copy: its issuer has to
-    be there, and the tenant to be one of that issuer's where the file says which that is.
+    be there, and the tenant to be one of that issuer's where the file says which that is. Of a certificate there is
+    the name alone: it has to be one of that tenant's.
 
     Args:
         auth: None where all callers are anonymous.
         principal: `<issuer>/<subject>`, as `tasks.store.Owner` has it: for an API key `/<name>`.
         anonymous: Whether callers that show nothing are admitted.
         now: Unix seconds.
+        clients: Whose the names on certificates are; None where certificates prove nobody.
     """
     issuer, _, subject = principal.partition("/")
     if not issuer and not subject:
         return ANONYMOUS if anonymous and tenant == ANONYMOUS.tenant else None
     if auth is None:
         return None
+    if issuer == METHOD:
+        return _named(clients, tenant, [ClientName.read(subject)])
     if issuer:
         known = auth.issuers.get(issuer)
         if known is None or known.tenant not in (None, tenant):
@@ -37,21 +52,26 @@ def standing(auth: Auth | None, tenant: str, principal: str, *, anonymous: bool,
     return found if now < found.expires else None
 
 
-def still_proven(auth: Auth | None, principal: Principal, *, anonymous: bool, now: float) -> Principal | None:
+def still_proven(
+    auth: Auth | None, principal: Principal, *, anonymous: bool, now: float, clients: Clients | None = None
+) -> Principal | None:
     """The caller of a call that goes on, as the same credential would prove it now; None where it would prove nothing.
 
     An API key has to be there still, with the hash that was shown, and its tenant's; where it has ended meanwhile, by
     the day that the file named when it was shown, that is no matter. Of a token its issuer, audience and tenant are
-    compared, as they stand in its claims; neither its signature nor its end is looked at again.
+    compared, as they stand in its claims; neither its signature nor its end is looked at again. Of a certificate it is
+    the names on it.
 
     Args:
-        auth, anonymous, now: As of `standing`.
+        auth, anonymous, now, clients: As of `standing`.
     """
     if auth is None or principal.method == "anonymous":
         return ANONYMOUS if anonymous else None
     if principal.method == "jwt":
         issuer = auth.issuers.get(principal.issuer)
         return principal if issuer is not None and _still_accepts(issuer, principal) else None
+    if principal.method == METHOD:
+        return _named(clients, principal.tenant, _names(principal))
     key = auth.api_keys.get(principal.subject)
     if key is None or key.tenant != principal.tenant:
         return None
@@ -70,3 +90,19 @@ def _still_accepts(issuer: Issuer, principal: Principal) -> bool:
     members = audience if isinstance(audience, list) else [audience]
     is_meant = any(member in issuer.audience for member in members)
     return is_meant and claims.get("iss") == issuer.issuer and tenant == principal.tenant
+
+
+def _named(clients: Clients | None, tenant: str, names: Sequence[ClientName]) -> Principal | None:
+    """The caller of this tenant whose certificate has these names."""
+    try:
+        whose = None if clients is None else clients.find(names)
+    except NobodyKnown:
+        return None
+    return None if whose is None or whose.tenant != tenant else whose.principal({})
+
+
+def _names(principal: Principal) -> list[ClientName]:
+    """The names on the certificate of a caller; a common name alone where that is all it has."""
+    alternative = principal.claims.get("san")
+    read = [ClientName.read(name) for name in alternative] if isinstance(alternative, tuple) else []
+    return read or [ClientName.read(principal.subject)]

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.a2a.call import Head
+from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.identity.failure import network_of
+from gateway.listener.introduction import Introduction
 from gateway.listener.turn import Turns
 from gateway.listener.wire import header_lines, status_line
 
@@ -29,6 +31,10 @@ class Accepted(Protocol):
     @property
     def made(self) -> bool:
         """Whether there is a connection; it will be told when that is lost."""
+
+    @property
+    def introduction(self) -> Introduction:
+        """How it began."""
 
     def shutdown(self) -> None:
         """End with what is on its way, or now."""
@@ -84,6 +90,8 @@ class Edge:
         limits: What bounds their connections.
         refused: Told of what could not be read: the peer, the request id, the status, the words.
         shares: As `Crowd`.
+        distrusted: Told of a handshake that failed for the client's certificate: the peer, an id, why.
+        tls: How handshakes are made by now; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
         farewells: Called when they are to: for connections that can tell their client before.
         crowd: The connections there are.
@@ -94,6 +102,8 @@ class Edge:
     limits: Http = field(default_factory=Http)
     refused: Callable[[str, str, int, str], None] = lambda *_: None
     shares: Callable[[str], bool] = lambda _: False
+    distrusted: Callable[[str, str, str], None] = lambda *_: None
+    tls: ServerTls | None = None
     closing: bool = False
     farewells: set[Callable[[], None]] = field(default_factory=set)
     crowd: Crowd = field(init=False)

@@ -12,6 +12,7 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.bindings.grpc_status import CODES, Status, trailers
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs, media_type
+from gateway.certificate import Certificate
 from gateway.listener.request import host_name
 
 CONTENT_TYPE = (b"content-type", b"application/grpc")
@@ -96,7 +97,15 @@ class GrpcRequest(msgspec.Struct, frozen=True):
     again: bool
 
 
-def read_request(headers: list[tuple[bytes, bytes]], peer: str, scheme: str, *, longest: int, most: int) -> GrpcRequest:
+def read_request(
+    headers: list[tuple[bytes, bytes]],
+    peer: str,
+    scheme: str,
+    *,
+    longest: int,
+    most: int,
+    certificate: Certificate | None = None,
+) -> GrpcRequest:
     """The head of a call.
 
     Args:
@@ -104,6 +113,7 @@ def read_request(headers: list[tuple[bytes, bytes]], peer: str, scheme: str, *, 
         peer: Address of the client.
         longest: Most bytes, as `GrpcBounds.metadata`.
         most: Most headers.
+        certificate: What the client has shown on this connection.
 
     Raises:
         CallRefused: it is none that this gateway takes.
@@ -131,7 +141,9 @@ def read_request(headers: list[tuple[bytes, bytes]], peer: str, scheme: str, *, 
     timeout = _timeout(values.get(b"grpc-timeout"))
     metadata = tuple([field for field in fields if field[0] not in _NO_METADATA])
     method = BY_PATH.get(path.decode("latin-1"))
-    head = Head("POST", path, host=host, headers=metadata, peer=peer, scheme=scheme, grpc=method)
+    head = Head(
+        "POST", path, host=host, headers=metadata, peer=peer, scheme=scheme, grpc=method, certificate=certificate
+    )
     return GrpcRequest(head, timeout, method is not None and not method.operation.streams)
 
 

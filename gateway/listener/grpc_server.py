@@ -1,10 +1,10 @@
 """The listener for clients of gRPC, put together: HTTP/2 and its headers cost 10 MiB, for those who serve it alone."""
 
 import socket
-import ssl
 from collections.abc import Callable
 from functools import partial
 
+from gateway.config.certificate import ServerTls
 from gateway.config.model import Gateway
 from gateway.listener.edge import Edge
 from gateway.listener.grpc import GrpcListener
@@ -21,7 +21,7 @@ def grpc_server(
     ready: Callable[[], bool],
     *,
     shares: Callable[[str], bool],
-    tls: ssl.SSLContext | None,
+    tls: ServerTls | None,
 ) -> tuple[HttpServer, Callable[[], None]]:
     """The server on a socket, and what is to be called when the gateway becomes ready or drains.
 
@@ -41,5 +41,5 @@ def grpc_server(
     )
     answers = GrpcListener(line, ready, scope_field=written.scope_field)
     limits = client_limits(gateway.http.model_copy(update={"connections": written.connections}))
-    edge = Edge(answers, limits, line.unreadable, shares)
+    edge = Edge(answers, limits, line.unreadable, shares, line.distrusted)
     return HttpServer(listener, edge, tls=tls, protocol=partial(Http2Connection, bounds=bounds)), answers.changed

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
+from gateway.config.certificate import ServerTls
 from gateway.listener.edge import Accepted, Edge
 
 _PAUSE = 0.25
@@ -31,7 +32,7 @@ class Handshakes:
     """
 
     def __init__(
-        self, listener: socket.socket, tls: ssl.SSLContext, edge: Edge, connection: Callable[[str], Accepted]
+        self, listener: socket.socket, tls: ServerTls, edge: Edge, connection: Callable[[str], Accepted]
     ) -> None:
         self._listener = listener
         self.tls = tls
@@ -80,8 +81,15 @@ class Handshakes:
                 ssl_handshake_timeout=limits.tls_handshake,
                 ssl_shutdown_timeout=limits.write_stall,
             )
+            tls = self._edge.tls
+            if tls is not None and connection.made and not connection.introduction.outlives(tls):
+                # Others are trusted by now than were when it began.
+                connection.shutdown()
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
+            why = _distrust(error)
+            if why:
+                self._edge.distrusted(peer, secrets.token_hex(8), why)
         finally:
             if not connection.made:
                 self._edge.crowd.leave(peer)
@@ -92,3 +100,11 @@ class Handshakes:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error("a handshake went wrong", exc_info=error)
+
+
+def _distrust(error: OSError) -> str:
+    """What is wrong with a client's certificate where that has ended its handshake; empty where something else has."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    without = isinstance(error, ssl.SSLError) and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    return "the client has shown no certificate" if without else ""

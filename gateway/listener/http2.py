@@ -36,6 +36,7 @@ from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2_frames import ANY_STREAM, Frame, FrameRefused, Frames, Kind, OtherProtocol, goaway
 from gateway.listener.http2_session import Session
 from gateway.listener.http2_turns import FrameTurns
+from gateway.listener.introduction import introduced
 from gateway.listener.request import refusal as plain_refusal
 
 logger = logging.getLogger("gateway.listener")
@@ -66,7 +67,7 @@ class Http2Connection(asyncio.Protocol):
     __slots__ = (
         "_backlog", "_bounds", "_deadline", "_drained", "_due", "_edge", "_entered", "_frames", "_heard", "_leaves",
         "_loop", "_moved", "_peer", "_pinged", "_rested", "_session", "_since", "_state", "_told", "_turns",
-        "server_state", "transport",
+        "introduction", "server_state", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -112,20 +113,19 @@ class Http2Connection(asyncio.Protocol):
         self.server_state.connections.add(self)
         edge.farewells.add(self.wind_down)
         self.transport.set_write_buffer_limits(high=edge.limits.write_buffer)
-        tls = transport.get_extra_info("ssl_object")
         welcome = True
         if not self._entered:
             peer = transport.get_extra_info("peername")
             self._peer = peer[0] if isinstance(peer, tuple) else ""
             self._entered = True
             welcome = edge.crowd.enter(self._peer)
-        scheme = "http" if tls is None else "https"
-        self._session = Session(self, self._bounds, self._peer, scheme, most_headers=edge.limits.header_count)
+        met = self.introduction = introduced(transport, edge.tls)
+        self._session = Session(self, self._bounds, self._peer, met, most_headers=edge.limits.header_count)
         self._expect(self._bounds.deadline)
         if not welcome:
             self.refused(503, "there are too many connections")
             self._say_goodbye(ErrorCodes.ENHANCE_YOUR_CALM)
-        elif tls is not None and tls.selected_alpn_protocol() != "h2":
+        elif met.tls is not None and met.protocol != "h2":
             # RFC 9113 §3.2: over TLS it has to be agreed upon.
             self.refused(400, "no HTTP/2 was agreed upon")
             self._close()

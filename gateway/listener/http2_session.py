@@ -22,6 +22,7 @@ from gateway.listener.http2_allowance import SHORT_LIVED, Allowance
 from gateway.listener.http2_frames import LONGEST_FRAME, PREFACE, Frame, FrameRefused, Kind
 from gateway.listener.http2_hpack import HeaderReader, HeaderWriter
 from gateway.listener.http2_outflow import Outflow
+from gateway.listener.introduction import Introduction
 
 _WINDOW = 1024 * 1024
 """Bytes of all calls together that may be on their way to the gateway; what may be kept of each is its own window's."""
@@ -70,6 +71,7 @@ class Session:
 
     Args:
         peer: Address of the client.
+        met: How the connection began.
         most_headers: Of one call.
 
     Attributes:
@@ -79,16 +81,18 @@ class Session:
     """
 
     __slots__ = (
-        "_bounds", "_carrier", "_h2", "_known", "_loop", "_most_headers", "_peer", "_reader", "_scheme", "_swept",
+        "_bounds", "_carrier", "_h2", "_known", "_loop", "_met", "_most_headers", "_peer", "_reader", "_swept",
         "_taken", "allowance", "leaving", "open", "outflow", "reading",
     )  # fmt: skip
 
-    def __init__(self, carrier: Carrier, bounds: GrpcBounds, peer: str, scheme: str, *, most_headers: int) -> None:
+    def __init__(
+        self, carrier: Carrier, bounds: GrpcBounds, peer: str, met: Introduction, *, most_headers: int
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._carrier = carrier
         self._bounds = bounds
         self._peer = peer
-        self._scheme = scheme
+        self._met = met
         self._most_headers = most_headers
         self._h2 = _Protocol(_CONFIGURATION)
         self._h2.local_settings = Settings(
@@ -182,8 +186,9 @@ class Session:
         key = tuple(headers)
         request = self._known.get(key)
         if request is None:
+            met, longest = self._met, self._bounds.metadata
             request = read_request(
-                headers, self._peer, self._scheme, longest=self._bounds.metadata, most=self._most_headers
+                headers, self._peer, met.scheme, longest=longest, most=self._most_headers, certificate=met.certificate
             )
             if request.again and sum([len(name) + len(value) for name, value in key]) <= _LONGEST_KNOWN:
                 if len(self._known) >= _MOST_KNOWN:

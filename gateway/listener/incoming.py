@@ -2,6 +2,7 @@
 
 from gateway.config.limit import Http
 from gateway.listener.chunks import Chunks, Sink
+from gateway.listener.introduction import Introduction
 from gateway.listener.request import Again, RequestHead, check_start, read_head
 
 _KEPT_HEAD = 2048
@@ -41,7 +42,7 @@ class IncomingHeads:
         self._again = None
         self.received.clear()
 
-    def feed(self, data: bytes, peer: str, scheme: str) -> tuple[RequestHead, bytes] | None:
+    def feed(self, data: bytes, peer: str, met: Introduction) -> tuple[RequestHead, bytes] | None:
         """Read on; the head and what came behind it, or None where it is not whole.
 
         Raises:
@@ -67,7 +68,7 @@ class IncomingHeads:
         again = self._again
         head = None if again is None else again.read(raw)
         if head is None:
-            head = read_head(raw, peer, scheme, self._bounds)
+            head = read_head(raw, peer, met.scheme, self._bounds, certificate=met.certificate)
             keeps = end < _KEPT_HEAD and len(head.head.headers) <= _KEPT_HEADERS
             self._again = Again(raw, head) if keeps else None
         return head, data[end + 4 :]

@@ -34,6 +34,7 @@ from gateway.listener.backlog import Backlog, drop
 from gateway.listener.deadline import Deadline
 from gateway.listener.edge import Edge, ServerState
 from gateway.listener.incoming import IncomingBody, IncomingHeads
+from gateway.listener.introduction import UNMET, introduced
 from gateway.listener.request import RequestHead, Unreadable, refusal
 from gateway.listener.wire import ClientWire
 
@@ -62,13 +63,14 @@ class ClientConnection(asyncio.Protocol):
         peer: The client's address where the connection has been counted already.
 
     Attributes:
+        introduction: How it began.
         keeps: Whether the connection may last beyond this answer.
         paused: Whether what was written waits for the client to read.
     """
 
     __slots__ = (
         "_backlog", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop", "_peer",
-        "_scheme", "_state", "_wire", "keeps", "paused", "server_state", "transport",
+        "_state", "_wire", "introduction", "keeps", "paused", "server_state", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -85,7 +87,7 @@ class ClientConnection(asyncio.Protocol):
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)  # until the connection is made
         self._peer = peer or ""
         self._entered = peer is not None
-        self._scheme = "http"
+        self.introduction = UNMET
         self._state = _RESTING
         self._heads = IncomingHeads(edge.limits)
         self._wire: ClientWire | None = None
@@ -108,9 +110,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
         self.transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from asyncio's
-        if transport.get_extra_info("sslcontext") is not None:
-            self._scheme = "https"
         edge, limits = self._edge, self._edge.limits
+        self.introduction = introduced(transport, edge.tls)
         self.server_state.connections.add(self)
         # With the piece of a stream that fills it, it holds no more than it may.
         self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
@@ -212,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_head(self, data: bytes) -> None:
         try:
-            found = self._heads.feed(data, self._peer, self._scheme)
+            found = self._heads.feed(data, self._peer, self.introduction)
         except Unreadable as error:
             self._refuse(error.status, error.words)
             return
@@ -224,7 +225,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _begin(self, read: RequestHead, rest: bytes) -> None:
         edge = self._edge
-        self.keeps = read.keeps and not edge.closing
+        self.keeps = self.keeps and read.keeps and not edge.closing
         self._deadline.lift()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length

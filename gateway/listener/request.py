@@ -13,6 +13,7 @@ from http import HTTPStatus
 import msgspec
 
 from gateway.a2a.call import Head
+from gateway.certificate import Certificate
 from gateway.config.limit import Http
 
 _LONGEST_METHOD = 32
@@ -105,12 +106,15 @@ def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
         raise Unreadable(431, f"the headers exceed {bounds.headers} bytes")
 
 
-def read_head(raw: bytes, peer: str, scheme: str, bounds: Http) -> RequestHead:
+def read_head(
+    raw: bytes, peer: str, scheme: str, bounds: Http, *, certificate: Certificate | None = None
+) -> RequestHead:
     """The head of a request.
 
     Args:
         raw: From the first byte to the empty line, both of its CRLF included.
         peer: Address of the client.
+        certificate: What it has shown on this connection.
 
     Raises:
         Unreadable: it is none that this gateway takes.
@@ -145,7 +149,7 @@ def read_head(raw: bytes, peer: str, scheme: str, bounds: Http) -> RequestHead:
         head = tuple([pair for pair in head if pair[0] != b"content-length"])
         del values[b"content-length"]
     return RequestHead(
-        Head(method, path, query, host, head, peer, scheme, values),
+        Head(method, path, query, host, head, peer, scheme, values, certificate=certificate),
         0 if length is None else _length(length),
         coding is not None,
         not dated and not (b"connection" in values and _closes(head)),

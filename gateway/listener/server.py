@@ -4,7 +4,6 @@ import asyncio
 import logging
 import resource
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -14,7 +13,7 @@ from typing import cast
 import uvicorn
 
 from gateway.background import Background
-from gateway.config.certificate import CertificateUnusable, server_context
+from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
 from gateway.listener.edge import Accepted, Edge
 from gateway.listener.handshake import Handshakes
@@ -71,7 +70,7 @@ def address_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def server_tls(chain: Path, key: Path, *, protocol: str = "http/1.1") -> ssl.SSLContext:
+def server_tls(chain: Path, key: Path, *, protocol: str = "http/1.1") -> ServerTls:
     """How clients are served over TLS: 1.2 or later, and one protocol that they can agree upon.
 
     Args:
@@ -127,7 +126,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server, for what it leaves out."""
 
     protocol: Callable[..., asyncio.Protocol]
-    tls: ssl.SSLContext | None
+    tls: ServerTls | None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections on these sockets; over TLS `Handshakes` does."""
@@ -156,7 +155,7 @@ class HttpServer:
         listener: socket.socket,
         edge: Edge,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: ServerTls | None = None,
         protocol: Callable[..., asyncio.Protocol] = ClientConnection,
     ) -> None:
         config = uvicorn.Config(
@@ -175,7 +174,7 @@ class HttpServer:
         _tune(listener, edge.limits)
         self._listener = listener
         self._edge = edge
-        self._tls = tls
+        edge.tls = self._tls = tls
         self._server = _Server(config)
         self._server.protocol = partial(protocol, edge)
         self._server.tls = tls
@@ -206,10 +205,17 @@ class HttpServer:
         # Keeps the Date header right; it returns once `should_exit` is set.
         background.start(f"{name} clock", server.main_loop)
 
-    def renew(self, tls: ssl.SSLContext) -> None:
-        """Show another certificate from now on, in new handshakes; those that were made stand."""
+    def renew(self, tls: ServerTls) -> None:
+        """Show another certificate from now on, and verify clients' by other authorities, in new handshakes.
+
+        Those that were made stand, but where a client was verified by an authority that is no longer there, or showed
+        nothing and now has to: it may end what it has begun.
+        """
         if self._handshakes is not None:
-            self._tls = self._handshakes.tls = tls
+            self._edge.tls = self._tls = self._handshakes.tls = tls
+            for connection in self._connections:
+                if not connection.introduction.outlives(tls):
+                    connection.shutdown()
 
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""

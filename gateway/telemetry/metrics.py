@@ -174,8 +174,8 @@ class Metrics:
         )
         self.auth = self._tally(
             "auth_total",
-            "Callers by how they showed who they are. Series: 5 methods (jwt, api_key, anonymous, none, unknown) x "
-            "issuers of the file x 6 results (ok, missing, invalid, expired, limited, unavailable).",
+            "Callers by how they showed who they are. Series: 6 methods (jwt, api_key, mtls, anonymous, none, unknown) "
+            "x issuers of the file x 6 results (ok, missing, invalid, expired, limited, unavailable).",
             ("method", "issuer", "result"),
         )
         self.card_fetches = self._tally(

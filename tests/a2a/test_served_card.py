@@ -224,6 +224,32 @@ def test_over_jsonrpc_0_3_schemes_have_the_one_spelling_of_its_schema(edition: E
     }
 
 
+def test_a_certificate_is_asked_for_in_the_words_of_each_generation() -> None:
+    served = Served(WHOLE.interfaces, ("bearer", "mtls"))
+    tree = rebuild(VECTORS["v1.0"], served)
+    modern = parse_agent_card(copy.deepcopy(tree))
+    assert modern.security_schemes["mtls"].HasField("mtls_security_scheme")
+    assert [list(each.schemes) for each in modern.security_requirements] == [["bearer"], ["mtls"]]
+    legacy = LegacyCard.model_validate(tree)
+    assert {name: scheme.root.type for name, scheme in (legacy.security_schemes or {}).items()} == {
+        "bearer": "http",
+        "mtls": "mutualTLS",
+    }
+    for edition in (LEGACY, LEGACY_REST):
+        assert rebuild(VECTORS["v1.0"], served, edition)["securitySchemes"]["mtls"]["type"] == "mutualTLS"
+    over_grpc = ParseDict(rebuild(VECTORS["v1.0"], served, LEGACY_GRPC), a2a_v0_3_pb2.AgentCard())
+    assert over_grpc.security_schemes["mtls"].HasField("mtls_security_scheme")
+
+
+def test_readers_of_0_2_who_know_no_such_scheme_are_not_shown_it() -> None:
+    tree = rebuild(VECTORS["v1.0"], Served(WHOLE.interfaces, ("bearer", "mtls")), OLD)
+    assert (list(tree["securitySchemes"]), tree["security"]) == (["bearer"], [{"bearer": []}])
+    assert tree["authentication"] == {"schemes": ["Bearer", "mutualTLS"]}
+    tree = rebuild(VECTORS["v1.0"], Served(WHOLE.interfaces, ("mtls",)), OLD)
+    assert not {"securitySchemes", "security"} & tree.keys()
+    assert tree["authentication"] == {"schemes": ["mutualTLS"]}
+
+
 # ---- Security and signatures ---------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,14 @@ def test_a_credential_that_cannot_be_sent_is_refused(auth: str, path: str, fact:
     assert errors(agent(f"upstream_auth: {auth}")) == [(f"agents.a.upstream_auth{path}", fact)]
 
 
-@pytest.mark.parametrize("name", ["Connection", "Host", "Cookie", "X-A2A-Subject", "X-Forwarded-For", "Proxy-X", "te"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Connection", "Host", "Cookie", "X-A2A-Subject", "X-Forwarded-For", "Proxy-X", "te",
+        "X-Forwarded-Client-Cert", "Client-Cert", "Client-Cert-Chain", "X-SSL-Client-S-DN", "SSL-Client-Verify",
+        "X-Amzn-Mtls-Clientcert-Leaf",
+    ],
+)  # fmt: skip
 def test_a_header_that_could_mislead_the_agent_is_not_forwarded(name: str) -> None:
     ((path, fact),) = errors(agent(f"forward_headers: [X-Region, {name}]"))
     assert path == "agents.a.forward_headers[1]"

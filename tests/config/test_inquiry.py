@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -6,6 +8,7 @@ from gateway.config.inquiry import Inquiry, reply
 from gateway.config.routes import table
 from gateway.config.source import Marks
 from tests.config.reading import HASH, examined, good
+from tests.config.test_client_trust import checked
 
 CONFIG = good(f"""\
 version: 1
@@ -55,6 +58,25 @@ def test_a_caller_that_cannot_be_is_said_to_the_operator(inquiry: Inquiry, words
     with pytest.raises(LookupError, match=words):
         reply(CONFIG, TABLE, inquiry)
     assert reply(CONFIG, TABLE, Inquiry("/a", key="bot", as_="acme"))["agent"] == "a"
+
+
+def test_a_certificate_is_asked_about_by_its_name(tmp_path: Path) -> None:
+    clients = 'mesh: { uri: "spiffe://m/{tenant}/*" }, fax: { common_name: fax, tenant: acme, agents: [] }'
+    config = checked(tmp_path, clients=clients).config
+    assert config is not None
+    resolver = table(config, Marks())
+    for name in ("spiffe://m/acme/x", "CN=fax"):
+        said = reply(config, resolver, Inquiry("/echo", certificate=name))
+        assert said["caller"] == {"tenant": "acme", "method": "mtls", "key": None}
+    assert reply(config, resolver, Inquiry("/echo", certificate="spiffe://m/acme/x"))["agent"] == "echo"
+    for inquiry, words in (
+        (Inquiry("/echo", certificate="fax"), "nobody has this certificate: no entry of auth.mtls.clients fits fax"),
+        (Inquiry("/echo", certificate="CN=fax", as_="acme"), "name no key, no tenant and no claims beside it"),
+    ):
+        with pytest.raises(LookupError, match=words):
+            reply(config, resolver, inquiry)
+    with pytest.raises(LookupError, match=r"there is no `auth\.mtls`"):
+        reply(CONFIG, TABLE, Inquiry("/a", certificate="CN=fax"))
 
 
 def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be() -> None:

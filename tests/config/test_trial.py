@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from gateway.config.model import Config
@@ -7,6 +9,7 @@ from gateway.config.trial import caller, public_prefix
 from gateway.principal import Principal
 from gateway.routing.question import Question, ask
 from tests.config.reading import HASH, errors, examined, good
+from tests.config.test_client_trust import checked
 
 TEXT = f"""\
 version: 1
@@ -130,6 +133,8 @@ def test_a_test_that_fails_says_what_came_instead_and_why(test: str, fact: str) 
     [
         ("{ name: t1, key: bat, request: /a, expect: a }", "key"),
         ("{ name: t1, key: bot, tenant: acme, request: /a, expect: a }", "key"),
+        ("{ name: t1, certificate: a.test, request: /a, expect: a }", "certificate"),
+        ("{ name: t1, certificate: a.test, key: bot, request: /a, expect: a }", "certificate"),
         ("{ name: t1, claim: { x: 1 }, request: /a, expect: a }", "claim"),
         ("{ name: t1, request: /a, expect: b }", "expect"),
         ("{ name: t1, request: /a, expect: { agent: a, reason: no_route } }", "expect.reason"),
@@ -139,6 +144,16 @@ def test_a_test_that_fails_says_what_came_instead_and_why(test: str, fact: str) 
 )
 def test_a_test_that_can_mean_nothing_is_refused(test: str, path: str) -> None:
     assert [one for one, _ in errors(TEXT + f"tests: [{test}]\n")] == [f"tests[0].{path}"]
+
+
+def test_a_test_may_show_a_certificate(tmp_path: Path) -> None:
+    tests = (
+        '{ name: t1, certificate: "spiffe://mesh.test/acme/x", request: /echo, expect: echo }, '
+        '{ name: t2, certificate: "spiffe://mesh.test/other/x", request: /echo, expect: echo }'
+    )
+    found = checked(tmp_path, more=f"tests: [{tests}]\n")
+    assert found.errors == ()
+    assert [one.fact for one in found.failed] == ["the test 't2' fails: expected echo, got tenant_denied"]
 
 
 def test_a_test_whose_path_lacks_that_of_the_public_url_says_so() -> None:

@@ -1,7 +1,10 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from gateway.config.client import Client
+from gateway.config.client_rule import Clients
 from gateway.config.model import Auth
 from gateway.identity.standing import standing, still_proven
 from gateway.principal import ANONYMOUS_TENANT, Principal
@@ -51,6 +54,52 @@ def test_of_tokens_the_issuer_counts() -> None:
     for tenant, principal in (("globex", "corp/a/b"), ("globex", "corp/"), ("acme", "fixed/ann")):
         issuer, _, subject = principal.partition("/")
         assert proven(tenant, principal) == Principal(tenant, subject, "jwt", issuer)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "principal", "stands"),
+    [
+        ("acme", "mtls/spiffe://m/acme/x", True),
+        ("globex", "mtls/spiffe://m/acme/x", False),
+        ("acme", "mtls/spiffe://m/acme/x/y", False),
+        ("globex", "mtls/CN=fax", True),
+        ("globex", "mtls/fax", False),
+        ("acme", "mtls/", False),
+    ],
+)
+def test_of_certificates_the_name_counts(tenant: str, principal: str, *, stands: bool) -> None:
+    mtls = {
+        "ca": "clients.pem",
+        "clients": {"mesh": {"uri": "spiffe://m/{tenant}/*"}, "fax": {"common_name": "fax", "tenant": "globex"}},
+    }
+    auth = Auth.model_validate({"mtls": mtls})
+    assert auth.mtls is not None
+    clients = Clients(auth.mtls.clients)
+    found = standing(auth, tenant, principal, anonymous=True, now=0.0, clients=clients)
+    assert (found is not None) is stands
+    assert found is None or (found.tenant, f"mtls/{found.subject}", found.method) == (tenant, principal, "mtls")
+    assert standing(Auth(), tenant, principal, anonymous=True, now=0.0) is None
+
+
+def test_a_certificate_still_proves_what_its_names_do_now() -> None:
+    san = ("spiffe://m/acme/x",)
+    caller = Principal("acme", san[0], "mtls", "mtls", claims={"san": san})
+    fax = Principal("globex", "CN=fax", "mtls", "mtls", claims={"san": ()})
+
+    def still(principal: Principal, **clients: dict[str, Any]) -> Principal | None:
+        mtls = {"ca": "clients.pem", "clients": clients}
+        rules = Clients({name: Client.model_validate(each) for name, each in clients.items()}) if clients else None
+        auth = Auth.model_validate({"mtls": mtls})
+        return still_proven(auth, principal, anonymous=True, now=0.0, clients=rules)
+
+    found = still(caller, mesh={"uri": "spiffe://m/{tenant}/*", "agents": "echo"})
+    assert found is not None
+    assert (found.tenant, found.subject, found.narrowed) == ("acme", san[0], frozenset({"echo"}))
+    assert still(caller, mesh={"uri": "spiffe://m/*/*", "tenant": "globex"}) is None
+    assert still(caller, mesh={"uri": "spiffe://n/{tenant}/*"}) is None
+    assert still(caller) is None
+    assert still(fax, fax={"common_name": "fax", "tenant": "globex"}) is not None
+    assert still(fax, fax={"dns": "fax", "tenant": "globex"}) is None
 
 
 def test_who_shows_nothing_stands_where_such_callers_are_admitted() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.listener.incoming import IncomingBody, IncomingHeads
+from gateway.listener.introduction import UNMET
 from gateway.listener.request import RequestHead, Unreadable, read_head
 from tests.listener.front import limited
 
@@ -32,8 +33,8 @@ def body(head: bytes) -> tuple[IncomingBody, Sink]:
 def test_the_borders_of_pieces_do_not_matter() -> None:
     for cut in range(1, len(HEAD)):
         reading = heads()
-        assert reading.feed(HEAD[:cut], "p", "http") is None
-        found = reading.feed(HEAD[cut:] + b"hello", "p", "http")
+        assert reading.feed(HEAD[:cut], "p", UNMET) is None
+        found = reading.feed(HEAD[cut:] + b"hello", "p", UNMET)
         assert found is not None
         read, rest = found
         assert (read.head.path, read.length, rest) == (b"/x", 5, b"hello")
@@ -43,7 +44,7 @@ def test_the_borders_of_pieces_do_not_matter() -> None:
 def test_what_was_received_and_not_looked_at_is_read_with_the_rest() -> None:
     reading = heads()
     reading.received += HEAD
-    found = reading.feed(b"", "p", "http")
+    found = reading.feed(b"", "p", UNMET)
     assert found is not None
     assert found[0].head.path == b"/x"
 
@@ -52,7 +53,7 @@ def test_the_same_head_again_is_the_same_until_it_is_forgotten() -> None:
     reading = heads()
 
     def again() -> RequestHead:
-        found = reading.feed(HEAD, "p", "http")
+        found = reading.feed(HEAD, "p", UNMET)
         assert found is not None
         return found[0]
 
@@ -66,13 +67,13 @@ def test_the_same_head_again_is_the_same_until_it_is_forgotten() -> None:
 
 def test_a_long_head_is_not_kept() -> None:
     reading = heads()
-    reading.feed(HEAD[:-2] + b"A: " + b"a" * 3000 + b"\r\n\r\n", "p", "http")
+    reading.feed(HEAD[:-2] + b"A: " + b"a" * 3000 + b"\r\n\r\n", "p", UNMET)
     assert not reading.knows
 
 
 def test_what_can_come_to_no_good_end_is_refused_before_it_does() -> None:
     with pytest.raises(Unreadable):
-        heads().feed(b"\x16\x03\x01", "p", "http")
+        heads().feed(b"\x16\x03\x01", "p", UNMET)
 
 
 # ---- Bodies --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gateway.a2a.call import Head
 from gateway.background import Background
+from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.listener.edge import Edge
 from gateway.listener.server import (
@@ -93,7 +94,7 @@ class App:
 
 
 @asynccontextmanager
-async def serving(app: App, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
+async def serving(app: App, tls: ServerTls | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
     listener = bind("127.0.0.1:0")
     port = listener.getsockname()[1]
     server, background = HttpServer(listener, Edge(app), tls=tls), Background()

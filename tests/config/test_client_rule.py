@@ -1,0 +1,72 @@
+"""Whose a certificate is, by its names."""
+
+from typing import Any
+
+import pytest
+
+from gateway.config.client import Client
+from gateway.config.client_name import ClientName
+from gateway.config.client_rule import Clients, NobodyKnown
+
+CLIENTS: dict[str, Any] = {
+    "mesh": {"uri": "spiffe://m/ns/{tenant}/sa/*"},
+    "watched": {"uri": "spiffe://m/ns/acme/sa/*", "tenant": "acme", "agents": "echo"},
+    "shut": {"uri": "spiffe://m/ns/acme/sa/lost", "tenant": "acme", "agents": []},
+    "hosts": {"dns": ["*.acme.test", "acme.test"], "tenant": "acme"},
+    "fax": {"common_name": "fax", "tenant": "globex"},
+}
+
+
+def find(*subjects: str, clients: dict[str, Any] = CLIENTS) -> tuple[str, str, str, frozenset[str] | None]:
+    rules = Clients({name: Client.model_validate(entry) for name, entry in clients.items()})
+    whose = rules.find([ClientName.read(subject) for subject in subjects])
+    return whose.client, whose.tenant, whose.name.subject, whose.agents
+
+
+def test_the_narrowest_pattern_counts_wherever_it_stands() -> None:
+    backwards = dict(reversed(CLIENTS.items()))
+    for clients in (CLIENTS, backwards):
+        assert find("spiffe://m/ns/globex/sa/a", clients=clients)[:2] == ("mesh", "globex")
+        assert find("spiffe://m/ns/acme/sa/a", clients=clients)[::3] == ("watched", frozenset({"echo"}))
+        assert find("spiffe://m/ns/acme/sa/lost", clients=clients)[::3] == ("shut", frozenset())
+
+
+def test_several_names_of_one_client_are_one_caller_in_whatever_order() -> None:
+    both = find("b.acme.test", "a.acme.test", "elsewhere.test")
+    assert both == find("a.acme.test", "elsewhere.test", "b.acme.test") == ("hosts", "acme", "a.acme.test", None)
+
+
+def test_a_common_name_counts_only_where_there_is_no_other_name() -> None:
+    assert find("CN=fax")[:3] == ("fax", "globex", "CN=fax")
+    with pytest.raises(NobodyKnown, match=r"fits other\.test"):
+        find("CN=fax", "other.test")
+    assert find("CN=fax", "acme.test")[1] == "acme"
+
+
+@pytest.mark.parametrize(
+    ("subjects", "why"),
+    [
+        ((), "a certificate without names"),
+        (("spiffe://m/ns/acme/sa/a", "spiffe://m/ns/globex/sa/a"), "has 2 URIs, and a SPIFFE ID stands alone"),
+        (("SPIFFE://m/x", "https://elsewhere.test/x"), "has 2 URIs"),
+        (("spiffe://m/ns/acme/sa/a", "acme.test"), r"those of several: hosts \(tenant acme\), watched \(tenant acme\)"),
+        (("CN=fax", "CN=other"), "has 2 common names"),
+        (("CN=a\x1b[2J",), "fits CN=a�"),
+    ],
+)
+def test_what_cannot_be_told_is_nobodys(subjects: tuple[str, ...], why: str) -> None:
+    with pytest.raises(NobodyKnown, match=why):
+        find(*subjects)
+
+
+def test_patterns_that_no_check_has_seen_are_nobodys_where_they_cross() -> None:
+    crossing = {"a": {"uri": "spiffe://m/*/x", "tenant": "a"}, "b": {"uri": "spiffe://m/x/*", "tenant": "b"}}
+    with pytest.raises(NobodyKnown, match="is the name of several: a, b"):
+        find("spiffe://m/x/x", clients=crossing)
+
+
+def test_a_caller_is_its_tenants_and_known_by_the_name() -> None:
+    rules = Clients({name: Client.model_validate(entry) for name, entry in CLIENTS.items()})
+    caller = rules.find([ClientName("common_name", "fax")]).principal({"client": "fax"}, 7.0)
+    assert (caller.tenant, caller.subject, caller.method, caller.issuer) == ("globex", "CN=fax", "mtls", "mtls")
+    assert (caller.claims, caller.expires, caller.key, caller.narrowed) == ({"client": "fax"}, 7.0, None, None)
