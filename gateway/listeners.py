@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp
 
+from gateway.aside import aside
 from gateway.background import Background
 from gateway.config.limit import Http
 from gateway.config.model import Config
@@ -56,7 +57,7 @@ class Listeners:
         self.admin_address = ""
         self.grpc_address = ""
 
-    def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
+    async def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
         """Bind them all; nobody is accepted yet. What was bound before one that fails is left to `aclose`.
 
         Args:
@@ -67,7 +68,7 @@ class Listeners:
             ListenFailed: an address cannot be listened on, or not with this certificate.
         """
         written = config.gateway
-        tls = None if written.tls is None else open_tls(written.tls, marks)
+        tls = None if written.tls is None else await aside(open_tls, written.tls, marks)
         listener = PublicListener(self._line, self._ready, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._shares)
         public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
@@ -81,7 +82,7 @@ class Listeners:
             # Only who serves gRPC pays for it.
             from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
 
-            tls = None if written.tls is None else open_tls(written.tls, marks, "h2")
+            tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "h2")
             grpc, self._tell_health = grpc_server(
                 self._listen("grpc", written.listen_grpc),
                 written,
