@@ -1,7 +1,6 @@
 """The composition root: a configuration becomes listeners that serve it, until another takes its place or the end."""
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,12 +13,12 @@ from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
-from gateway.aside import aside
+from gateway.aside import Asides, Overdue, aside
 from gateway.background import Background
+from gateway.collector import keep
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
-from gateway.config.restart import Waiting
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.listener.admin import admin_app
@@ -36,7 +35,7 @@ from gateway.proxy import Line
 from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
-from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, usable
+from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Soon
@@ -113,6 +112,7 @@ class Gateway:
         )
         self._listeners = Listeners(worker.listen, self._line, ready=self._takes_calls, shares=self._is_proxy)
         self._outgoing = Outgoing(self._background)
+        self._asides = Asides()
         self.reloader: Reloader | None = None
         if origin is not None:
             self.reloader = Reloader(
@@ -122,6 +122,7 @@ class Gateway:
                 self.metrics,
                 applied=self._audit_configuration,
                 told=self._take_up,
+                idle=lambda: not self._line.open,
             )
 
     @property
@@ -154,13 +155,13 @@ class Gateway:
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         pages = admin_app(self, token, self._audit_admin)
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
-        self._listeners.open(self._config, self._examined.marks, pages, callbacks)
+        await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
         self.admin_url = f"http://{self._listeners.admin_address}"
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
-        self._snapshot = self._build(self._examined, None)
+        self._snapshot = await aside(self._build, self._examined, None)
         self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
@@ -197,8 +198,8 @@ class Gateway:
             before=before,
         )
 
-    async def use(self, examined: Examined) -> tuple[Waiting, ...]:
-        """Put another configuration to use; gives what of it waits for the next start.
+    async def use(self, examined: Examined) -> Used:
+        """Put another configuration to use.
 
         It is built beside the one that runs, its cards and keys are read, and then it is swapped in, in one step of
         the loop: each call is served wholly by one of the two. Nothing of the old one is closed before the last of its
@@ -226,7 +227,7 @@ class Gateway:
         assert config is not None
         ledger, rates = self._ledger, None
         try:
-            contexts = await aside(self._listeners.contexts, config, examined.marks)
+            contexts = await self._asides.do(self._listeners.contexts, config, examined.marks)
             quotas = await aside(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
@@ -234,10 +235,14 @@ class Gateway:
         except BaseException as error:
             if ledger is not None and self._ledger is None:
                 await ledger.aclose()
+            if isinstance(error, Overdue):
+                why = f"what it is served with was not read {error}: a disk that does not answer, or a pipe"
+                raise Unusable(why) from error
             if isinstance(error, OSError | CardInvalid | NoCommand | ListenFailed | StartFailed):
                 raise Unusable(str(error)) from error
             raise
         # From here on nothing is waited for.
+        began = time.perf_counter()
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
         self._line.admission.configure(config, quotas)
@@ -250,21 +255,17 @@ class Gateway:
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
         snapshot.holdings.enter()
-        self._outgoing.see_out(before.holdings, self._line.outlasting())
+        self._outgoing.see_out(before, self._line.outlasting())
+        swap = time.perf_counter() - began
         if ended := await self._line.reconsider():
             logger.warning("ended %d streams of callers that may not have them any more", ended)
-        # To take apart what a thousand agents are made of takes 40 ms.
-        last = [before]
-        del before
-        await asyncio.to_thread(last.clear)
-        return waiting
+        return Used(waiting, swap)
 
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """A configuration that is ready to be used beside the one that is."""
-        snapshot = await aside(self._build, examined, before, ledger)
-        # The collector does not go through it: with a thousand agents everything would stand still for 50 ms. Now, for
-        # what calls leave behind while it is made ready is to be collected.
-        gc.freeze()
+        snapshot = await self._asides.do(self._build, examined, before, ledger)
+        # Now, for what calls leave behind while it is made ready is to be collected.
+        keep()
         ready = False
         try:
             snapshot.open(self._background)

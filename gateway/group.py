@@ -96,6 +96,8 @@ class Group:
         breaker: What the calls to all of them together tell.
         most_ejected: How many of them may be left alone at a time, in percent, but one in any case.
         names: Those whose addresses are replicas.
+        written: Addresses, with their ports, at which there is a replica that the file names by itself: with its label
+            and its weight it stands for that address of a name, too.
         formerly: What replicas are called now that may have had no label, by their host and port: the ledger may know
             them so. Empty for a name: which of its addresses it was nobody knows.
         on_ejection: Told of each replica that is left alone from now on.
@@ -106,6 +108,7 @@ class Group:
     most_ejected: int = 50
     members: "dict[str, Backing]" = field(default_factory=dict)
     names: list[Named] = field(default_factory=list)
+    written: frozenset[tuple[str, int]] = frozenset()
     formerly: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
@@ -119,9 +122,15 @@ class Group:
         if self.names and self._as_of != (as_of := sum(each.headless.version for each in self.names)):
             self._as_of = as_of
             found: dict[str, Backing] = {}
+            own = self.members.keys() - self._found
             for named in self.names:
-                for station in named.headless.stations.values():
+                for address, station in named.headless.stations.items():
+                    if (address, named.headless.port) in self.written:
+                        continue
                     replica = named.make(station)
+                    if replica.name in found or replica.name in own:
+                        # Of two names that have it, it is the replica of the first.
+                        continue
                     known = self.members.get(replica.name)
                     if known is None or known.replica.condition is not station.condition:
                         known = member(named.like, replica)

@@ -49,6 +49,7 @@ class Headless:
         version: Grows with every change of them.
         settled: Set once the name was looked up, or could not be.
         error: Why the last look-up failed, for operators; empty where it did not.
+        port: That of all of them.
     """
 
     def __init__(
@@ -67,9 +68,8 @@ class Headless:
         self._clock = clock
         self._leaving: list[Station] = []
         self._looked = False
-        parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if parts.scheme in ("https", "grpcs") else 80)
+        self._host = urlsplit(url).hostname or ""
+        self.port = port_of(url)
 
     async def run(self) -> None:
         """Keep them as the name is, for ever."""
@@ -81,7 +81,7 @@ class Headless:
         """Look the name up once."""
         try:
             async with asyncio.timeout(PATIENCE):
-                found = await self._resolve(self._host, self._port)
+                found = await self._resolve(self._host, self.port)
         # A timeout is an OSError.
         except (OSError, UnicodeError) as error:
             if not self.error:
@@ -121,3 +121,9 @@ class Headless:
         self._leaving = []
         for station in stations:
             await station.connections.aclose()
+
+
+def port_of(url: str) -> int:
+    """The port of a backend's URL, or that of its scheme."""
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme in ("https", "grpcs") else 80)

@@ -3,7 +3,7 @@
     make      the snapshot is compiled: what is alike is taken over, the rest is made; nothing runs or is dialled yet
     open      the snapshot is made ready: what is new in it begins to run
     enter     it is in use from now on in another's place, and what it holds is told so
-    part      the next one is in use: what that took over is its own
+    part      the next one is in use: what that took over is its own, and what does not linger ends
     rest      a while later: the rest runs no more; calls that have begun may use it still
     aclose    the last of those calls is over: it is closed
 
@@ -32,7 +32,7 @@ class Runs(Protocol):
 
 
 class _Held:
-    __slots__ = ("close", "made_of", "retire", "task", "value", "work")
+    __slots__ = ("close", "lingers", "made_of", "retire", "task", "value", "work")
 
     def __init__(self, value: object, made_of: object) -> None:
         self.value = value
@@ -40,6 +40,7 @@ class _Held:
         self.work: tuple[str, Callable[[], Coroutine[Any, Any, None]]] | None = None
         self.close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.retire: Callable[[], None] | None = None
+        self.lingers = True
         self.task: asyncio.Task[None] | None = None
 
 
@@ -65,6 +66,7 @@ class Holdings:
         run: Callable[[T], tuple[str, Callable[[], Coroutine[Any, Any, None]]]] | None = None,
         close: Callable[[T], Callable[[], Coroutine[Any, Any, None]]] | None = None,
         retire: Callable[[T], Callable[[], None]] | None = None,
+        lingers: bool = True,
     ) -> T:
         """What was made under this name of the same before, or what `make` makes now.
 
@@ -73,6 +75,8 @@ class Holdings:
             run: Gives a name for the log, and what runs for as long as it is held.
             close: Gives what closes it.
             retire: Gives what tells it, when it rests, that only calls that have begun will use it.
+            lingers: Whether it runs until it rests, for calls that have begun may wait for what it finds out; else it
+                ends as soon as another snapshot is in use that does not hold it.
         """
         held = self._held.get(name) or (self._before or {}).get(name)
         if held is None or held.made_of != made_of:
@@ -81,6 +85,7 @@ class Holdings:
             held.work = None if run is None else run(value)
             held.close = None if close is None else close(value)
             held.retire = None if retire is None else retire(value)
+            held.lingers = lingers
         self._held[name] = held
         return cast("T", held.value)
 
@@ -116,6 +121,9 @@ class Holdings:
         """Let go of what another snapshot holds, too: that is for it to close."""
         self._rest = tuple(held for name, held in self._held.items() if not after.has(name, held.value))
         self._held = {}
+        for held in self._rest:
+            if not held.lingers and held.task is not None:
+                held.task.cancel()
 
     def rest(self) -> None:
         """Have nothing run any more."""

@@ -30,6 +30,7 @@ from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
+from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
 from gateway.identity.pending import Pending
 from gateway.snapshot import Snapshot
@@ -49,7 +50,7 @@ def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
     """The entry of a request, from its head alone; the exchange learns the dialect in which to answer for now."""
     head = exchange.head
     found = head.known.get(Located)
-    if not isinstance(found, Located) or found.snapshot is not snapshot:
+    if not isinstance(found, Located) or found.holdings is not snapshot.holdings:
         # What another snapshot told is let go, with its credentials and its connections.
         head.known.clear()
         found = _locate(snapshot, head)
@@ -67,11 +68,12 @@ class Located(msgspec.Struct, frozen=True, eq=False):
     """What a head tells of where its request knocks, by one snapshot.
 
     Attributes:
+        holdings: Those of the snapshot, which it is known by: it itself is not kept while a connection is idle.
         said: What the client says of its version, as it says it.
         hint: The version that this names, or None.
     """
 
-    snapshot: Snapshot
+    holdings: Holdings
     binding: Binding
     version: Version
     operation: Operation | None
@@ -102,7 +104,7 @@ def _locate(snapshot: Snapshot, head: Head) -> Located:
             entry = Entry(unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = place.version if head.grpc is not None else hint or place.version
-    return Located(snapshot, place.binding, version, place.operation, entry, said, hint)
+    return Located(snapshot.holdings, place.binding, version, place.operation, entry, said, hint)
 
 
 def _place(snapshot: Snapshot, head: Head) -> Place:

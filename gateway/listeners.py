@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp
 
+from gateway.aside import aside
 from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
@@ -56,7 +57,7 @@ class Listeners:
         self.admin_address = ""
         self.grpc_address = ""
 
-    def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
+    async def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
         """Bind them all; nobody is accepted yet. What was bound before one that fails is left to `aclose`.
 
         Args:
@@ -68,7 +69,7 @@ class Listeners:
         """
         written = config.gateway
         asked = asked_of_clients(config)
-        tls = None if written.tls is None else open_tls(written.tls, marks, clients=asked)
+        tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "http/1.1", asked)
         listener = PublicListener(self._line, self._ready, callbacks)
         edge = Edge(listener, client_limits(written.http), self._line.unreadable, self._shares, self._line.distrusted)
         public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
@@ -82,7 +83,7 @@ class Listeners:
             # Only who serves gRPC pays for it.
             from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
 
-            tls = None if written.tls is None else open_tls(written.tls, marks, "h2", asked)
+            tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "h2", asked)
             grpc, self._tell_health = grpc_server(
                 self._listen("grpc", written.listen_grpc),
                 written,

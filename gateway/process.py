@@ -27,6 +27,9 @@ from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
 
+_SWITCH = 0.0001
+"""Seconds after which a thread that works gives the interpreter to another one that waits for it. Python's own 5 ms are
+those for which every socket that is ready would wait, one after the other, while a configuration is read."""
 _LOOK = 0.5
 _AT_ONCE = 3.0
 """Seconds that a second signal leaves, for last words."""
@@ -248,12 +251,15 @@ def serve_examined(
         finally:
             _hand_over()
 
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
     try:
         uvloop.run(whole())
     except (ListenFailed, StartFailed) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
+        sys.setswitchinterval(interval)
         bound.lift()
         if worker is not ALONE:
             # Its process ends without looking back.

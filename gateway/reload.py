@@ -9,18 +9,16 @@ by `/-/config`.
 """
 
 import asyncio
-import gc
 import logging
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.aside import aside
+from gateway.aside import Asides, Overdue, aside
+from gateway.collector import Collector
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
@@ -28,16 +26,10 @@ from gateway.config.files import files, named, stamped
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
+from gateway.dismantling import dismantle_file
 from gateway.telemetry.metrics import Metrics
 from gateway.watch import Notice, Watch
 
-_SWITCH = 0.001
-_PATIENCE = 20.0
-"""Seconds in which the files are read, or the disk they lie on does not answer."""
-_MOST_UNREAD = 4
-"""Readings that have not come back, each a thread."""
-_WHILE = 5.0
-"""Seconds for which the collector stands still at most."""
 _MOST_TOLD = 20
 """Changes that one line of the log tells."""
 
@@ -73,8 +65,17 @@ class Unusable(Exception):  # noqa: N818 - a fact about a configuration, told as
         self.problems = problems
 
 
-class _Unread(Exception):  # noqa: N818 - as above
-    """Files that did not answer."""
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What came of putting a configuration to use.
+
+    Attributes:
+        waiting: What of it takes effect with the next start.
+        swap: Seconds that it took to put it in the place of the one before; nobody else is served meanwhile.
+    """
+
+    waiting: tuple[Waiting, ...]
+    swap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Report:
         waiting: What is written and takes effect with the next start.
         changed: What is another than before.
         took: Seconds from the first byte read to the swap, or the refusal.
+        swap: Those of the swap itself, in which nobody else is served.
         began: When that was, in monotonic seconds.
     """
 
@@ -117,6 +119,7 @@ class Report:
     waiting: tuple[Waiting, ...] = ()
     changed: tuple[Change, ...] = ()
     took: float = 0.0
+    swap: float = 0.0
     began: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -131,6 +134,7 @@ class Report:
             "needs_restart": [each.as_json() for each in self.waiting],
             "changes": [each.as_json() for each in self.changed],
             "took_s": round(self.took, 3),
+            "swap_s": round(self.swap, 4),
         }
 
 
@@ -138,10 +142,11 @@ class Reloader:
     """Reads a configuration again.
 
     Args:
-        use: Puts it to use; gives what waits for a restart. Raises `Unusable`.
+        use: Puts it to use. Raises `Unusable`.
         running: Gives the configuration that runs.
         applied: Told of each one that was put to use.
         told: Told of each reading, whatever became of it.
+        idle: Whether nobody is being served.
         wall: Unix seconds.
 
     Attributes:
@@ -154,12 +159,13 @@ class Reloader:
     def __init__(
         self,
         origin: Origin,
-        use: Callable[[Examined], Awaitable[tuple[Waiting, ...]]],
+        use: Callable[[Examined], Awaitable[Used]],
         running: Callable[[], Examined],
         metrics: Metrics,
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
         told: Callable[[Report], Awaitable[None]] | None = None,
+        idle: Callable[[], bool] = lambda: False,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -174,7 +180,8 @@ class Reloader:
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
         self.stamps: Mapping[Path, bytes] | None = None
-        self._unread: set[asyncio.Future[Examined]] = set()
+        self._asides = Asides()
+        self._collector = Collector(idle)
         for trigger in Trigger:
             for result in Result:
                 metrics.reloads.set((result.value, trigger.value), 0)
@@ -184,10 +191,11 @@ class Reloader:
         async with self._one:
             began = time.monotonic()
             try:
-                with _gently():
+                with self._collector.gently():
                     report = await self._reload(trigger, began)
-            except _Unread as error:
-                report = self._refused(trigger, began, str(error))
+            except Overdue as error:
+                why = f"its files were not read {error}: a disk that does not answer, or a pipe"
+                report = self._refused(trigger, began, why)
             except Exception as error:
                 # Whatever it is, the next one is to be read.
                 logger.exception("the configuration cannot be put to use")
@@ -219,49 +227,26 @@ class Reloader:
         text_hash, took = self._running().text_hash, time.monotonic() - began
         return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
 
-    async def _read(self) -> Examined:
-        if len(self._unread) >= _MOST_UNREAD:
-            # No more threads for what does not answer, and no haste.
-            await asyncio.wait(self._unread, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        if len(self._unread) < _MOST_UNREAD:
-            reading = asyncio.ensure_future(aside(self.origin.read))
-            try:
-                await asyncio.wait((reading,), timeout=_PATIENCE)
-            except asyncio.CancelledError:
-                reading.cancel()
-                raise
-            if reading.done():
-                return reading.result()
-            self._unread.add(reading)
-            reading.add_done_callback(self._came_back)
-        raise _Unread(f"its files were not read within {_PATIENCE:.0f} s: a disk that does not answer, or a pipe")
-
-    def _came_back(self, reading: asyncio.Future[Examined]) -> None:
-        self._unread.discard(reading)
-        if not reading.cancelled():
-            # Nobody waits for it any more, nor for why it failed.
-            reading.exception()
-
     async def _reload(self, trigger: Trigger, began: float) -> Report:
         def report(result: Result, examined: Examined, **more: Any) -> Report:  # noqa: ANN401 - fields of a report
             took = time.monotonic() - began
             return Report(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
 
-        examined = await self._read()
+        examined = await self._asides.do(self.origin.read)
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         if examined.config is None:
             return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
         if examined.failed:
             why = "the configuration fails its own routing tests"
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
-        # Whoever compares the two takes the old one apart as well, which takes 40 ms where it has a thousand agents.
+        # Whoever compares the two takes the old one apart as well.
         before = [self._running()]
         kept, stamps = named(before[0]), before[0].stamps
         try:
-            waiting = await self._use(examined)
+            used = await self._use(examined)
         except Unusable as error:
             return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
-        self.waiting = waiting
+        self.waiting = used.waiting
         text_hash = before[0].text_hash
         changed = await aside(_changes, before, self._running().config)
         changed += tuple(
@@ -270,7 +255,7 @@ class Reloader:
             if kept.get(path) == file and file in stamps and stamps[file] != examined.stamps.get(file)
         )
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
-        told = report(result, examined, waiting=waiting, changed=changed)
+        told = report(result, examined, waiting=used.waiting, changed=changed, swap=used.swap)
         if result is Result.APPLIED:
             self._applied(examined, told)
         return told
@@ -336,30 +321,9 @@ async def _told(_report: Report) -> None:
 
 
 def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
-    old = before.pop().config
-    return () if old is None or now is None else changes(old, now)
-
-
-@contextmanager
-def _gently() -> Iterator[None]:
-    """Let calls go on while a thread works.
-
-    It gives up the interpreter after 1 ms, not 5, and the collector does not go again and again through what is being
-    made. What was made is frozen by who makes it (`app.Gateway.use`), and goes when the next configuration comes
-    because nobody refers to it; what calls leave behind meanwhile is not, and is collected afterwards.
-    """
-    # Else what was left behind since the last one would be frozen with what is made now, for ever. What was frozen then
-    # is not gone through, so that this takes milliseconds.
-    gc.collect()
-    interval, collects = sys.getswitchinterval(), gc.isenabled()
-    sys.setswitchinterval(_SWITCH)
-    gc.disable()
-    again = asyncio.get_running_loop().call_later(_WHILE, gc.enable) if collects else None
+    old = before[0].config
     try:
-        yield
+        return () if old is None or now is None else changes(old, now)
     finally:
-        if again is not None:
-            again.cancel()
-        sys.setswitchinterval(interval)
-        if collects:
-            gc.enable()
+        del old
+        dismantle_file(before)

@@ -1,5 +1,6 @@
 """The replicas of one backend, made of what the file says, and what is told of their health."""
 
+import ipaddress
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,7 +14,7 @@ from gateway.config.replica import Affinity, Health
 from gateway.config.replication import is_several, place_name, replica_name
 from gateway.config.stdio import is_stdio
 from gateway.group import Group, Keeping, Named, member
-from gateway.headless import Headless
+from gateway.headless import Headless, port_of
 from gateway.holdings import Holdings
 from gateway.upstream.fuse import Fuse
 from gateway.upstream.probe import Probe, Probing
@@ -76,6 +77,7 @@ class Roster:
         for one, replica in zip(self._written, replicas, strict=True):
             group.formerly[place_name(one)] = replica.name if one.dns is None else ""
             if one.dns is None or approach is None:
+                group.written |= _addresses(one.url)
                 group.members[replica.name] = member(backing, replica)
             else:
                 # What was made of the name itself is asked for the card alone.
@@ -143,7 +145,17 @@ class Roster:
             (one.url, probing, credentials, whom),
             lambda: Probe(name, one.url, stations, probing, credentials=credentials),
             run=lambda probe: (f"health of {name}", probe.run),
+            lingers=False,
         )
+
+
+def _addresses(url: str) -> frozenset[tuple[str, int]]:
+    """The address and port of a URL; none where its host is a name."""
+    parts = urlsplit(url)
+    try:
+        return frozenset([(str(ipaddress.ip_address(parts.hostname or "")), port_of(url))])
+    except ValueError:
+        return frozenset()
 
 
 def _alone(station: Station) -> tuple[Station]:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import logging
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,25 @@ async def test_a_certificate_that_cannot_be_used_keeps_the_gateway_from_starting
     with pytest.raises(ListenFailed, match=r"cannot serve TLS with .*tls/chain\.pem and .*tls/key\.pem: "):
         await gateway.start()
     assert gateway._listeners.servers == []
+
+
+async def test_a_certificate_that_is_not_read_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certified(tmp_path)
+    began, answers = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hangs(*_: object) -> None:
+        loop.call_soon_threadsafe(began.set)
+        answers.wait(WAIT)
+
+    monkeypatch.setattr("gateway.listeners.open_tls", hangs)
+    gateway = assembled(SECURED, tmp_path / "gateway.yaml")
+    starting = asyncio.ensure_future(gateway.start())
+    async with asyncio.timeout(WAIT):
+        await began.wait()
+    # As a signal would.
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    answers.set()
+    assert not gateway.started

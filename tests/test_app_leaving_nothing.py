@@ -41,7 +41,9 @@ async def left_by(work: Callable[[], Coroutine[Any, Any, None]]) -> tuple[set[An
     tasks, open_before, threads_before = asyncio.all_tasks(), descriptors(), threads()
     await work()
     with suppress(TimeoutError):
-        await until(lambda: descriptors() <= open_before and asyncio.all_tasks() <= tasks)
+        await until(
+            lambda: descriptors() <= open_before and asyncio.all_tasks() <= tasks and threads() <= threads_before
+        )
     return asyncio.all_tasks() - tasks, descriptors() - open_before, threads() - threads_before
 
 

@@ -8,7 +8,7 @@ import pytest
 from gateway.headless import EVERY, MOST, Headless, resolve
 from tests.doubles.gateway import Running, running
 from tests.doubles.replicated import asks, count, named, sent
-from tests.doubles.scripted import ScriptedBackend
+from tests.doubles.scripted import ScriptedBackend, refused_port
 
 pytestmark = pytest.mark.anyio
 
@@ -104,3 +104,50 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
         dns.addresses.reverse()
         await names.look()
         assert names.version == version
+
+
+@pytest.mark.parametrize("label", ["", ", label: canary"])
+async def test_an_address_that_the_file_names_by_itself_is_one_replica_with_its_own_weight(label: str) -> None:
+    port = refused_port()
+    alone = f"{{ url: 'http://127.0.0.1:{port}/a', weight: 7{label} }}"
+    text = f"agents:\n  echo: {{ backend: [{alone}, {{ url: 'http://localhost:{port}/b', dns: headless }}] }}\n"
+    async with running(text, settled=False) as gateway:
+        names = headless(gateway)
+        names._resolve = dns = Names("127.0.0.1", "127.0.0.2")
+        backing = gateway.gateway.snapshot.backings["echo"]
+        own = "canary" if label else f"127.0.0.1:{port}"
+
+        def found() -> dict[str, int]:
+            return {each.name: each.weight for each in backing.replicas}
+
+        await names.look()
+        assert found() == {own: 7, f"127.0.0.2:{port}": 100}
+        assert backing.group is not None
+        assert backing.group.called(f"127.0.0.1:{port}") == own
+        # The name loses it: the file has it all the same.
+        dns.addresses = ["127.0.0.2"]
+        await names.look()
+        assert found() == {own: 7, f"127.0.0.2:{port}": 100}
+        dns.addresses = ["127.0.0.3", "127.0.0.1"]
+        await names.look()
+        assert found() == {own: 7, f"127.0.0.3:{port}": 100}
+
+
+async def test_an_address_that_two_names_have_is_the_replica_of_the_first() -> None:
+    port = refused_port()
+    one, two = (f"url: 'http://localhost:{port}/{name}', dns: headless, label: {name}" for name in ("one", "two"))
+    text = f"agents:\n  echo: {{ backend: [{{ {one}, weight: 3 }}, {{ {two} }}] }}\n"
+    async with running(text, settled=False) as gateway:
+        backing = gateway.gateway.snapshot.backings["echo"]
+        assert backing.group is not None
+        first, second = (each.headless for each in backing.group.names)
+        first._resolve, second._resolve = dns = Names("127.0.0.1"), Names("127.0.0.1", "127.0.0.2")
+
+        async def found() -> dict[str, int]:
+            await first.look()
+            await second.look()
+            return {each.name: each.weight for each in backing.replicas}
+
+        assert await found() == {f"127.0.0.1:{port}": 3, f"127.0.0.2:{port}": 100}
+        dns[0].addresses, dns[1].addresses = ["127.0.0.3"], ["127.0.0.1"]
+        assert await found() == {f"127.0.0.3:{port}": 3, f"127.0.0.1:{port}": 100}

@@ -150,3 +150,24 @@ async def test_what_rests_is_told_that_only_calls_that_have_begun_will_use_it() 
     first.part(second)
     first.rest()
     assert told == ["gone"]
+
+
+async def test_what_does_not_linger_ends_when_another_is_in_use() -> None:
+    background = Background()
+    first = Holdings()
+    things = [
+        first.hold((name,), 1, Thing, run=lambda thing: ("thing", thing.run), lingers=lingers)
+        for name, lingers in (("lingers", True), ("ends", False), ("kept", False))
+    ]
+    first.open(background)
+    second = Holdings(first)
+    assert second.hold(("kept",), 1, Thing) is things[2]
+    second.open(background)
+    await turn()
+    first.part(second)
+    await turn()
+    assert [thing.running for thing in things] == [1, 0, 1]
+    first.rest()
+    await turn()
+    assert [thing.running for thing in things] == [0, 0, 1]
+    await background.aclose()

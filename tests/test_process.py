@@ -6,6 +6,7 @@ import json
 import logging
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -156,12 +157,17 @@ def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(
 
 
 def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:
-    code = serve_examined(
-        examined(f"gateway: {HERE}\nagents: {{}}"),
-        access_stream=io.BytesIO(),
-        on_started=lambda: signal.raise_signal(signal.SIGTERM),
-    )
+    intervals = [sys.getswitchinterval()]
+
+    def started() -> None:
+        intervals.append(sys.getswitchinterval())
+        signal.raise_signal(signal.SIGTERM)
+
+    code = serve_examined(examined(f"gateway: {HERE}\nagents: {{}}"), access_stream=io.BytesIO(), on_started=started)
     assert code == 0
+    # While it serves no thread keeps the interpreter for longer than calls can wait.
+    before, serving_with = intervals
+    assert serving_with < 0.001 < before == sys.getswitchinterval()
     for handler in logging.getLogger().handlers:
         sink: Any = getattr(handler, "sink", None)
         if sink is not None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from gateway.reload import Result, Trigger
+from gateway.snapshot import Snapshot
 from tests.doubles.assembly import until
 from tests.doubles.gateway import keys, whole_file
 from tests.doubles.reloading import ECHO, backends, serving
+from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +106,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         try:
             site.file.unlink()
             pipe.rename(site.file)
-            monkeypatch.setattr("gateway.reload._PATIENCE", 0.05)
+            monkeypatch.setattr("gateway.aside.PATIENCE", 0.05)
             for _ in range(6):
                 report = await reloader.reload(Trigger.ADMIN)
                 assert (report.result, report.text_hash) == (Result.REFUSED, hash_before)
@@ -117,6 +119,35 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         site.file.unlink()
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
         assert report.result is Result.APPLIED
+
+
+async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, "agents: {}") as site:
+        before = site.running.gateway.snapshot
+        answers = threading.Event()
+        build = Snapshot.build
+
+        def hangs(*given: Any, **more: Any) -> Snapshot:
+            answers.wait(WAIT)
+            return build(*given, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gateway.aside.PATIENCE", 0.05)
+            patch.setattr("gateway.app.Snapshot.build", hangs)
+            for _ in range(6):
+                report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+                assert report.result is Result.REFUSED
+                assert "was not read within" in report.why
+            assert sum(thread.name == "files" for thread in threading.enumerate()) <= 4
+        assert site.running.gateway.snapshot is before
+        answers.set()
+        report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
+        assert report.result is Result.APPLIED
+        await until(lambda: not site.running.gateway._asides.late)
+        # What came back late is nobody's.
+        assert list(site.running.gateway.snapshot.config.agents) == ["two"]
 
 
 async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A configuration is read again: what is known of replicas stays known, and nobody who is with one notices."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +15,7 @@ from gateway.upstream.replica import Condition
 from tests.doubles.assembly import EVENT, streaming, until
 from tests.doubles.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, named, sends, sent
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk
+from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, chunk
 
 pytestmark = pytest.mark.anyio
 
@@ -192,6 +193,30 @@ async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> No
         await there.rewrite(written(there.backends, health.replace("1h", "2h")))
         await there.gateway.until(lambda: asked == 2)
         assert "down" in await there.state("a")
+
+
+async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outgoing, "LINGER", 60.0)
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def hangs(wire: Wire) -> None:
+        await wire.request()
+        asked.set()
+        try:
+            await wire.hang()
+        finally:
+            left.set()
+
+    health = "    health: { path: /healthz, every: 20ms, timeout: 60s }\n"
+    async with site(tmp_path, hangs, agent(broken), more=health) as there:
+        async with asyncio.timeout(WAIT):
+            await asked.wait()
+        await there.rewrite(f"agents: {{ echo: {{ backend: {{ url: {there.backends[1].url}, label: b }} }} }}")
+        async with asyncio.timeout(WAIT):
+            await left.wait()
+        assert len(there.gateway.gateway._outgoing) == 1
 
 
 async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
     "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",
-    "outgoing.py": "tests/test_reload.py shows what is seen out, and when",
     "listeners.py": "opened and closed together; tests/test_app.py opens them, tests/test_app_stopping.py closes them",
     "opening.py": "what starting is made of; tests/test_app.py starts with all of it, and with what cannot be used",
     "telemetry/lag.py": "one loop; tests/telemetry/test_promtool.py reads its figure",

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeGuard
+from functools import cached_property, reduce
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -52,53 +53,79 @@ class Change:
 
 def changes(old: Config, new: Config) -> tuple[Change, ...]:
     """What differs between two configurations, in the order of the format; nothing for what means the same."""
-    return tuple(_between(old, new, (), (shown(old), shown(new))))
+    return tuple(_Comparison(old, new).between(old, new, (), ((), ())))
 
 
-def _between(old: object, new: object, path: KeyPath, told: tuple[object, object]) -> Iterator[Change]:
-    # The values themselves are compared, not what may be shown of them: a secret that is another is a change.
-    if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
-        before, after = _members(old), _members(new)
-        for key in dict.fromkeys((*before, *after)):
-            at = (*path, key)
-            if key not in before:
-                yield Change(Sort.ADDED, at)
-            elif key not in after:
-                yield Change(Sort.REMOVED, at)
+class _Comparison:
+    """Compares two configurations; what may be shown of them is worked out only where it is told."""
+
+    def __init__(self, old: Config, new: Config) -> None:
+        self._configs = old, new
+
+    def between(self, old: object, new: object, path: KeyPath, places: tuple[KeyPath, KeyPath]) -> Iterator[Change]:
+        """What differs between two values.
+
+        Args:
+            path: Where they are, for people.
+            places: Where each of them is in what may be shown.
+        """
+        # The values themselves are compared, not what may be shown of them: a secret that is another is a change.
+        if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
+            before, after = _members(old), _members(new)
+            for key in dict.fromkeys((*before, *after)):
+                at = (*path, key)
+                if key not in before:
+                    yield Change(Sort.ADDED, at)
+                elif key not in after:
+                    yield Change(Sort.REMOVED, at)
+                else:
+                    yield from self.between(before[key], after[key], at, _below(places, key, key))
+        elif _are_replicas(old) and _are_replicas(new):
+            yield from self._among(old, new, path, places)
+        elif old != new:
+            whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
+            words = ("", "") if whole else self._words(places)
+            if old is None or new is None:
+                yield Change(Sort.ADDED if old is None else Sort.REMOVED, path, *words)
             else:
-                yield from _between(before[key], after[key], at, (_below(told[0], key), _below(told[1], key)))
-    elif _are_replicas(old) and _are_replicas(new):
-        yield from _among(old, new, path, told)
-    elif old != new:
-        whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
-        words = ("", "") if whole else _words(told)
-        if old is None or new is None:
-            yield Change(Sort.ADDED if old is None else Sort.REMOVED, path, *words)
-        else:
-            yield Change(Sort.CHANGED, path, *words)
+                yield Change(Sort.CHANGED, path, *words)
+
+    def _among(
+        self,
+        old: tuple[Backend, ...],
+        new: tuple[Backend, ...],
+        path: KeyPath,
+        places: tuple[KeyPath, KeyPath],
+    ) -> Iterator[Change]:
+        """What differs between the replicas of a backend: they are told apart by their names, wherever they stand."""
+        if len(old) == len(new) == 1:
+            yield from self.between(old[0], new[0], path, _below(places, 0, 0))
+            return
+        before = {replica_name(one): number for number, one in enumerate(old)}
+        for number, one in enumerate(new):
+            at = (*path, number)
+            was = before.pop(replica_name(one), None)
+            if was is None:
+                yield Change(Sort.ADDED, at, new=_word(replica_name(one)))
+            else:
+                yield from self.between(old[was], one, at, _below(places, was, number))
+        for name, number in before.items():
+            yield Change(Sort.REMOVED, (*path, number), old=_word(name))
+
+    @cached_property
+    def _shown(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        old, new = self._configs
+        return shown(old), shown(new)
+
+    def _words(self, places: tuple[KeyPath, KeyPath]) -> tuple[str, str]:
+        trees: tuple[object, object] = self._shown
+        found = [reduce(_at, place, tree) for place, tree in zip(places, trees, strict=True)]
+        old, new = (printable(msgspec.json.encode(each).decode()) for each in found)
+        return ("", "") if old == new else (_short(old), _short(new))
 
 
 def _are_replicas(value: object) -> TypeGuard[tuple[Backend, ...]]:
     return isinstance(value, tuple) and value != () and all(isinstance(each, Backend) for each in value)
-
-
-def _among(
-    old: tuple[Backend, ...], new: tuple[Backend, ...], path: KeyPath, told: tuple[object, object]
-) -> Iterator[Change]:
-    """What differs between the replicas of a backend: they are told apart by their names, wherever they stand."""
-    if len(old) == len(new) == 1:
-        yield from _between(old[0], new[0], path, (_below(told[0], 0), _below(told[1], 0)))
-        return
-    before = {replica_name(one): number for number, one in enumerate(old)}
-    for number, one in enumerate(new):
-        at = (*path, number)
-        was = before.pop(replica_name(one), None)
-        if was is None:
-            yield Change(Sort.ADDED, at, new=_word(replica_name(one)))
-        else:
-            yield from _between(old[was], one, at, (_below(told[0], was), _below(told[1], number)))
-    for name, number in before.items():
-        yield Change(Sort.REMOVED, (*path, number), old=_word(name))
 
 
 def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
@@ -107,17 +134,14 @@ def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
     return value
 
 
-def _below(tree: object, key: object) -> object:
+def _below(places: tuple[KeyPath, KeyPath], old: str | int, new: str | int) -> tuple[KeyPath, KeyPath]:
+    return (*places[0], old), (*places[1], new)
+
+
+def _at(tree: object, key: object) -> object:
     if isinstance(tree, list) and isinstance(key, int):
         return tree[key] if key < len(tree) else None
     return tree.get(key) if isinstance(tree, Mapping) else None
-
-
-def _words(told: tuple[object, object]) -> tuple[str, str]:
-    old, new = (printable(msgspec.json.encode(each).decode()) for each in told)
-    if old == new:
-        return "", ""
-    return _short(old), _short(new)
 
 
 def _word(name: str) -> str:

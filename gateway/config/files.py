@@ -1,12 +1,13 @@
 """Every file that a configuration is made of, or is served with."""
 
-import glob
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.backend import backends
 from gateway.config.check import Examined
+from gateway.config.inclusion import matching
 from gateway.config.problem import KeyPath
 from gateway.config.stamp import stamp, stamp_of
 
@@ -22,8 +23,9 @@ def files(examined: Examined) -> tuple[Path, ...]:
         return tuple(found)
     main = examined.files[0].parent
     for pattern in config.include:
-        names = glob.glob(pattern, root_dir=main)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        found |= {main / name: None for name in sorted(names)}
+        # Whoever reads them is told what is wrong.
+        with suppress(OSError, ValueError):
+            found |= dict.fromkeys(matching(pattern, main))
     return tuple(found | dict.fromkeys(_beside(examined)))
 
 

@@ -6,7 +6,6 @@ looked at for more problems; a configuration with an error is never used.
 """
 
 import copy
-import glob
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gateway.config.inclusion import matching
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.reader import read
@@ -151,7 +151,14 @@ def _included(path: Path, main: Source, problems: list[Problem]) -> list[Path]:
         if not isinstance(pattern, str) or main.marks.find(at) in main.dropped:
             continue
         place, where = main.marks.place(at), main.marks.find(at)
-        files = _matching(pattern, path.parent)
+        try:
+            files = matching(pattern, path.parent)
+        except OSError as error:
+            fact = f"what {pattern!r} matches cannot be read: {error.filename}: {error.strerror}"
+            problems.append(Problem(place, where, fact, "let the gateway read that, or make the pattern more exact"))
+            continue
+        except ValueError:
+            files = []
         if not files:
             fact = f"{pattern!r} matches no file"
             problems.append(Problem(place, where, fact, f"correct it: it is relative to {path.parent}"))
@@ -163,14 +170,6 @@ def _included(path: Path, main: Source, problems: list[Problem]) -> list[Path]:
             problems.append(Problem(place, where, f"more than {_MOST_FILES} files match", "put agents together"))
             return []
     return list(found)
-
-
-def _matching(pattern: str, folder: Path) -> list[Path]:
-    try:
-        names = sorted(glob.glob(pattern, root_dir=folder))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        return [folder / name for name in names if (folder / name).is_file()]
-    except (OSError, ValueError):
-        return []
 
 
 def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Problem]) -> Marks:

@@ -7,7 +7,7 @@ at two agents, and nothing is forwarded. Order in the file never matters. Over g
 picks an endpoint, and what is found there is made of the same rules (`routing/grpc.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.a2a.fault import (
     AuthMissing,
@@ -93,6 +93,11 @@ class Table:
                 if paths is not None and (endpoint := paths.longest(path)) is not None:
                     return endpoint
         return None if self._any_host is None else self._any_host.longest(path)
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them that are found by a path."""
+        for paths in self._by_host.values():
+            yield from paths
 
     @property
     def grpc(self) -> bool:
@@ -338,6 +343,9 @@ class _Paths:
     def __init__(self, by_path: Mapping[tuple[str, ...], Endpoint]) -> None:
         self._by_path = by_path
         self._longest = max(map(len, by_path), default=0)
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._by_path.values())
 
     def longest(self, path: tuple[str, ...]) -> Endpoint | None:
         for length in range(min(len(path), self._longest), -1, -1):

@@ -192,7 +192,7 @@ async def reload_under_load(
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(load.call("/echo")) for _ in range(8)]
                     open_streams = [group.create_task(load.stream("/clock")) for _ in range(streams)]
-                    took = []
+                    took, swapped = [], []
                     # Of the reloads alone: to open a thousand agents, and all the streams at a time, is not theirs.
                     async with asyncio.timeout(60):
                         while load.begun < streams:  # noqa: ASYNC110 - the load tells nobody
@@ -206,6 +206,7 @@ async def reload_under_load(
                         answer = await http.post(process.admin + "/-/reload")
                         assert answer.status_code == (200 if turn % 2 else 422), answer.text
                         took.append(answer.json()["took_s"])
+                        swapped.append(answer.json()["swap_s"])
                         if turn % 2:
                             assert (await http.post(f"{process.url}/turn-{turn}", json=SEND)).status_code == 200
                         open_streams += [group.create_task(load.stream("/clock")) for _ in range(streams // 10)]
@@ -221,6 +222,7 @@ async def reload_under_load(
                     "calls": load.done["/echo"],
                     "streams": load.opened,
                     "slowest reload": max(took),
+                    "slowest swap": max(swapped),
                     "lag": bound(before, after, 1.0),
                     "stalls": stalls,
                     "waited": starved.share,
@@ -240,7 +242,7 @@ async def test_twenty_reloads_under_ten_thousand_calls_and_two_hundred_streams(t
         "R13",
         f"20 reloads with 1,000 agents, every other one broken: 0 of {figures['calls']:,.0f} calls failed, 0 of "
         f"{figures['streams']:,.0f} streams were cut; the slowest took {figures['slowest reload']:.1f} s beside the "
-        f"calls; the event loop was never later than {ms(figures['lag'])} "
+        f"calls, and its swap {ms(figures['slowest swap'])}; the event loop was never later than {ms(figures['lag'])} "
         f"({waiting(figures['waited'])}), {figures['stalls']:.0f} stalls over 100 ms",
-        holds=figures["lag"] <= 0.02 or figures["waited"] > BUSY,
+        holds=(figures["lag"] <= 0.02 and figures["slowest swap"] <= 0.05) or figures["waited"] > BUSY,
     )

@@ -1,0 +1,83 @@
+"""What another configuration has taken the place of goes, wholly, and holds nobody up as it goes."""
+
+import gc
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway import outgoing
+from gateway.dismantling import dismantle
+from gateway.reload import Result
+from gateway.snapshot import Snapshot
+from tests.doubles.assembly import EVENT, streaming, until
+from tests.doubles.gateway import CALL, JSON, STREAM, Client
+from tests.doubles.reloading import ECHO, Site, backends, serving
+from tests.doubles.scripted import ScriptedBackend
+
+pytestmark = pytest.mark.anyio
+
+REMEMBERED = 50
+"""Blocks of memory for each connection that this test's own agent was asked through; a snapshot has hundreds."""
+
+
+async def test_a_snapshot_goes_in_a_thread_once_its_last_call_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[tuple[list[str], threading.Thread]] = []
+
+    def dismantles(last: list[Snapshot]) -> None:
+        if last:
+            gone.append((list(last[0].config.agents), threading.current_thread()))
+        dismantle(last)
+
+    monkeypatch.setattr(outgoing, "LINGER", 60.0)
+    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
+    monkeypatch.setattr(outgoing, "dismantle", dismantles)
+    held = streaming()
+    async with backends(held) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
+        client = await site.running.client()
+        await client.ask("POST", "/one", STREAM, [JSON])
+        assert (await client.head())[0] == 200
+        assert await client.piece() == EVENT
+        await site.rewrite(f"agents: {{ one: '{one.url}', two: '{one.url}' }}")
+        await site.rewrite(f"agents: {{ one: '{one.url}', three: '{one.url}' }}")
+        # Nobody calls the second; the first has its stream.
+        await until(lambda: bool(gone))
+        assert [agents for agents, _ in gone] == [["one", "two"]]
+        held.go.set()
+        assert await client.rest() == b""
+        await until(lambda: len(gone) == 2)
+        assert gone[1][0] == ["one"]
+        assert threading.main_thread() not in {thread for _, thread in gone}
+
+
+async def reload_often(site: Site, client: Client, backend: ScriptedBackend, turns: range) -> int:
+    """Blocks of memory in use after so many reloads, while callers are refused."""
+    for turn in turns:
+        several = f"{{ backend: [{{ url: '{backend.url}', label: a }}, {{ url: 'http://127.0.0.1:1', label: b }}] }}"
+        report = await site.rewrite(f"agents: {{ one: '{backend.url}', other-{turn % 2}: {several} }}")
+        assert report.result is Result.APPLIED
+        for path, status in (("/one", 200), ("/nobody", 404)):
+            await client.ask("POST", path, CALL, [JSON])
+            assert (await client.answer()).status == status
+        # What the test itself remembers.
+        site.running.lines.clear()
+        backend.requests.clear()
+    await until(lambda: not site.running.gateway._outgoing)
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+@pytest.mark.parametrize("times", [60, pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(300)])])
+async def test_a_gateway_does_not_grow_however_often_it_is_given_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(outgoing, "LINGER", 0.01)
+    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
+    async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
+        client = await site.running.client()
+        before = await reload_often(site, client, one, range(20))
+        after = await reload_often(site, client, one, range(20, 20 + times))
+        assert (after - before) / times < REMEMBERED
