@@ -21,6 +21,7 @@ from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
 from gateway.tasks.sqlite_meeting import meet
 from gateway.tasks.sqlite_schema import CONTEXT, TASK, dial
 from gateway.tasks.sqlite_upkeep import Expiry
+from gateway.tasks.sqlite_young import Young
 from gateway.tasks.store import (
     Bounds,
     Figures,
@@ -35,6 +36,8 @@ from gateway.tasks.store import (
 
 # Times that a note is settled while others drop it.
 _ATTEMPTS = 3
+# Tasks of the tables that are remembered until the epoch ends.
+_MOST_REMEMBERED = 10_000
 # Arrivals that are carried over before the ledger is gone through, rather than by a thread: a few milliseconds' worth.
 _AT_ONCE_OVER = 100
 # Seconds that a count waits for whoever holds the file.
@@ -121,13 +124,23 @@ class SqliteStore:
     def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
         """As `Store.tasks`."""
         with self._file as db:
-            young = self._of(db).current().entries
-            return [
-                _task(db.execute(_TASK, (scope, task)).fetchone())
-                if (found := young.get((TASK, scope, task))) is None
-                else found.task
-                for task in ids
-            ]
+            young = self._of(db).current()
+            return [self._found(db, young, scope, task) for task in ids]
+
+    @staticmethod
+    def _found(db: sqlite3.Connection, young: Young, scope: str, task: str) -> Task | None:
+        """What is known of a task, wherever it stands."""
+        entry = young.entries.get((TASK, scope, task))
+        if entry is not None:
+            return entry.task
+        known = young.tables.get((scope, task))
+        if known is None:
+            known = _task(db.execute(_TASK, (scope, task)).fetchone())
+            if known is not None:
+                if len(young.tables) >= _MOST_REMEMBERED:
+                    young.tables.clear()
+                young.tables[scope, task] = known
+        return known
 
     def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """As `Store.context`."""
@@ -246,7 +259,13 @@ class SqliteStore:
             arrivals = self._of(db)
             if len(arrivals.current().entries) <= _AT_ONCE_OVER:
                 settle(db, arrivals)
-            return self._expiry.expire(db, now, bounds, most, arrivals.epoch)
+            forgotten = -1
+            try:
+                forgotten = self._expiry.expire(db, now, bounds, most, arrivals.epoch)
+            finally:
+                if forgotten:
+                    _say_changed(arrivals)
+            return forgotten
 
     def figures(self) -> list[Figures]:
         """As `Store.figures`; reads all of an index."""
@@ -257,9 +276,11 @@ class SqliteStore:
     def erase(self, tenant: str) -> int:
         """As `Store.erase`; not in one step, for that would keep other processes waiting."""
         with self._file as db:
-            # Beginning the arrivals anew, this makes everybody forget what is young.
             self._carry_over(db)
-            return sqlite_upkeep.erase(db, tenant)
+            try:
+                return sqlite_upkeep.erase(db, tenant)
+            finally:
+                _say_changed(self._of(db))
 
     def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """As `Store.rows`."""
@@ -298,6 +319,13 @@ class SqliteStore:
         if len(arrivals.current().entries) > _AT_ONCE_OVER:
             carry_over(db, arrivals)
         settle(db, arrivals)
+
+
+def _say_changed(arrivals: Arrivals) -> None:
+    """Have every process forget what it remembers of the tables, from its next call on."""
+    with arrivals as young:
+        young.tables.clear()
+        arrivals.append(())
 
 
 def _task(found: tuple[str, str, str, str, str, str, int, int] | None) -> Task | None:

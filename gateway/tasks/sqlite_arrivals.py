@@ -4,7 +4,8 @@ A table in the order of its ids costs a page for each new one; a line at the end
 answer waits for the line only, and a thread carries many of them over into the tables at a time (`sqlite_carrying.py`).
 The file lies beside the database and is named after its id. It has a head with the *epoch*, then lines:
 
-    checksum, then one JSON array of entries: all of them count, or none
+    checksum, then one JSON array of entries: all of them count, or none; an empty one says that a task that is in the
+    tables has changed there, or is gone
 
 Who writes, or reads what others wrote, holds the file (flock) for that long. Under it, everybody first reads what came
 since the last time, so all processes know the same when they decide whose something is. Who only looks compares length
@@ -267,6 +268,8 @@ class Arrivals:
             entries = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
+        if not entries:
+            self._young.tables.clear()
         for entry in entries:
             self._young.put(entry)
         self.end += len(line) + 1

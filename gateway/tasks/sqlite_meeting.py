@@ -55,13 +55,16 @@ def meet(  # noqa: C901, PLR0912 - in one go: a call of Python's for each step w
     news: list[Entry] = []
     # Where the task has another context, nobody would look at the age of this one (`aged`).
     comes_with_task = not task
+    changed = False
     if task_entry is not None:
         comes_with_task = task_entry.context in ("", context)
         if (again := _task_again(task_entry, sighting, context)) is not None:
             news.append(again)
     elif task_row is not None:
         comes_with_task = task_row[2] in ("", context)
-        _renew_task(db, scope, sighting, context, task_row)
+        if _renew_task(db, scope, sighting, context, task_row):
+            young.tables.pop((scope, task), None)
+            changed = True
     elif task:
         news.append(_new_task(scope, sighting, task, context))
         comes_with_task = False
@@ -75,6 +78,9 @@ def meet(  # noqa: C901, PLR0912 - in one go: a call of Python's for each step w
         aged = 0 if task and of_task is None else 1
         tenant, principal = owner.tenant, owner.principal
         news.append(Entry(CONTEXT, scope, context, tenant, principal, "", "", "", "", 0, sighting.now, aged))
+    if changed:
+        # What the others remember of the tables may be old now.
+        arrivals.append(())
     if news:
         arrivals.append(news)
     return Met((of_task or owner) if task else None, (of_context or owner) if context else None)
@@ -105,14 +111,15 @@ def _context_again(known: Entry, sighting: Sighting, *, comes_with_task: bool) -
     return replace(known, seen=max(known.seen, sighting.now), aged=aged)
 
 
-def _renew_task(db: sqlite3.Connection, scope: str, sighting: Sighting, within: str, known: list[Any]) -> None:
-    """Write down what is new of a task in the tables, if anything is."""
+def _renew_task(db: sqlite3.Connection, scope: str, sighting: Sighting, within: str, known: list[Any]) -> bool:
+    """Write down what is new of a task in the tables; whether anything is."""
     _, _, context, state, seen, _ = known
     now, told = sighting.now, later_state(state, sighting.state)
     if told == state and (context or not within) and now - seen < SEEN_AGAIN:
-        return
+        return False
     news = (None, None) if told == state else (told, told in OPEN)
     db.execute(_TASK_AGAIN, (now, *news, within, scope, sighting.task, sighting.owner.tenant))
+    return True
 
 
 def _renew_context(

@@ -47,11 +47,14 @@ class Young:
     """Entries by their names, and how many there are.
 
     Attributes:
+        tables: Tasks that were found in the tables in this epoch, by scope and id: whoever changes some there, or
+            takes some away, says so in the arrivals afterwards.
         news: Those that came or changed since somebody set this to an empty dictionary; None where nobody asks.
     """
 
     def __init__(self) -> None:
         self.entries: dict[Name, Entry] = {}
+        self.tables: dict[tuple[str, str], Task] = {}
         self.news: dict[Name, Entry] | None = None
         self._tasks: dict[str, dict[Name, Entry]] = {}
         self._open: dict[str, int] = {}

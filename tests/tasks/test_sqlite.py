@@ -127,7 +127,7 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     assert changes(store) == before
     store.meet("crm", sighting(ACME, "t1", "c1", "working", at=NOW + SEEN_AGAIN))
     rows, size = changes(store)
-    assert (rows - before[0], size > before[1]) == ((2, False) if is_carried else (0, True))
+    assert (rows - before[0], size > before[1]) == (2 if is_carried else 0, True)
     assert store.tasks("crm", ["t1"])[0].seen == NOW + SEEN_AGAIN  # type: ignore[union-attr]  # it is known
 
 
@@ -141,6 +141,46 @@ async def test_whether_it_has_just_arrived_or_is_in_the_tables_it_is_its_owners(
     assert store.meet("crm", sighting(GLOBEX, "t1", "c1", "completed")) == Met(ANN, ANN)
     assert store.meet("crm", sighting(BOB, "t1", "c2", "completed")) == Met(ANN, BOB)
     assert store.open_tasks("acme") == 0
+
+
+async def test_what_is_remembered_of_the_tables_ends_with_whoever_erases_or_forgets_it(path: Path) -> None:
+    stores = [SqliteStore(path) for _ in range(2)]
+    for each in stores:
+        await each.open()
+    one, other = stores
+    forgetting: tuple[Callable[[], int], ...] = (
+        lambda: other.erase("acme"),
+        lambda: other.expire(NOW + DAY, Bounds(ended=1, open=1), 500),
+    )
+    for forget in forgetting:
+        one.meet("crm", sighting(ACME, "t1", "c1", "working"))
+        settle(one)
+        for store in stores:
+            assert [None if it is None else it.owner for it in store.tasks("crm", ["t1", "t2"])] == [ACME, None]
+        assert forget() == 2
+        assert one.tasks("crm", ["t1"]) == other.tasks("crm", ["t1"]) == [None]
+        assert one.meet("crm", sighting(GLOBEX, "t1")) == Met(GLOBEX)
+        assert other.tasks("crm", ["t1"])[0].owner == GLOBEX  # type: ignore[union-attr]  # it is known
+        one.erase("globex")
+    for each in stores:
+        await each.aclose()
+
+
+async def test_what_is_remembered_of_the_tables_does_not_pile_up_and_is_what_was_written_last(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_REMEMBERED", 3)
+    for number in range(10):
+        store.meet("crm", sighting(task=f"t{number}", state="working"))
+    settle(store)
+    for state in ("working", "completed"):
+        for number in range(10):
+            [found] = store.tasks("crm", [f"t{number}"])
+            assert found is not None
+            assert found.state == state
+            assert store._arrivals is not None
+            assert len(store._arrivals.current().tables) <= 3
+            store.meet("crm", sighting(task=f"t{number}", state="completed"))
 
 
 class Other:
