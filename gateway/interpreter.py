@@ -15,7 +15,7 @@ import msgspec
 from gateway.a2a.bindings.grpc_status import of_error, trailers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.fault import ClientGone, UpstreamProtocol
+from gateway.a2a.fault import ClientGone, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Kind, Operation
@@ -24,6 +24,7 @@ from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange
+from gateway.late import LateHead
 from gateway.relay import Relay, refuse_type
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
@@ -73,6 +74,18 @@ class Interpreter(Relay):
             self._body = None
             return True
         return False
+
+    async def _bring_stream(self, response: Response, wire: Wire) -> None:
+        translation = self._translation
+        if translation.tells_failures:
+            await super()._bring_stream(response, wire)
+            return
+        try:
+            await super()._bring_stream(response, LateHead(wire))
+        except UpstreamReset:
+            if translation.complaint is None or wire.opened:
+                raise
+            await self._reply(response).complain(wire, translation.complaint, translation.error)
 
     def _stream(self, wire: Wire) -> Stream:
         return InterpretedStream(self._exchange, self._backing, self._clock, wire, self._translation)

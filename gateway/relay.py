@@ -231,7 +231,7 @@ class Relay:
         passing = _Passing(exchange, outline)
         part, said = body, await passing.take(body)
         exchange.status = response.status
-        await wire.open(response.status, self._headers(response, b"application/json"))
+        wire.open(response.status, self._headers(response, b"application/json"))
         while part:
             if said:
                 await self._write(said, wire)

@@ -104,7 +104,7 @@ class Stream:
         # Who ends it, unless it is told below.
         closed_by = "gateway"
         try:
-            await wire.open(200, headers)
+            wire.open(200, headers)
             if exchange.permit is not None:
                 exchange.permit.streaming()
             # A stream may last for hours, and from here on its request tells nothing more.

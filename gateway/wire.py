@@ -28,7 +28,7 @@ class Wire(Protocol):
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """A whole answer."""
 
-    async def open(self, status: int, headers: Pairs) -> None:
+    def open(self, status: int, headers: Pairs) -> None:
         """The head of an answer whose body follows by `write`."""
 
     async def write(self, data: bytes) -> None:

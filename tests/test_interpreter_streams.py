@@ -117,6 +117,60 @@ async def test_events_before_an_error_reach_a_client_that_has_no_event_for_error
     assert received.count(b"data: ") == 2
 
 
+async def test_an_error_that_is_all_of_a_stream_is_the_answer_to_a_client_that_has_no_event_for_errors(
+    tmp_path: Path,
+) -> None:
+    def answer(request: Received) -> bytes:
+        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32001, "message": "none"}}
+        return stream(b"event: error\ndata: " + json.dumps(error).encode() + b"\n\n")
+
+    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        said = await client.post(gateway.url + "/v1/message:stream", json=PROTO)
+        await gateway.stop()
+    assert (said.status_code, said.headers["content-type"]) == (404, "application/json")
+    assert (said.json()["code"], said.json()["type"]) == (-32001, "TaskNotFoundError")
+    [line] = gateway.access
+    assert (line["status"], line["rpc_code"], line["outcome"]) == (404, -32001, "client_error")
+
+
+async def test_a_stream_that_breaks_off_before_its_first_event_is_an_answer_to_such_a_client(tmp_path: Path) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(stream(whole=False))
+        wire.close()
+
+    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
+        said = await client.post(gateway.url + "/v1/message:stream", json=PROTO)
+    assert (said.status_code, said.headers["content-type"]) == (502, "application/json")
+
+
+async def test_such_a_client_is_told_of_a_stream_once_there_is_anything_in_it(tmp_path: Path) -> None:
+    heard = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        await wire.send(stream(b": soon\n\n", whole=False))
+        await heard.wait()
+        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32001, "message": "none"}}
+        await wire.send(chunk(b"data: " + json.dumps(error).encode() + b"\n\n"))
+
+    async with (
+        agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client),
+        client.stream("POST", gateway.url + "/v1/message:stream", json=PROTO) as said,
+    ):
+        parts = said.aiter_bytes()
+        assert (said.status_code, await anext(parts)) == (200, b": keep-alive\n\n")
+        heard.set()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await anext(parts)
+
+
+async def test_a_stream_without_events_is_one_to_such_a_client(tmp_path: Path) -> None:
+    async with agent(plays(lambda _: stream()), tmp_path, "jsonrpc 1.0") as (gateway, client):
+        said = await client.post(gateway.url + "/v1/message:stream", json=PROTO)
+    assert (said.status_code, said.headers["content-type"], said.content) == (200, "text/event-stream", b"")
+
+
 async def test_the_last_event_says_that_it_is_the_last_also_where_an_artifact_came_behind(tmp_path: Path) -> None:
     heard = await told(tmp_path, status("COMPLETED"), ARTIFACT)
     kinds = [(event["result"]["kind"], event["result"].get("final")) for event in heard]

@@ -352,6 +352,11 @@ class Translation:
         return self.held(last=False) + word
 
     @property
+    def tells_failures(self) -> bool:
+        """Whether the client can be told of an error in a stream; HTTP+JSON of 0.3 has no event for it."""
+        return self.client.binding is not Binding.REST or self.client.version is Version.V1_0
+
+    @property
     def holds(self) -> bool:
         """Whether an event is held back."""
         return self._ending.holds
@@ -393,8 +398,8 @@ class Translation:
     def _last_word(self, error: AgentError) -> bytes:
         if self.client.binding is Binding.GRPC:
             return b""
-        if self.client.binding is Binding.REST and self.client.version is not Version.V1_0:
-            # 0.3 over HTTP+JSON has no event for it: the stream breaks, so that loss never looks like success.
+        if not self.tells_failures:
+            # The stream breaks, so that loss never looks like success.
             raise UpstreamReset("the agent ended its stream with an error", detail=error.message[:200])
         return encode(self.error(error)[1], "error" if self.client.version is Version.V1_0 else None)
 

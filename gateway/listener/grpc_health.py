@@ -68,7 +68,7 @@ class Health:
             told.set()
 
         wire.when_gone(leave)
-        await wire.open(200, [])
+        wire.open(200, [])
         self._watching.add(told)
         try:
             last = 0

@@ -47,7 +47,7 @@ class Reflection:
         Raises:
             Fault: a question cannot be read.
         """
-        await wire.open(200, [])
+        wire.open(200, [])
         while (question := await wire.next(_LONGEST)) is not None:
             await wire.write(self._told(question))
         await wire.close()

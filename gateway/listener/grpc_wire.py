@@ -236,7 +236,7 @@ class GrpcWire:
         finally:
             self._gone = None
 
-    async def open(self, status: int, headers: Pairs) -> None:
+    def open(self, status: int, headers: Pairs) -> None:
         """The headers of an answer whose messages follow by `write`."""
         if self._over:
             return

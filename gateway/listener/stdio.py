@@ -143,7 +143,7 @@ class StdioWire:
             if not is_answered:
                 self._put(content)
 
-    async def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
+    def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
         """The beginning of a stream."""
         self._begin(headers)
 

@@ -191,7 +191,7 @@ class ClientWire:
             timer.cancel()
             self._waiter = None
 
-    async def open(self, status: int, headers: Pairs) -> None:
+    def open(self, status: int, headers: Pairs) -> None:
         """The head of an answer that follows piece by piece."""
         # HTTP/1.0 knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
         self._chunked = not self._dated and not self._bodiless

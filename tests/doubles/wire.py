@@ -37,11 +37,11 @@ class RecordedWire:
         return b""
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
-        await self.open(status, headers)
+        self.open(status, headers)
         self.body = body
         self.closed = True
 
-    async def open(self, status: int, headers: Pairs) -> None:
+    def open(self, status: int, headers: Pairs) -> None:
         self.opened = True
         self.status = status
         self.headers = [*headers, *self.extra]

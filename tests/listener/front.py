@@ -51,7 +51,7 @@ async def refuses(front: "Front", head: Head, wire: ClientWire) -> None:
 
 async def streams(front: "Front", head: Head, wire: ClientWire) -> None:
     """Writes pieces until `front.go` is set, then ends."""
-    await wire.open(200, [TEXT])
+    wire.open(200, [TEXT])
     await wire.write(b"first")
     await front.go.wait()
     await wire.close()

@@ -56,7 +56,7 @@ async def echoes(front: "GrpcFront", head: Head, wire: GrpcWire) -> None:
 async def streams(front: "GrpcFront", head: Head, wire: GrpcWire) -> None:
     """Writes a message, and ends when `front.go` is set."""
     await wire.read(front.longest)
-    await wire.open(200, [])
+    wire.open(200, [])
     await wire.write(frame(b"first"))
     await front.go.wait()
     await wire.close()

@@ -96,7 +96,7 @@ async def test_a_deadline_with_a_client_that_takes_nothing_breaks_off() -> None:
 
 
 async def _served_much(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-    await wire.open(200, [])
+    wire.open(200, [])
     while True:
         await wire.write(frame(b"x" * 50_000))
 

@@ -73,7 +73,7 @@ class Wild:
 
     async def _stream(self, wire: GrpcWire) -> None:
         dice = self._dice
-        await wire.open(200, [])
+        wire.open(200, [])
         for _ in range(dice.randrange(20)):
             if dice.random() < 0.5:
                 await wire.write(frame(b"y" * dice.choice((0, 1, 1000, 100_000))))

@@ -149,7 +149,7 @@ async def test_what_nobody_reads_is_kept_within_a_window() -> None:
 
 async def test_several_messages_are_read_one_by_one() -> None:
     async def counts(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-        await wire.open(200, [])
+        wire.open(200, [])
         while (message := await wire.next(100_000)) is not None:
             await wire.write(frame(b"%d" % len(message)))
         await wire.close()
@@ -225,7 +225,7 @@ async def test_messages_of_a_stream_come_as_they_are_written() -> None:
 
 async def test_a_stream_may_end_with_a_status_of_its_own() -> None:
     async def fails(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-        await wire.open(200, [])
+        wire.open(200, [])
         await wire.write(frame(b"one"))
         await wire.close([(b"grpc-status", b"9"), (b"x-more", b"1")])
 
@@ -243,7 +243,7 @@ async def test_a_stream_may_end_with_a_status_of_its_own() -> None:
 async def test_an_answer_that_broke_off_is_no_success(how: str, *, opened: bool) -> None:
     async def breaks(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
         if opened:
-            await wire.open(200, [])
+            wire.open(200, [])
             await wire.write(frame(b"one"))
         if how == "cut":
             wire.cut()
@@ -277,7 +277,7 @@ async def test_a_client_that_takes_nothing_delays_no_other_and_holds_little() ->
         if not head.grpc or not head.grpc.operation.streams:
             await echoes(front, head, wire)
             return
-        await wire.open(200, [])
+        wire.open(200, [])
         while True:
             await wire.write(frame(b"x" * 10_000))
             written += 10_000
@@ -303,7 +303,7 @@ async def test_a_client_that_takes_nothing_delays_no_other_and_holds_little() ->
 
 async def test_writing_tells_when_it_is_enough_and_when_there_may_be_more() -> None:
     async def writes(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-        await wire.open(200, [])
+        wire.open(200, [])
         count = 0
         while wire.write_nowait(frame(b"x" * 1000)):
             count += 1

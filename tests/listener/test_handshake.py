@@ -149,7 +149,7 @@ async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
     tls: Tls, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def floods(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         while True:
             await wire.write(b"x" * 65536)
             await asyncio.sleep(0)
@@ -223,7 +223,7 @@ async def test_an_early_refusal_arrives_over_tls(tls: Tls, monkeypatch: pytest.M
 
 async def test_the_loss_of_a_stream_over_tls_is_no_clean_end(tls: Tls) -> None:
     async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         await wire.write(b"first")
         await front.go.wait()
         wire.cut()

@@ -325,6 +325,6 @@ def test_whatever_comes_nothing_is_raised_and_nothing_left(said: list[bytes], to
 async def _whatever(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
     with suppress(Exception):
         await wire.read(50)
-    await wire.open(200, [])
+    wire.open(200, [])
     await wire.write(frame(b"x" * 70_000))
     await wire.close()

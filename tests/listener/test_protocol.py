@@ -170,7 +170,7 @@ async def test_a_stream_to_http_1_0_ends_with_the_connection_and_has_no_chunks()
 
 async def test_the_loss_of_a_stream_that_ends_with_the_connection_is_a_reset() -> None:
     async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         await wire.write(b"first")
         await front.go.wait()
         wire.cut()
@@ -187,7 +187,7 @@ async def test_the_loss_of_a_stream_that_ends_with_the_connection_is_a_reset() -
 
 async def test_the_loss_of_a_chunked_stream_has_no_last_chunk() -> None:
     async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         await wire.write(b"first")
         wire.cut()
 
@@ -309,7 +309,7 @@ async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
 
     async def unaware(front: Front, head: Head, wire: ClientWire) -> None:
         wire.when_gone(lambda: None)
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         await front.go.wait()
         for _ in range(10):
             await wire.write(b"x" * 200_000)
@@ -349,7 +349,7 @@ async def test_a_request_that_cannot_be_served_is_answered_with_nothing_of_the_i
 
 async def test_a_stream_that_cannot_be_served_to_its_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     async def fails(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         await wire.write(b"first")
         raise ValueError
 

@@ -170,7 +170,7 @@ async def test_closing_waits_a_little_and_then_no_longer() -> None:
 async def test_closing_closes_on_a_client_that_does_not_read() -> None:
     class Floods(App):
         async def __call__(self, head: Head, wire: ClientWire) -> None:
-            await wire.open(200, [])
+            wire.open(200, [])
             self.asked.set()
             while True:
                 await wire.write(b"x" * 65536)

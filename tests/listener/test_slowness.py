@@ -165,14 +165,14 @@ async def big(front: Front, head: Head, wire: ClientWire) -> None:
 
 
 async def long_stream(front: Front, head: Head, wire: ClientWire) -> None:
-    await wire.open(200, [TEXT])
+    wire.open(200, [TEXT])
     while True:
         await wire.write(b"x" * 10_000)
         await asyncio.sleep(0)
 
 
 async def nowait_stream(front: Front, head: Head, wire: ClientWire) -> None:
-    await wire.open(200, [TEXT])
+    wire.open(200, [TEXT])
     while True:
         if not wire.write_nowait(b"x" * 10_000):
             await wire.drained()
@@ -180,7 +180,7 @@ async def nowait_stream(front: Front, head: Head, wire: ClientWire) -> None:
 
 
 async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
-    await wire.open(200, [TEXT])
+    wire.open(200, [TEXT])
     while True:
         await wire.write(b"x" * 1_000_000)
 

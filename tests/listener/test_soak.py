@@ -60,7 +60,7 @@ class Wild:
 
     async def _stream(self, wire: ClientWire) -> None:
         dice = self._dice
-        await wire.open(200, [TEXT])
+        wire.open(200, [TEXT])
         for _ in range(dice.randrange(20)):
             if dice.random() < 0.5:
                 await wire.write(b"y" * dice.choice((0, 1, 1000, 100_000)))

@@ -71,7 +71,7 @@ async def echo(head: Head, wire: Wire) -> None:
 
 def streams(*events: bytes) -> Serve:
     async def serve(head: Head, wire: Wire) -> None:
-        await wire.open(200, EVENTS)
+        wire.open(200, EVENTS)
         for each in events:
             wire.write_nowait(each)
         await wire.drained()
@@ -143,7 +143,7 @@ async def test_an_error_may_be_the_only_event() -> None:
 
 async def test_what_breaks_off_is_an_error() -> None:
     async def serve(head: Head, wire: Wire) -> None:
-        await wire.open(200, EVENTS)
+        wire.open(200, EVENTS)
         await wire.write(event(1, {"task": {"id": "t"}}))
         wire.cut()
         await wire.write(event(1, {"task": {"id": "late"}}))

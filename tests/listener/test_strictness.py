@@ -298,7 +298,7 @@ async def test_an_answer_before_the_end_of_the_request_ends_the_connection(frami
 
 async def test_a_body_that_ends_while_its_early_answer_goes_out_keeps_nothing_open() -> None:
     async def early(front: Front, head: Head, wire: ClientWire) -> None:
-        await wire.open(200, [])
+        wire.open(200, [])
         await front.go.wait()
         await wire.close()
 

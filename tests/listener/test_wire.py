@@ -232,7 +232,7 @@ async def test_the_answer_to_head_has_the_length_of_what_get_would_give() -> Non
     await site.wire.answer(200, [TEXT], b"hello")
     assert site.said == whole(b"hello")[: -len(b"hello")]
     other = Site(first=b"HEAD / HTTP/1.1")
-    await other.wire.open(200, [TEXT])
+    other.wire.open(200, [TEXT])
     await other.wire.write(b"never")
     assert other.wire.write_nowait(b"never")
     await other.wire.close()
@@ -242,7 +242,7 @@ async def test_the_answer_to_head_has_the_length_of_what_get_would_give() -> Non
 
 async def test_a_stream_is_chunked_and_ends_once() -> None:
     site = Site()
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     await site.wire.write(b"one")
     await site.wire.write(b"")
     assert site.wire.write_nowait(b"two")
@@ -259,7 +259,7 @@ async def test_a_stream_is_chunked_and_ends_once() -> None:
 async def test_http_1_0_gets_no_chunks_and_a_loss_is_a_reset() -> None:
     site = Site(first=b"GET / HTTP/1.0")
     site.connection.keeps = False
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     await site.wire.write(b"one")
     assert site.said == b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\none"
     site.wire.cut()
@@ -298,7 +298,7 @@ async def test_a_long_answer_goes_out_in_slices_and_waits_for_its_client() -> No
 
 async def test_pieces_wait_for_a_slow_client_and_heartbeats_do_not() -> None:
     site = Site()
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     site.connection.paused = True
     before = site.said
     writing = asyncio.ensure_future(site.wire.write(b"one"))
@@ -319,7 +319,7 @@ async def test_pieces_wait_for_a_slow_client_and_heartbeats_do_not() -> None:
 async def torn() -> Site:
     """A wire whose writer was cancelled in the middle of a long piece."""
     site = Site()
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     site.connection.paused = True
     writing = asyncio.ensure_future(site.wire.write(b"x" * 200_000))
     site.connection.paused = False
@@ -361,7 +361,7 @@ async def test_who_asks_is_told_once_that_the_client_left_before_or_after() -> N
 async def test_what_is_written_for_nobody_goes_nowhere() -> None:
     site = Site(length=5)
     site.wire.lost()
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     await site.wire.write(b"x" * 200_000)
     assert site.wire.write_nowait(b"y")
     await site.wire.drained()
@@ -375,7 +375,7 @@ async def test_what_is_written_for_nobody_goes_nowhere() -> None:
 
 async def test_an_answer_that_is_not_complete_is_cut_once_nobody_serves_it() -> None:
     site = Site()
-    await site.wire.open(200, [TEXT])
+    site.wire.open(200, [TEXT])
     site.wire.abandoned()
     site.wire.abandoned()
     assert site.connection.told == ["cut"]

@@ -37,6 +37,8 @@ def test_it_never_gives_more_than_its_burst_and_its_rate_times_the_time(
     rate, burst = first
     bucket = Bucket(rate, burst)
     now = latest = start
+    # A clock that goes back before it was ever looked at has not gone back.
+    bucket.delay(now)
     # Of each instant so far, what may still be taken after it.
     allowed = [burst]
     for step in steps:
