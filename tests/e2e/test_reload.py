@@ -323,6 +323,7 @@ async def test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand
                     swaps.append(report.swap)
                     # What the test itself remembers.
                     site.running.lines.clear()
+                    one.requests.clear()
                 beats.stop()
                 over.set()
     finally:
