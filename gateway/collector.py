@@ -5,7 +5,7 @@ busy machine. So, while one is made, only what is young is gone through, some th
 is *kept* (frozen, as Python calls it): the collector never looks at it again, and it goes when nobody refers to it.
 
 Kept is also what calls had in use at that moment, and the collector would never find it where it comes to refer to
-itself; mostly that is what refused calls leave behind. So there is a bound: once the process has grown by a quarter
+itself; mostly that is what refused calls leave behind. So there is a bound: once the process has grown by half
 since the last whole collection, and nobody is being served, or to twice as much, whoever is served, there is another,
 of what is kept too. A gateway that is not given another configuration keeps nothing more, and needs none.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _NEVER = 1_000_000_000
-_QUIET = 1.25
+_QUIET = 1.5
 """Growth from which on there is a whole collection where nobody notices it."""
 _MOST = 2.0
 """Growth from which on there is one in any case."""

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -241,19 +241,13 @@ class Reloader:
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
         # Whoever compares the two takes the old one apart as well.
         before = [self._running()]
-        kept, stamps = named(before[0]), before[0].stamps
         try:
             used = await self._use(examined)
         except Unusable as error:
             return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
         self.waiting = used.waiting
         text_hash = before[0].text_hash
-        changed = await aside(_changes, before, self._running().config)
-        changed += tuple(
-            Change(Sort.CHANGED, path)
-            for path, file in named(examined).items()
-            if kept.get(path) == file and file in stamps and stamps[file] != examined.stamps.get(file)
-        )
+        changed = await aside(_changes, before, replace(examined, config=self._running().config))
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(result, examined, waiting=used.waiting, changed=changed, swap=used.swap)
         if result is Result.APPLIED:
@@ -320,10 +314,19 @@ async def _told(_report: Report) -> None:
     pass
 
 
-def _changes(before: list[Examined], now: Config | None) -> tuple[Change, ...]:
-    old = before[0].config
+def _changes(before: list[Examined], now: Examined) -> tuple[Change, ...]:
+    """What is another by now, files that it is served with included; the one before is taken apart afterwards."""
+    old = before[0]
     try:
-        return () if old is None or now is None else changes(old, now)
+        if old.config is None or now.config is None:
+            return ()
+        kept = named(old)
+        files = (
+            Change(Sort.CHANGED, path)
+            for path, file in named(now).items()
+            if kept.get(path) == file and file in old.stamps and old.stamps[file] != now.stamps.get(file)
+        )
+        return (*changes(old.config, now.config), *files)
     finally:
         del old
         dismantle_file(before)
