@@ -13,6 +13,7 @@ from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
+from gateway.allocator import returning
 from gateway.aside import Asides, Overdue, aside
 from gateway.background import Background
 from gateway.collector import keep
@@ -100,7 +101,10 @@ class Gateway:
         self._audit = AuditLog()
         self._limits = Limits(on_hit=self._count_hit)
         self._pressure = Pressure(
-            lambda: self._config.gateway.memory_limit, processes=worker.processes, changed=self._press
+            lambda: self._config.gateway.memory_limit,
+            processes=worker.processes,
+            changed=self._press,
+            give_back=returning(),
         )
         self._line = Line(
             lambda: self.snapshot,

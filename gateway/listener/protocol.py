@@ -45,8 +45,7 @@ _DRAINED = 16 * 1024 * 1024
 _DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before somebody reads it."""
-_PIECE = 16 * 1024
-"""Bytes of a stream that are written at once (`stream.py`)."""
+_PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
 
@@ -113,7 +112,6 @@ class ClientConnection(asyncio.Protocol):
         edge, limits = self._edge, self._edge.limits
         self.introduction = introduced(transport, edge.tls)
         self.server_state.connections.add(self)
-        # With the piece of a stream that fills it, it holds no more than it may.
         self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
         if not self._entered:
             peer = transport.get_extra_info("peername")

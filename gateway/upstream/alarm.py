@@ -35,8 +35,13 @@ class Alarm:
             self._watch(deadline)
 
     def stop(self) -> None:
-        """Do not ring any more."""
+        """Never ring again.
+
+        Whoever is rung for is let go: it has the alarm, and what refers to itself is garbage that only the collector
+        finds, which never looks at what was there when a configuration was made.
+        """
         self.deadline = self._at = math.inf
+        self._ring = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -56,3 +61,7 @@ class Alarm:
             self._ring()
         elif deadline < math.inf:
             self._watch(deadline)
+
+
+def _nothing() -> None:
+    pass

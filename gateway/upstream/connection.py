@@ -166,6 +166,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop(self) -> None:
         """Close at once, outside of an exchange."""
+        self._alarm.stop()
         if self._transport is not None:
             # Never `close`: over TLS it would wait for the agent's farewell.
             self._transport.abort()

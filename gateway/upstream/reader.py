@@ -144,6 +144,10 @@ class ResponseReader:
             )
         self.ended = True
 
+    def stop(self) -> None:
+        """Nothing is read any more: the parser, which refers to this, is let go."""
+        self._parser = None
+
     def take(self) -> bytes:
         """The body bytes read so far, in one piece; they are not kept."""
         data = self.body[0] if len(self.body) == 1 else b"".join(self.body)

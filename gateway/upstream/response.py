@@ -304,6 +304,7 @@ class Response:
         """The exchange is over; `fault` says why if the answer is not complete."""
         self._connection = None
         self._fault = fault
+        self.reader.stop()
         # Nothing flows any more: whoever waits is woken for what is left.
         if self.status == 0:
             reader = self.reader

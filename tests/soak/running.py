@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import signal
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process, write
-from tests.soak.figure import Look, look, slope, watch
+from tests.soak.figure import Look, Trend, look, trend, watch
 from tests.soak.load import KEYS, Crowd, Findings
 
 CALLERS = 16
@@ -24,7 +25,8 @@ MIB = 1024 * 1024
 REMEMBERED = 1000
 """Tasks and contexts of a tenant: the ledger is full before it counts, and forgets as much as it learns.
 
-Until then memory grows, by the pages of its file that are kept (16 MiB) and by the names that it knows to be there.
+Until then memory grows, by the pages of its file that are kept (16 MiB at most) and by the names that it knows to be
+there (docs/limits.md says how much that comes to with the bounds that it has by itself).
 """
 TURNS = 4
 """Different files that come one after the other; what the gateway says of agents that were is bounded so."""
@@ -74,14 +76,24 @@ class Soaked:
     left: dict[str, float]
 
     @property
-    def growth(self) -> float:
-        """Bytes in ten minutes."""
-        return slope(self.looks, lambda each: each.resident) * 600
+    def resident(self) -> Trend:
+        """Bytes of memory."""
+        return trend(self.looks, lambda each: each.resident)
 
     @property
-    def descriptors(self) -> float:
-        """By how many there were more after ten minutes."""
-        return slope(self.looks, lambda each: each.descriptors) * 600
+    def private(self) -> Trend:
+        """Those that belong to no file."""
+        return trend(self.looks, lambda each: each.private)
+
+    @property
+    def descriptors(self) -> Trend:
+        """Files and sockets."""
+        return trend(self.looks, lambda each: each.descriptors)
+
+    @property
+    def counted(self) -> float:
+        """For how many seconds it was looked at."""
+        return self.looks[-1].at - self.looks[0].at
 
     def __str__(self) -> str:
         done, looks = self.findings.done, self.looks
@@ -89,16 +101,21 @@ class Soaked:
         held = [each.descriptors for each in looks]
         ends = [f"{each.resident / MIB:.2f}" for each in (looks[0], looks[-1])]
         quiet = f"{self.before.descriptors} → {self.after.descriptors}"
-        counted = looks[-1].at - looks[0].at
         lines = (
-            f"calls        {done.total():,}, {aborts:,} of them left; {self.rate:.0f} a second in {counted:.0f} s",
+            f"calls        {done.total():,}, {aborts:,} of them left; {self.rate:.0f} a second in {self.counted:.0f} s",
             f"load         {self.rate / self.full:.0%} of {self.full:.0f} a second; {self.busy:.0%} of a core",
             f"replies      {self.findings.mixed} mixed up, {self.findings.failed} failed",
             f"reloads      {self.reloads[200]} of good files, {self.reloads[422]} of broken ones",
-            f"memory       {ends[0]} → {ends[1]} MiB; {self.growth / MIB:+.2f} MiB in 10 min by least squares",
-            f"descriptors  {min(held)} to {max(held)}, {self.descriptors:+.1f} in 10 min; quiet {quiet}",
+            f"memory       {ends[0]} → {ends[1]} MiB; {grown(self.resident)}, {grown(self.private)} of them private",
+            f"descriptors  {min(held)} to {max(held)}, {self.descriptors.slope * 600:+.1f} in 10 min; quiet {quiet}",
         )
         return "\n".join((*lines, *self.findings.told))
+
+
+def grown(memory: Trend) -> str:
+    """In words."""
+    error = f" ± {1.96 * memory.error * 600 / MIB:.2f}" if memory.error < math.inf else ""
+    return f"{memory.slope * 600 / MIB:+.2f}{error} MiB in 10 min"
 
 
 def site(agents: str, turn: int) -> dict[str, Any]:
