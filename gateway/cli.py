@@ -1,6 +1,7 @@
 """The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state`, `diff`.
 
-No logic of its own: a command reads its options, calls the module that does the work, and prints.
+No logic of its own: a command reads its options, calls the module that does the work, and prints. Those of `state`
+stand in `cli_state`.
 Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
 """
 
@@ -9,26 +10,24 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from gateway import process
 from gateway.a2a.framing.lsp import Framing
+from gateway.cli_state import state_commands
+from gateway.command.answer import PlainOption, PlainOutput, reporting, show, show_json, write
 from gateway.command.bridge import address, bridge
 from gateway.command.bridge import run as run_bridge
 from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.failure import CommandFailed
+from gateway.command.file import ConfigOption, find_file, program
 from gateway.command.key import new_key
 from gateway.command.online import visit
 from gateway.command.probe import health_url, probe
@@ -36,8 +35,6 @@ from gateway.command.review import Review
 from gateway.command.sender import Errand, send
 from gateway.command.solo import solo
 from gateway.command.starter import save, starter
-from gateway.command.state import Keeping, as_table, erase, figures, in_words, migrate, rotate_key, typed, written
-from gateway.command.state import as_json as figures_as_json
 from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
 from gateway.config.inquiry import Inquiry
@@ -46,8 +43,6 @@ from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
 from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, free_ports, set_up
 from gateway.version import package_version
-
-DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 
 app = typer.Typer(
     name="a2a-gateway",
@@ -59,7 +54,6 @@ app = typer.Typer(
 )
 key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(key_commands, name="key")
-state_commands = typer.Typer(help="What is remembered of tasks.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(state_commands, name="state")
 
 
@@ -71,30 +65,11 @@ class Output(StrEnum):
     GITHUB = "github"
 
 
-class PlainOutput(StrEnum):
-    """How `route` and `state` report."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("-c", "--config", help="The configuration; gateway.yaml or config/gateway.yaml if left out."),
-]
-
-
-StateOption = Annotated[
-    str | None, typer.Option("--state", help="The place, instead of that of the configuration.", metavar="URL")
-]
-PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads the result.")]
-
-
 @app.callback(invoke_without_command=True)
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
     if version:
-        _print(f"a2a-gateway {package_version()}")
+        show(f"a2a-gateway {package_version()}")
         raise typer.Exit
 
 
@@ -106,7 +81,7 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
-        raise typer.Exit(process.serve(_file(config), os.environ, workers))
+        raise typer.Exit(process.serve(find_file(config), os.environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
     if workers > 1:
@@ -114,7 +89,7 @@ def serve(
     public, admin = free_ports(PUBLIC_PORT, ADMIN_PORT)
     one = solo(agent, public=public, admin=admin)
     # Standard output has the access log and nothing else.
-    welcome = partial(_tell, one.welcome(_program()))
+    welcome = partial(_tell, one.welcome(program()))
     raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))
 
 
@@ -130,13 +105,13 @@ def check(
     """Look for every mistake in the configuration."""
     # What a visit finds is reported below, not logged.
     logging.disable()
-    examined = examine(_file(file, needed=output is Output.TEXT), os.environ)
+    examined = examine(find_file(file, needed=output is Output.TEXT), os.environ)
     visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
     review = Review(examined, visits if online else None, strict, workers)
     if output is Output.JSON:
-        _print_json(review.as_json())
+        show_json(review.as_json())
     else:
-        _print(review.as_github() if output is Output.GITHUB else review.as_text())
+        show(review.as_github() if output is Output.GITHUB else review.as_text())
     raise typer.Exit(review.code)
 
 
@@ -160,20 +135,20 @@ def route(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Say which agent a request would reach, and why."""
-    with _reporting(as_json=output is PlainOutput.JSON):
+    with reporting(as_json=output is PlainOutput.JSON):
         claims = read_claims(claim or [])
-        examined = examine(_file(config, needed=output is PlainOutput.TEXT), os.environ)
+        examined = examine(find_file(config, needed=output is PlainOutput.TEXT), os.environ)
         if examined.config is None and output is PlainOutput.JSON:
-            _print_json({"ok": False, "problems": as_json(examined.errors)})
+            show_json({"ok": False, "problems": as_json(examined.errors)})
             raise typer.Exit(1)
         if examined.config is None:
             raise CommandFailed(as_text(examined.errors))
         inquiry = Inquiry(path, method, tenant, caller, key, certificate, host, claims)
         answer = directions(examined, inquiry, everything=explain)
         if output is PlainOutput.JSON:
-            _print_json(answer)
+            show_json(answer)
         else:
-            _print(directions_text(answer))
+            show(directions_text(answer))
     raise typer.Exit(0 if answer["agent"] is not None else 1)
 
 
@@ -184,7 +159,7 @@ def demo() -> None:
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
         examined = _examined(stage.configuration())
-        code = process.serve_examined(examined, on_started=lambda: _print(stage.welcome(_program())))
+        code = process.serve_examined(examined, on_started=lambda: show(stage.welcome(program())))
     raise typer.Exit(code)
 
 
@@ -201,7 +176,7 @@ def send_command(
     raw: Annotated[bool, typer.Option("--json", help="Print what comes as JSON, one event a line.")] = False,
 ) -> None:
     """Say something to an agent and print its answer."""
-    send(Errand(url, text, key, token, tenant, task, context, raw), _write)
+    send(Errand(url, text, key, token, tenant, task, context, raw), write)
 
 
 @app.command("stdio")
@@ -216,7 +191,7 @@ def stdio_command(
 ) -> None:
     """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
     if "://" not in agent:
-        examined = examine(_file(config), os.environ)
+        examined = examine(find_file(config), os.environ)
         if examined.config is None:
             raise CommandFailed(as_text(examined.errors))
         agent = address(examined, agent, tenant)
@@ -235,10 +210,10 @@ def init_command(
     """Write a first configuration, from an agent's card."""
     text = starter(url)
     if out is None:
-        _write(text)
+        write(text)
         return
     save(text, out, force=force)
-    _print(f"{out} is written. Next: {_program()} check {shlex.quote(str(out))}")
+    show(f"{out} is written. Next: {program()} check {shlex.quote(str(out))}")
 
 
 @key_commands.command("new")
@@ -248,86 +223,10 @@ def key_new(
 ) -> None:
     """Make an API key: it is shown once, and the configuration keeps its hash."""
     made = new_key(name, tenant or name)
-    _print(
+    show(
         f"The key, shown only now; clients send it as X-API-Key, or as bearer token:\n\n  {made.text}\n\n"
         f"For the configuration:\n\n{made.yaml}"
     )
-
-
-@state_commands.command("stats")
-def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = PlainOutput.TEXT) -> None:
-    """Count what is remembered, tenant by tenant."""
-    with _reporting(as_json=output is PlainOutput.JSON):
-        keeping = _keeping(config, state)
-        held = asyncio.run(figures(keeping))
-        if output is PlainOutput.JSON:
-            _print_json(figures_as_json(held, keeping.state.label))
-        else:
-            _print(as_table(held, keeping.state.label))
-
-
-@state_commands.command("erase")
-def state_erase(
-    tenant: Annotated[str, typer.Option("--tenant", help="Whose tasks, contexts and notes are to be forgotten.")],
-    *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    config: ConfigOption = None,
-    state: StateOption = None,
-    output: PlainOption = PlainOutput.TEXT,
-) -> None:
-    """Forget all that belongs to a tenant: nobody finds its tasks by the gateway from then on."""
-    as_json = output is PlainOutput.JSON
-    with _reporting(as_json=as_json):
-        if not tenant:
-            # What belongs to none is the gateway's own: its secret, from which marks and page tokens are made.
-            raise CommandFailed("--tenant is empty: name whose state is to be forgotten", code=2)
-        if as_json and not yes:
-            raise CommandFailed("a program cannot be asked: add --yes", code=2)
-        keeping = _keeping(config, state)
-        held = next((one for one in asyncio.run(figures(keeping)) if one.tenant == tenant), None)
-        if held is not None and not yes:
-            typer.confirm(f"{keeping.state.label}: forget {in_words(held)} of {tenant!r}?", abort=True)
-        erased = 0 if held is None else asyncio.run(erase(keeping, tenant))
-        if as_json:
-            _print_json({"ok": True, "tenant": tenant, "erased": erased})
-        else:
-            _print(f"Nothing is remembered of {tenant!r}." if held is None else f"Forgotten: {in_words(held)}.")
-
-
-@state_commands.command("rotate-key")
-def state_rotate_key(
-    *,
-    now: Annotated[bool, typer.Option("--now", help="The keys before it have leaked: take them back at once.")] = False,
-    config: ConfigOption = None,
-    state: StateOption = None,
-    output: PlainOption = PlainOutput.TEXT,
-) -> None:
-    """Have another key sign notifications, which gateways that run take up by themselves."""
-    with _reporting(as_json=output is PlainOutput.JSON):
-        done = asyncio.run(rotate_key(_keeping(config, state), datetime.now(UTC).timestamp(), drops=now))
-        if output is PlainOutput.JSON:
-            _print_json({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now})
-        else:
-            soon, at_once = "in a minute; the one before it is known for a while", "now; those before it are void"
-            _print(f"{done.kid} signs notifications {at_once if now else soon}.")
-
-
-@state_commands.command("migrate")
-def state_migrate(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="sqlite:///PATH or redis://…; may have ${VAR}.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same, for the place that it goes to.")],
-    *,
-    force: Annotated[bool, typer.Option("--force", help="Also to a place that has a secret of its own.")] = False,
-    output: PlainOption = PlainOutput.TEXT,
-) -> None:
-    """Copy all that is remembered to another place, while no gateway serves; what is there already stays."""
-    with _reporting(as_json=output is PlainOutput.JSON):
-        old, new = typed(source, os.environ), typed(target, os.environ)
-        done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp(), force=force))
-        if output is PlainOutput.JSON:
-            _print_json({"ok": True, **asdict(done)})
-        else:
-            _print(f"{old.state.label} to {new.state.label}: {done.in_words()}")
 
 
 @app.command()
@@ -337,18 +236,18 @@ def diff(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Say what another configuration would change: keys, who reaches what, and what needs a restart."""
-    with _reporting(as_json=output is PlainOutput.JSON):
+    with reporting(as_json=output is PlainOutput.JSON):
         found = differing(examine(old, os.environ), examine(new, os.environ))
         if output is PlainOutput.JSON:
-            _print_json(found.as_json())
+            show_json(found.as_json())
         else:
-            _print(found.as_text())
+            show(found.as_text())
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration."""
-    _print_json(schema_of_format())
+    show_json(schema_of_format())
 
 
 @app.command()
@@ -357,8 +256,8 @@ def health(
     url: Annotated[str | None, typer.Option(help="Where the gateway is, instead of reading a file.")] = None,
 ) -> None:
     """Ask a running gateway whether it lives: 0 yes, 1 no."""
-    probe(url or health_url(_file(config), os.environ))
-    _print("ok")
+    probe(url or health_url(find_file(config), os.environ))
+    show("ok")
 
 
 def main() -> None:
@@ -384,31 +283,6 @@ def main() -> None:
         sys.exit(1)
 
 
-def _file(given: Path | None, *, needed: bool = True) -> Path:
-    """The file to read; where there is none and programs ask, the one whose absence is told as a problem."""
-    if given is not None:
-        return given
-    for path in DEFAULT_FILES:
-        if os.path.lexists(path):
-            return path
-    if not needed:
-        return DEFAULT_FILES[0]
-    raise CommandFailed(
-        f"There is no gateway.yaml here and no config/gateway.yaml.\n"
-        f"  {_program()} init URL -o gateway.yaml   writes one for an agent\n"
-        f"  {_program()} demo                       needs none"
-    )
-
-
-def _keeping(config: Path | None, state: str | None) -> Keeping:
-    """Where state is kept, by the option or by the configuration."""
-    if state is None:
-        return written(_file(config), os.environ)
-    if config is not None:
-        raise CommandFailed("give a file or --state, not both", code=2)
-    return typed(state, os.environ)
-
-
 def _examined(text: str) -> Examined:
     """Examine a configuration that the program itself wrote."""
     examined = examine(Path("gateway.yaml"), os.environ, text=text)
@@ -417,49 +291,6 @@ def _examined(text: str) -> Examined:
     return examined
 
 
-@contextmanager
-def _reporting(*, as_json: bool) -> Iterator[None]:
-    """With JSON output, a failure is JSON too, and standard error stays empty."""
-    try:
-        yield
-    except CommandFailed as failed:
-        if not as_json:
-            raise
-        _print_json({"ok": False, "error": failed.message})
-        raise typer.Exit(failed.code) from failed
-
-
-def _program() -> str:
-    """How the person at the shell starts this program."""
-    named = os.environ.get("A2A_GATEWAY_PROGRAM")
-    if named:
-        return shlex.quote(named)
-    if Path(sys.argv[0]).name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m gateway"
-    return "a2a-gateway"
-
-
 def _tell(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
-
-
-def _write(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Who reads has enough, as `head` has.
-        raise
-    except OSError as error:
-        # What was not written is not tried again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise CommandFailed(f"standard output cannot be written: {error.strerror}") from error
-
-
-def _print(text: str) -> None:
-    _write(text if text.endswith("\n") or not text else text + "\n")
-
-
-def _print_json(value: object) -> None:
-    _print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -1,96 +1,23 @@
 """The command line, run as people and scripts run it."""
 
-import asyncio
-import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
 
 import httpx
 import msgspec
 import pytest
 
-from gateway.config.state import StateUrl
 from gateway.demo.fleet import serving
-from gateway.tasks import opening
-from gateway.tasks.store import Owner, Sighting
 from tests.doubles.certificates import SERVER, Authority
-
-ROOT = Path(__file__).parent.parent
-ENVIRONMENT = {
-    **{name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "FORCE_COLOR"))},
-    "PYTHONPATH": str(ROOT),
-    "NO_COLOR": "1",
-    "COLUMNS": "100",
-}
-COMMAND = [sys.executable, "-W", "error", "-m", "gateway"]
+from tests.program import COMMAND, ENVIRONMENT, report, run, running, runs, until, written
 
 GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
 GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"
 WARNED = "version: 1\ntenants: { acme: [] }\nagents: {}\n"
 BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: 1\n"
 FAILING = GOOD.replace("agent: support }", "reason: no_route }")
-
-
-def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def runs(*commands: tuple[str, ...], cwd: Path, code: int = 0) -> list[subprocess.CompletedProcess[str]]:
-    """As `run`, several at once: most of what each takes is its start."""
-    with ThreadPoolExecutor(len(commands)) as together:
-        return list(together.map(lambda arguments: run(*arguments, cwd=cwd, code=code), commands))
-
-
-def report(done: subprocess.CompletedProcess[str]) -> Any:
-    assert done.stderr == ""
-    return msgspec.json.decode(done.stdout)
-
-
-@contextmanager
-def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=cwd,
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def until(stream: IO[str] | None, words: str) -> str:
-    """What the process said, up to the line that holds the words."""
-    said = ""
-    assert stream is not None
-    for line in stream:
-        said += line
-        if words in line:
-            return said
-    raise AssertionError(said)
-
-
-def written(folder: Path, text: str, name: str = "gateway.yaml") -> Path:
-    path = folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 # ---- check -----------------------------------------------------------------------------------------------------------
@@ -316,85 +243,6 @@ def test_a_broken_file_is_not_served(tmp_path: Path) -> None:
 def test_send_tells_what_went_wrong_in_words(tmp_path: Path) -> None:
     assert "cannot connect to" in run("send", "http://127.0.0.1:1/x", "hi", cwd=tmp_path, code=1).stderr
     assert "https://" in run("send", "x", "hi", cwd=tmp_path, code=2).stderr
-
-
-# ---- state -----------------------------------------------------------------------------------------------------------
-
-STATE = "version: 1\ngateway: { state: sqlite://state.db }\nagents: { support: http://127.0.0.1:1 }\n"
-
-
-def remember(folder: Path) -> None:
-    """One task of each of two tenants, where the configuration above says."""
-
-    async def meet() -> None:
-        store = opening.make(StateUrl("sqlite", folder / "state.db"))
-        await store.open()
-        for tenant in ("acme", "globex"):
-            store.meet("support", Sighting(Owner(tenant), tenant, "", "working", now=2_000_000_000))
-        await store.aclose()
-
-    asyncio.run(meet())
-
-
-def asked(answer: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, input=answer, capture_output=True, text=True, check=False
-    )
-
-
-def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
-    written(tmp_path, STATE)
-    assert "there is no state.db" in run("state", "stats", cwd=tmp_path, code=1).stderr
-    assert report(run("state", "stats", "--output", "json", cwd=tmp_path, code=1))["ok"] is False
-    remember(tmp_path)
-    said = run("state", "stats", cwd=tmp_path).stdout.splitlines()
-    assert (said[0], said[2].split()) == ("sqlite://state.db", ["acme", "1", "1", "0", "0"])
-    told = report(run("state", "stats", "--state", "sqlite://state.db", "--output", "json", cwd=tmp_path))
-    assert [one["tenant"] for one in told["tenants"]] == ["acme", "globex"]
-    both = ("state", "stats", "-c", "gateway.yaml", "--state", "memory")
-    assert "not both" in run(*both, cwd=tmp_path, code=2).stderr
-
-
-def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
-    written(tmp_path, STATE)
-    remember(tmp_path)
-    erase = ("state", "erase", "--tenant", "acme")
-    assert "--yes" in report(run(*erase, "--output", "json", cwd=tmp_path, code=2))["error"]
-    # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
-    assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
-    refused = asked("n\n", *erase, cwd=tmp_path)
-    assert refused.returncode == 1
-    assert "forget 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
-    assert asked("", *erase, cwd=tmp_path).returncode == 1
-    agreed = asked("y\n", *erase, cwd=tmp_path)
-    assert agreed.returncode == 0
-    assert agreed.stdout.endswith("Forgotten: 1 task (1 open), 0 contexts, 0 notes.\n")
-    assert run(*erase, cwd=tmp_path).stdout == "Nothing is remembered of 'acme'.\n"
-    erased = report(run("state", "erase", "--tenant", "globex", "--yes", "--output", "json", cwd=tmp_path))
-    assert erased == {"ok": True, "tenant": "globex", "erased": 1}
-    assert "nothing is remembered" in run("state", "stats", cwd=tmp_path).stdout
-
-
-def test_state_has_another_key_sign(tmp_path: Path) -> None:
-    written(tmp_path, STATE)
-    remember(tmp_path)
-    rotated = run("state", "rotate-key", cwd=tmp_path).stdout
-    assert "signs notifications in a minute; the one before it is known for a while" in rotated
-    told = report(run("state", "rotate-key", "--now", "--output", "json", cwd=tmp_path))
-    assert (told["ok"], told["dropped"], told["kid"] in rotated) == (True, True, False)
-    assert "memory" in run("state", "rotate-key", "--state", "memory", cwd=tmp_path, code=1).stderr
-
-
-def test_state_is_copied_to_another_place(tmp_path: Path) -> None:
-    remember(tmp_path)
-    migrate = ("state", "migrate", "sqlite://state.db", "sqlite://other.db")
-    assert "2 of 2 entries copied" in run(*migrate, cwd=tmp_path).stdout
-    told = report(run(*migrate, "--output", "json", cwd=tmp_path))
-    assert told == {"ok": True, "entries": 2, "new_entries": 0, "notes": 0, "new_notes": 0}
-    assert "both are" in run("state", "migrate", "sqlite://state.db", "sqlite:state.db", cwd=tmp_path, code=2).stderr
-    said = run("state", "migrate", "sqlite://state.db", "redis://user:hunter2", cwd=tmp_path, code=2).stderr
-    assert "a state URL is no URL" in said
-    assert "hunter2" not in said
 
 
 # ---- key, schema, usage ----------------------------------------------------------------------------------------------

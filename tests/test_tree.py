@@ -9,6 +9,8 @@ from gateway.config.check import examine
 ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
+    "command/answer.py": "what every command prints by; tests/test_cli.py and test_cli_state.py read it",
+    "command/file.py": "where every command looks; tests/test_cli.py is in folders with and without a file",
     "command/failure.py": "an exception without behaviour",
     "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",

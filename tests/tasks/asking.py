@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from gateway.tasks import sqlite_carrying
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Owner, Row, Sighting, Soon, Store, Task
 
 T = TypeVar("T")
@@ -90,3 +92,9 @@ async def all_notes(store: Store, most: int = 1000) -> list[Note]:
         found += notes
         after = (notes[-1].kind, notes[-1].key)
     return found
+
+
+def settle(store: SqliteStore) -> None:
+    """Have all in the tables that has arrived."""
+    with store._file as db:
+        sqlite_carrying.settle(db, store._of(db))

@@ -1,0 +1,44 @@
+"""Which file a command reads, and what is said where there is none."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.command.failure import CommandFailed
+
+DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("-c", "--config", help="The configuration; gateway.yaml or config/gateway.yaml if left out."),
+]
+
+
+def find_file(given: Path | None, *, needed: bool = True) -> Path:
+    """The file to read; where there is none and programs ask, the one whose absence is told as a problem."""
+    if given is not None:
+        return given
+    for path in DEFAULT_FILES:
+        if os.path.lexists(path):
+            return path
+    if not needed:
+        return DEFAULT_FILES[0]
+    raise CommandFailed(
+        f"There is no gateway.yaml here and no config/gateway.yaml.\n"
+        f"  {program()} init URL -o gateway.yaml   writes one for an agent\n"
+        f"  {program()} demo                       needs none"
+    )
+
+
+def program() -> str:
+    """How the person at the shell starts this program."""
+    named = os.environ.get("A2A_GATEWAY_PROGRAM")
+    if named:
+        return shlex.quote(named)
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m gateway"
+    return "a2a-gateway"

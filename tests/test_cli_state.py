@@ -1,0 +1,86 @@
+"""`a2a-gateway state`, run as people and scripts run it."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+from gateway.config.state import StateUrl
+from gateway.tasks import opening
+from gateway.tasks.store import Owner, Sighting
+from tests.program import COMMAND, ENVIRONMENT, report, run, written
+
+STATE = "version: 1\ngateway: { state: sqlite://state.db }\nagents: { support: http://127.0.0.1:1 }\n"
+
+
+def remember(folder: Path) -> None:
+    """One task of each of two tenants, where the configuration above says."""
+
+    async def meet() -> None:
+        store = opening.make(StateUrl("sqlite", folder / "state.db"))
+        await store.open()
+        for tenant in ("acme", "globex"):
+            store.meet("support", Sighting(Owner(tenant), tenant, "", "working", now=2_000_000_000))
+        await store.aclose()
+
+    asyncio.run(meet())
+
+
+def asked(answer: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, input=answer, capture_output=True, text=True, check=False
+    )
+
+
+def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
+    written(tmp_path, STATE)
+    assert "there is no state.db" in run("state", "stats", cwd=tmp_path, code=1).stderr
+    assert report(run("state", "stats", "--output", "json", cwd=tmp_path, code=1))["ok"] is False
+    remember(tmp_path)
+    said = run("state", "stats", cwd=tmp_path).stdout.splitlines()
+    assert (said[0], said[2].split()) == ("sqlite://state.db", ["acme", "1", "1", "0", "0"])
+    told = report(run("state", "stats", "--state", "sqlite://state.db", "--output", "json", cwd=tmp_path))
+    assert [one["tenant"] for one in told["tenants"]] == ["acme", "globex"]
+    both = ("state", "stats", "-c", "gateway.yaml", "--state", "memory")
+    assert "not both" in run(*both, cwd=tmp_path, code=2).stderr
+
+
+def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
+    written(tmp_path, STATE)
+    remember(tmp_path)
+    erase = ("state", "erase", "--tenant", "acme")
+    assert "--yes" in report(run(*erase, "--output", "json", cwd=tmp_path, code=2))["error"]
+    # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
+    assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
+    refused = asked("n\n", *erase, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "forget 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
+    assert asked("", *erase, cwd=tmp_path).returncode == 1
+    agreed = asked("y\n", *erase, cwd=tmp_path)
+    assert agreed.returncode == 0
+    assert agreed.stdout.endswith("Forgotten: 1 task (1 open), 0 contexts, 0 notes.\n")
+    assert run(*erase, cwd=tmp_path).stdout == "Nothing is remembered of 'acme'.\n"
+    erased = report(run("state", "erase", "--tenant", "globex", "--yes", "--output", "json", cwd=tmp_path))
+    assert erased == {"ok": True, "tenant": "globex", "erased": 1}
+    assert "nothing is remembered" in run("state", "stats", cwd=tmp_path).stdout
+
+
+def test_state_has_another_key_sign(tmp_path: Path) -> None:
+    written(tmp_path, STATE)
+    remember(tmp_path)
+    rotated = run("state", "rotate-key", cwd=tmp_path).stdout
+    assert "signs notifications in a minute; the one before it is known for a while" in rotated
+    told = report(run("state", "rotate-key", "--now", "--output", "json", cwd=tmp_path))
+    assert (told["ok"], told["dropped"], told["kid"] in rotated) == (True, True, False)
+    assert "memory" in run("state", "rotate-key", "--state", "memory", cwd=tmp_path, code=1).stderr
+
+
+def test_state_is_copied_to_another_place(tmp_path: Path) -> None:
+    remember(tmp_path)
+    migrate = ("state", "migrate", "sqlite://state.db", "sqlite://other.db")
+    assert "2 of 2 entries copied" in run(*migrate, cwd=tmp_path).stdout
+    told = report(run(*migrate, "--output", "json", cwd=tmp_path))
+    assert told == {"ok": True, "entries": 2, "new_entries": 0, "notes": 0, "new_notes": 0}
+    assert "both are" in run("state", "migrate", "sqlite://state.db", "sqlite:state.db", cwd=tmp_path, code=2).stderr
+    said = run("state", "migrate", "sqlite://state.db", "redis://user:hunter2", cwd=tmp_path, code=2).stderr
+    assert "a state URL is no URL" in said
+    assert "hunter2" not in said
