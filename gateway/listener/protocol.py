@@ -49,6 +49,7 @@ _PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is 
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
 
+
 _State = enum.Enum("_State", "RESTING QUEUED HEAD BODY ANSWERING LINGERING CLOSING")
 _RESTING, _QUEUED, _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSING = _State
 
