@@ -12,9 +12,10 @@ since the last time, so all processes know the same when they decide whose somet
 and epoch, and reads on where they have changed. When all lines are in the tables, the file is begun anew under the next
 epoch. The last to leave removes it.
 
-A line that is not whole is what a process had begun to write that was killed, or on a full disk: nobody was told of it,
+A line that has no end is what a process had begun to write that was killed, or on a full disk: nobody was told of it,
 and the next one to hold the file cuts it off. What was written survives the end of any process; for a power cut it is
-put on the disk every two seconds.
+put on the disk every two seconds. A disk may take what is behind before what is in the middle: a line that such a cut
+damaged is passed over, for each of the others says all of its entries.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ import errno
 import fcntl
 import logging
 import os
+import stat
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -43,6 +45,8 @@ _CHECKSUM = 8
 _READ = 1 << 20
 # Seconds between two attempts to hold the file.
 _PAUSE = 0.0002
+# Times that the file is opened anew, because it is another one by now.
+_MOST_OPENED = 100
 
 logger = logging.getLogger("gateway.tasks.sqlite")
 
@@ -60,6 +64,7 @@ class Arrivals:
     Args:
         path: Of the file, which is made where there is none.
         begin: Gives an epoch that never was; called while the file is held.
+        beside: The database: whoever may use that may use this. By itself, the file is its maker's alone.
 
     Everything may raise OSError: then nobody knows what has arrived, and nothing was written.
 
@@ -68,12 +73,16 @@ class Arrivals:
         end: Bytes of the file that have been read.
     """
 
-    def __init__(self, path: Path, begin: Callable[[], int]) -> None:
+    def __init__(self, path: Path, begin: Callable[[], int], *, beside: Path | None = None) -> None:
         self.epoch = 0
         self.end = 0
         self._path = path
         self._begin = begin
+        self._beside = beside
         self._file = -1
+        # Device and inode of what is open.
+        self._identity = (0, 0)
+        self._damaged = 0
         self._head: bytes | None = None
         self._young = Young()
         self._patience = TIMEOUT
@@ -101,17 +110,13 @@ class Arrivals:
         Raises:
             OSError: the file cannot be read, or others hold it for too long.
         """
-        file = self._file
-        if file >= 0:
-            found = os.fstat(file)
-            if found.st_size == self.end and found.st_nlink and os.pread(file, HEAD, 0) == self._head:
-                return self._young
+        if (file := self._file) >= 0 and self._size() == self.end and os.pread(file, HEAD, 0) == self._head:
+            return self._young
         with self:
             return self._young
 
     def __enter__(self) -> Young:
-        while (size := self._hold()) is None:
-            pass
+        size = self._hold()
         try:
             if size != self.end or os.pread(self._file, HEAD, 0) != self._head:
                 self._catch_up(size)
@@ -127,8 +132,7 @@ class Arrivals:
 
     def read_ahead(self) -> None:
         """Read what has arrived by now while others write on, so that there is little left once the file is held."""
-        while (size := self._hold()) is None:
-            pass
+        size = self._hold()
         try:
             head = os.pread(self._file, HEAD, 0)
             if size < self.end or head != self._head:
@@ -172,32 +176,54 @@ class Arrivals:
         self._write_head(epoch)
 
     def sync(self) -> int:
-        """Put what was written on the disk; gives the bytes of the file, 0 where there is none.
+        """Put what was written on the disk; gives the bytes of the file.
 
         Raises:
             OSError: it cannot be.
         """
-        if self._file < 0:
+        # Whoever left may have removed the one that is open, and then others write to another one.
+        if self._file < 0 or self._size() is None:
             self.current()
         os.fdatasync(self._file)
-        found = os.fstat(self._file)
-        return found.st_size if found.st_nlink else 0
+        return os.fstat(self._file).st_size
 
     # ---- Holding it ------------------------------------------------------------------------------------------------
 
-    def _hold(self) -> int | None:
-        """Hold the file, which has so many bytes; None where it was removed meanwhile, and another is to be held."""
-        if self._file < 0:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _hold(self) -> int:
+        """Hold the file that lies at its place; gives its bytes."""
+        for _ in range(_MOST_OPENED):
+            if self._file < 0:
+                self._open()
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._wait()
+            if (size := self._size()) is not None:
+                return size
+            # Removed or moved meanwhile: whoever starts now finds another one, so all have to use that.
+            self._forget()
+        raise OSError(errno.EAGAIN, "what has arrived is removed as often as it is opened")
+
+    def _size(self) -> int | None:
+        """The bytes of the file that is open; None where it lies at its place no more."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._wait()
-        found = os.fstat(self._file)
-        if found.st_nlink:
-            return found.st_size
-        self._forget()
-        return None
+            found = os.lstat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == self._identity else None
+
+    def _open(self) -> None:
+        # As with the log of the database, no link is followed: it may be somebody else's in a folder that is shared.
+        how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self._path, how, 0o600)
+        try:
+            found = os.fstat(file)
+            if self._beside is not None:
+                _give(file, found, self._beside.stat())
+        except BaseException:
+            os.close(file)
+            raise
+        self._file, self._identity = file, (found.st_dev, found.st_ino)
 
     def _wait(self) -> None:
         until = time.monotonic() + self._patience
@@ -235,7 +261,15 @@ class Arrivals:
             return
         if head != self._head or size < self.end:
             self._start(head, epoch)
-        if size != self.end and not self._read(size):
+        self._damaged = 0
+        is_whole = self._read(size)
+        if self._damaged:
+            logger.error(
+                "%s: %d lines in it are damaged, as by a power cut; whose the tasks in them were is forgotten",
+                self._path,
+                self._damaged,
+            )
+        if not is_whole:
             logger.warning("%s: %d bytes at its end are not whole, and are cut off", self._path, size - self.end)
             os.ftruncate(self._file, self.end)
 
@@ -249,34 +283,49 @@ class Arrivals:
         self._head, self.epoch, self.end, self._young = head, epoch, HEAD, Young()
 
     def _read(self, size: int) -> bool:
-        """Read on up to a place; whether all of it is whole."""
+        """Read on up to a place; whether the last line has its end."""
         rest = b""
         at = self.end
         while at < size and (data := os.pread(self._file, min(_READ, size - at), at)):
             at += len(data)
             *lines, rest = (rest + data).split(b"\n")
-            if not all(map(self._take, lines)):
-                return False
+            for line in lines:
+                self._take(line)
         return not rest
 
-    def _take(self, line: bytes) -> bool:
-        """Read a line; whether it is whole."""
+    def _take(self, line: bytes) -> None:
+        """Read a line, or pass over one that is damaged."""
+        self.end += len(line) + 1
         text = line[_CHECKSUM:]
         if line[:_CHECKSUM] != b"%08x" % zlib.crc32(text):
-            return False
+            self._pass_over()
+            return
         try:
             entries = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
+            self._pass_over()
+            return
         if not entries:
             self._young.tables.clear()
         for entry in entries:
             self._young.put(entry)
-        self.end += len(line) + 1
-        return True
+
+    def _pass_over(self) -> None:
+        self._damaged += 1
+        # It may have been the one that says so.
+        self._young.tables.clear()
 
 
 def _epoch_of(head: bytes) -> int | None:
     beginning = HEAD - 21
     number = head[beginning:-1]
     return int(number) if number.isdigit() and _HEAD % int(number) == head else None
+
+
+def _give(file: int, found: os.stat_result, database: os.stat_result) -> None:
+    """Let those use a file who may use the database, as SQLite does with its log: root may be the one who makes it."""
+    if os.geteuid() == 0 and (found.st_uid, found.st_gid) != (database.st_uid, database.st_gid):
+        os.fchown(file, database.st_uid, database.st_gid)
+    mode = stat.S_IMODE(database.st_mode) & 0o666
+    if stat.S_IMODE(found.st_mode) != mode and os.geteuid() in (0, found.st_uid):
+        os.fchmod(file, mode)

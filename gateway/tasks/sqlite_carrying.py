@@ -2,17 +2,19 @@
 
 Sorted by their ids, many entries touch few pages each, so it is done with thousands at a time: in short transactions,
 for others write to the database meanwhile, and one after the other until few are left that came in the meantime. Those
-are carried over while the arrivals are held, and in that transaction the epoch ends: then the file is begun anew.
+are carried over while the arrivals are held, and in that transaction the epoch ends: then the file is begun anew. Where
+others write so fast that few are never left, more and more count as few: else it would not end before the file is full.
 
 Whoever carries over takes a *turn*, a number in the database, before it looks at the arrivals; and each transaction
 asks whether that is the last one still. So nobody writes what has changed since, though several begin. A thread leaves
 it alone for a while where another one has a turn.
 """
 
+import contextlib
 import operator
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
@@ -27,11 +29,15 @@ LATER = 30.0
 
 # Entries of one transaction, while which others wait: a few milliseconds.
 _AT_A_TIME = 100
-# Entries that are carried over while the arrivals are held.
+# Entries that are sorted at a time: a few milliseconds, for which the event loop has to wait.
+_SORTED = 8_000
+# Entries that are carried over while the arrivals are held: twice as many with each round, 8,192 in the last.
 _FEW = 16
-_MOST_ROUNDS = 20
-# Seconds for which a turn is left to whoever has it; a killed one keeps it for no longer.
-_TURN = 60.0
+_MOST_ROUNDS = 10
+# Rounds after which the log is put on the disk: that takes time, in which more comes.
+_SYNCED_ROUNDS = 3
+# Seconds after its last transaction for which a turn is left to whoever has it; a killed one keeps it for no longer.
+_TURN = 10.0
 
 _COLUMNS = 14
 _CARRY = """
@@ -110,7 +116,9 @@ class Carrier:
 def arrivals_of(db: sqlite3.Connection, path: Path) -> Arrivals:
     """The arrivals of a database."""
     (name,) = db.execute("SELECT id FROM arrivals").fetchone()
-    return Arrivals(path.with_name(f"{path.name}-{name}"), lambda: _next_epoch(db))
+    # As SQLite's own log: beside the file itself, by whichever link each process knows it.
+    path = path.resolve()
+    return Arrivals(path.with_name(f"{path.name}-{name}"), lambda: _next_epoch(db), beside=path)
 
 
 def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:
@@ -121,34 +129,41 @@ def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:
     """
     with step(db):
         turn = _take_turn(db, time.time() + _TURN)  # noqa: TID251 - for other processes
+    try:
+        _carry_over(db, arrivals, turn)
+    except Overtaken:
+        return
+    finally:
+        # Whatever went wrong, the next one need not wait.
+        with contextlib.suppress(sqlite3.Error):
+            db.execute("UPDATE arrivals SET until = 0 WHERE turn = ? AND until <> 0", (turn,))
+
+
+def _carry_over(db: sqlite3.Connection, arrivals: Arrivals, turn: int) -> None:
     arrivals.read_ahead()
     with arrivals as young:
         epoch, young.news = arrivals.epoch, {}
         entries = list(young.entries.values())
-    try:
-        for _ in range(_MOST_ROUNDS):
-            entries.sort(key=_BY_NAME)
-            for start in range(0, len(entries), _AT_A_TIME):
-                began = time.monotonic()
-                with step(db):
-                    _ask(db, turn)
-                    _put(db, entries[start : start + _AT_A_TIME], epoch)
-                time.sleep(min(time.monotonic() - began, 0.1))
+    for number in range(_MOST_ROUNDS):
+        for part in _parts(entries):
+            began = time.monotonic()
+            with step(db):
+                _ask(db, turn)
+                _put(db, part, epoch)
+            time.sleep(min(time.monotonic() - began, 0.1))
+        if number < _SYNCED_ROUNDS:
             # The log gets onto the disk before the arrivals leave it; who writes next may have to wait for the disk,
             # which nobody does while they are held.
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            db.execute("UPDATE arrivals SET until = ? WHERE turn = ?", (time.time() + _TURN, turn))  # noqa: TID251
-            arrivals.read_ahead()
-            with arrivals as young:
-                if arrivals.epoch != epoch or young.news is None:
-                    return
-                entries = list(young.news.values())
-                if len(entries) <= _FEW:
-                    _end_epoch(db, arrivals, entries, lambda: _ask(db, turn))
-                    return
-                young.news = {}
-    except Overtaken:
-        return
+        arrivals.read_ahead()
+        with arrivals as young:
+            if arrivals.epoch != epoch or young.news is None:
+                return
+            entries = list(young.news.values())
+            if len(entries) <= _FEW << number:
+                _end_epoch(db, arrivals, sorted(entries, key=_BY_NAME), lambda: _ask(db, turn))
+                return
+            young.news = {}
 
 
 def settle(db: sqlite3.Connection, arrivals: Arrivals) -> None:
@@ -174,6 +189,14 @@ def _end_epoch(
         db.execute("UPDATE arrivals SET epoch = max(epoch, ?), until = 0", (arrivals.epoch,))
         epoch = _following(db)
     arrivals.renew(epoch)
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """What is carried over at a time; mostly in the order of the table."""
+    for start in range(0, len(entries), _SORTED):
+        some = sorted(entries[start : start + _SORTED], key=_BY_NAME)
+        for first in range(0, len(some), _AT_A_TIME):
+            yield some[first : first + _AT_A_TIME]
 
 
 def _put(db: sqlite3.Connection, entries: Sequence[Entry], epoch: int) -> None:
@@ -214,5 +237,7 @@ def _take_turn(db: sqlite3.Connection, until: float) -> int:
 
 
 def _ask(db: sqlite3.Connection, turn: int) -> None:
-    if db.execute("SELECT turn FROM arrivals").fetchone() != (turn,):
+    """Go on with a turn, if it is the last one still."""
+    until = time.time() + _TURN  # noqa: TID251 - for other processes
+    if not db.execute("UPDATE arrivals SET until = ? WHERE turn = ?", (until, turn)).rowcount:
         raise Overtaken

@@ -1,5 +1,7 @@
 """Carrying arrivals over into the tables: what is told meanwhile, who is overtaken, and when it is done."""
 
+import contextlib
+import itertools
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -273,7 +275,7 @@ def test_whoever_leaves_carries_over_and_removes_the_file_and_others_go_on_with_
     arrivals.close()
 
 
-def test_while_somebody_carries_over_the_threads_of_others_leave_it_alone_and_for_no_longer_than_a_minute(
+def test_while_somebody_carries_over_the_threads_of_others_leave_it_alone_and_for_no_longer_than_a_turn(
     path: Path, db: sqlite3.Connection, store: SqliteStore, other: SqliteStore, between: Between
 ) -> None:
     carrier = Carrier(path, many=0)
@@ -291,8 +293,80 @@ def test_while_somebody_carries_over_the_threads_of_others_leave_it_alone_and_fo
     assert found == [4]
     assert young(other) == 0
     other.meet("crm", sighting(ACME, "t3"))
-    for until, left in ((time.time() + 50, 1), (time.time() + 3600, 0)):
+    for until, left in ((time.time() + 8, 1), (time.time() + 3600, 0)):
         db.execute("UPDATE arrivals SET until = ?", (until,))
         carrier.round(db)
         assert young(other) == left
     carrier.let_go()
+
+
+def test_where_another_one_left_and_removed_the_file_the_next_one_is_carried_over_as_well(
+    path: Path, db: sqlite3.Connection, store: SqliteStore
+) -> None:
+    carrier, leaving = Carrier(path, many=0), Carrier(path)
+    store.meet("crm", sighting(task="t1"))
+    carrier.round(db)
+    with contextlib.closing(connect(path, 0.25, 1.0)) as its:
+        leaving.leave(its)
+    store.meet("crm", sighting(task="t2"))
+    carrier.round(db)
+    assert young(store) == 0
+    assert list(rows(store)) == ["t1", "t2"]
+    carrier.let_go()
+
+
+def test_it_ends_though_others_write_faster_than_few_are_left(
+    store: SqliteStore, other: SqliteStore, between: Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = itertools.count()
+
+    def write() -> None:
+        for _ in range(3):
+            other.meet("crm", sighting(task=f"t{next(numbers)}"))
+
+    between(write)
+    monkeypatch.setattr(sqlite_carrying, "_AT_A_TIME", 100)
+    monkeypatch.setattr(sqlite_carrying, "_FEW", 1)
+    store.meet("crm", sighting(task="t"))
+    carry(store)
+    assert young(other) == 0
+    assert len(rows(store)) == next(numbers) + 1
+
+
+def test_who_could_not_carry_over_leaves_its_turn_to_the_next(
+    path: Path, db: sqlite3.Connection, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    carrier = Carrier(path, many=0)
+    store.meet("crm", sighting(task="t1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_carrying, "_put", fails)
+        with pytest.raises(sqlite3.OperationalError):
+            carrier.round(db)
+    carrier.round(db)
+    assert young(store) == 0
+    carrier.let_go()
+
+
+def test_what_is_much_is_sorted_a_part_at_a_time_and_all_of_it_carried_over(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_carrying, "_SORTED", 7)
+    monkeypatch.setattr(sqlite_carrying, "_AT_A_TIME", 3)
+    for number in range(40):
+        store.meet("crm", sighting(task=f"t{number * 7 % 40:02}"))
+    carry(store)
+    assert list(rows(store)) == [f"t{number:02}" for number in range(40)]
+
+
+def test_by_whichever_link_a_file_is_known_what_has_arrived_is_the_same(path: Path, store: SqliteStore) -> None:
+    store.meet("crm", sighting(ACME, "t1"))
+    link = path.parent / "elsewhere"
+    link.mkdir()
+    (link / "linked.db").symlink_to(path)
+    linked = opened(link / "linked.db")
+    assert linked.meet("crm", sighting(GLOBEX, "t1")) == Met(ACME)
+    assert [each.name for each in link.iterdir()] == ["linked.db"]
+    ended(linked)
