@@ -80,11 +80,13 @@ class Unmarker:
 
     def feed(self, piece: bytes) -> bytes:
         """What can be told now."""
-        data = (self._rest + piece).replace(self._mark, b"")
         mark = self._mark
-        held = next((size for size in range(min(len(mark) - 1, len(data)), 0, -1) if data.endswith(mark[:size])), 0)
-        self._rest = data[len(data) - held :] if held else b""
-        return data[: len(data) - held] if held else data
+        *told, last = (self._rest + piece).split(mark)
+        # Only of what comes behind the last mark: what stood before it and what comes next are not beside each other.
+        held = next((size for size in range(min(len(mark) - 1, len(last)), 0, -1) if last.endswith(mark[:size])), 0)
+        self._rest = last[len(last) - held :]
+        told.append(last[: len(last) - held])
+        return b"".join(told)
 
     def close(self) -> bytes:
         """What was held back, as no more comes."""

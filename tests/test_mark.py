@@ -37,6 +37,12 @@ def test_where_it_is_cut_does_not_matter(words: list[bytes], data: st.DataObject
     assert b"".join(map(unmarker.feed, pieces)) + unmarker.close() == whole.replace(MARK.encode(), b"")
 
 
+def test_what_is_left_around_a_mark_is_none_wherever_it_is_cut() -> None:
+    unmarker = OURS.unmarker()
+    assert unmarker is not None
+    assert unmarker.feed(b"gw-gw-abc-") + unmarker.feed(b"abc-") + unmarker.close() == b"gw-abc-"
+
+
 def test_where_there_is_no_mark_all_stays_as_it_is() -> None:
     tree, told = {"id": MARK}, Progress(task_id=MARK + "t")
     assert NO_MARK.unmarked(MARK.encode()) == MARK.encode()
