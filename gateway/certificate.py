@@ -13,6 +13,7 @@ class Certificate(msgspec.Struct, eq=False):
         common_names: Of the subject.
         subject, issuer: Distinguished names (RFC 4514).
         expires: Wall-clock seconds of its end.
+        signs: Whether it may sign other certificates.
         void: Whether those that it was verified by are no longer trusted; the one thing here that changes.
     """
 
@@ -23,4 +24,5 @@ class Certificate(msgspec.Struct, eq=False):
     subject: str = ""
     issuer: str = ""
     expires: float = 0.0
+    signs: bool = False
     void: bool = False

@@ -15,9 +15,9 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
-from gateway.a2a.progress import state_of
+from gateway.a2a.task_state import state_of
 from gateway.a2a.tree import Tree
-from gateway.a2a.within import of_tree
+from gateway.a2a.within import of_details, of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange
@@ -113,7 +113,7 @@ class Enquiry:
             self._asking.heard(answer)
             self._asking.stay()
             try:
-                return self._message(answer, asked, claims)
+                return await self._message(answer, asked, claims)
             finally:
                 answer.close()
         finally:
@@ -140,9 +140,12 @@ class Enquiry:
         self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
         return frame
 
-    def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
+    async def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:
             self.status = read_status(answer.status, Version.V1_0).http_status
+            named = of_details(read_status(answer.status, asked.dialect.version).details)
+            if named is not None and await soon(tells_of_others(claims, named)):
+                raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
             raise Complaint(read_status(claims.mark.unmarked_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()
@@ -185,10 +188,12 @@ class _Hearing(Relay):
         body = await self._all(response)
         told = None
         if response.status >= 400:
-            self._read_error(response, content_type, body)
+            await self._refuse_others(self._read_error(response, content_type, body))
         else:
             refuse_type(content_type)
             told = self._told(body)
+            if told.error is not None:
+                await self._refuse_others(told)
         if told is None or told.error is not None:
             error = envelope.error(self._call, response.status, self._unmarked(body))
             if error is None:

@@ -31,7 +31,7 @@ from gateway.exchange import Exchange, meet
 from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
 from gateway.ownership import tells_of_others
 from gateway.reply import Reply
-from gateway.stream import Stream
+from gateway.stream import Flowing, Stream
 from gateway.tasks.ledger import soon
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.repertoire import Interface
@@ -94,11 +94,9 @@ class GrpcRelay:
 
     async def _complain(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
         assert answer.status is not None
+        await _refuse_others(self._exchange.claims, answer.status, self._asked)
         status = _shown(self._exchange, answer.status)
         error = read_status(status, self._asked.dialect.version)
-        claims, named = self._exchange.claims, of_details(error.details)
-        if claims is not None and named is not None and await soon(tells_of_others(claims, named)):
-            raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
         self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
         if self._translation is not None:
             await reply.complain(wire, error, self._translation.error)
@@ -179,6 +177,11 @@ class GrpcStream(Stream):
         self._decoder = FrameDecoder(backing.bounds.event)
         self._answer = answer
 
+    async def _flow(self, response: Flowing) -> None:
+        await super()._flow(response)
+        if self._answer.status is not None:
+            await _refuse_others(self._exchange.claims, self._answer.status, self._call)
+
     def _told(self, data: bytes) -> Progress:
         return _told(self._call, data)
 
@@ -216,6 +219,11 @@ class InterpretedGrpcStream(InterpretedStream):
         self._decoder = FrameDecoder(backing.bounds.event)
         self._answer = answer
 
+    async def _flow(self, response: Flowing) -> None:
+        await super()._flow(response)
+        if self._answer.status is not None:
+            await _refuse_others(self._exchange.claims, self._answer.status, self._call)
+
     def _told(self, data: bytes) -> Progress:
         return _told(self._call, data)
 
@@ -229,6 +237,22 @@ class InterpretedGrpcStream(InterpretedStream):
 
     def _unmarked(self, claims: Claims, data: bytes) -> bytes:
         return claims.mark.unmarked_message(self._call, data, event=True)
+
+
+async def _refuse_others(claims: Claims | None, status: Status, asked: Call) -> None:
+    """Refuse an error whose details name what is known to be another's.
+
+    Args:
+        status: As the agent wrote it.
+        asked: What the agent was asked.
+
+    Raises:
+        UpstreamProtocol: they do.
+        StateUnavailable: nobody knows.
+    """
+    named = of_details(read_status(status, asked.dialect.version).details)
+    if claims is not None and named is not None and await soon(tells_of_others(claims, named)):
+        raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
 
 
 def _shown(exchange: Exchange, status: Status) -> Status:

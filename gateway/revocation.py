@@ -7,6 +7,7 @@ told anything for days, so it is ended at once: at the end of a whole event, by 
 |---|---|
 | the API key, the hash of it that was shown, or the token's issuer, audience or tenant is not accepted any more | end |
 | no entry fits its certificate any more, or another tenant's does; an authority that may have signed it is gone | end |
+| certificates are required by now, and it showed none, or one that such an authority may have signed | end |
 | the API key is past an `expires` that is earlier than it was | end |
 | its tenant is not admitted any more, or may not call the agent, or the key may not | end |
 | the agent is not in the file any more | go on, as long as the tenant is admitted |
@@ -38,7 +39,11 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
     anonymous = snapshot.config.gateway.anonymous or auth is None
     caller = still_proven(auth, principal, anonymous=anonymous, now=now, clients=snapshot.identity.clients)
     certificate = exchange.head.certificate
-    if caller is None or (principal.method == METHOD and certificate is not None and certificate.void):
+    is_void = certificate is not None and certificate.void
+    # Nobody stays without one, whatever else was shown.
+    required = auth is not None and auth.mtls is not None and auth.mtls.require
+    lacks = is_void or certificate is None if required else is_void and principal.method == METHOD
+    if caller is None or lacks:
         return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
     agent, _, tenant = backend.partition("/")
     table = snapshot.table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import Answer, Running, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +96,13 @@ async def test_any_other_error_passes_as_it_is_and_makes_nobody_an_owner(told: A
         answer = await there.fails(told)
         assert (answer.status, answer.json) == (404, told)
         await there.begins("acme", "V")
+
+
+@pytest.mark.parametrize("names", ["T", "U"])
+async def test_an_error_within_a_stream_names_nothing_of_anothers(names: str) -> None:
+    async with site() as there:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "NO", "metadata": {"taskId": names}}
+        error = json.dumps({"error": {"code": 500, "status": "INTERNAL", "message": "oh", "details": [info]}}).encode()
+        there.said = SSE + chunk(b"event: error\ndata: %b\n\n" % error) + chunk(b"")
+        answer = await there.gateway.get("/crm/tasks/U:subscribe", [bearer("globex")])
+        assert (error in answer.body) is (names == "U")

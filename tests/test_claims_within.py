@@ -39,6 +39,13 @@ FOREIGN: dict[str, Any] = {
         "statusUpdate": {"taskId": "U", "contextId": "of-U", "status": working(said(taskId="T"))}
     },
     "a reference of a message": {"message": said(taskId="U", contextId="of-U", referenceTaskIds=["T"])},
+    "a reference of a message, as its schema has it": {
+        "message": said(taskId="U", contextId="of-U", referenceTaskIds=["U"], reference_task_ids=["T"])
+    },
+    "a message as the schema of 0.3 has it": {"msg": said(taskId="T", contextId="of-T")},
+    "a status as the schema of 0.3 has it": task("U", status={"state": 2, "update": said(taskId="T")}),
+    "behind what is no message": task("U", history=[None, 5, "x", said(taskId="T")]),
+    "in a status whose state is none": task("U", status={"state": [], "message": said(taskId="T")}),
     "more than anybody can look at": task("U", history=[said(referenceTaskIds=[f"x{n}" for n in range(1001)])]),
 }
 OWN: dict[str, Any] = {
@@ -138,6 +145,22 @@ async def test_an_error_whose_details_name_anothers_never_leaves(
         answer = await site.ask("globex", "GetTask", "1.0", id="V")
         assert (answer.json["error"]["code"] == -32001) is passes
         assert (SECRET.encode() in answer.body) is passes
+
+
+@pytest.mark.parametrize("names", ["T", "V"])
+async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unlisted(Outspoken):
+        def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+            if call["method"] == "ListTasks":
+                data = {"taskId": names}
+                return {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": SECRET, "data": data}}
+            return super()._answer(call)
+
+    monkeypatch.setattr("tests.test_claims_shapes.Outspoken", Unlisted)
+    async with outspoken() as site:
+        await begun(site)
+        answer = await site.ask("globex", "ListTasks", "1.0")
+        assert (SECRET.encode() in answer.body) is (names == "V")
 
 
 # ---- gRPC ------------------------------------------------------------------------------------------------------------

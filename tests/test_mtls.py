@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.certificates import CLIENT, SERVER, Authority, Shown
+from tests.doubles.certificates import CLIENT, SERVER, SIGNING, Authority, Shown
 from tests.doubles.certified import ACME, GLOBEX, TENANTS, certifying
 from tests.doubles.gateway import CALL, JSON, bearer, card_of, keys
 from tests.doubles.scripted import answers, whole
@@ -25,6 +25,11 @@ ACCEPTED: dict[str, tuple[Issue, str, str]] = {
     "a common name": (lambda by: by.issue(common_names=("fax-7",)), "globex", "CN=fax-7"),
     "for servers, too": (lambda by: by.issue(ACME, usages=(SERVER, CLIENT)), "acme", ACME),
     "for whatever": (lambda by: by.issue(ACME, usages=None), "acme", ACME),
+    "a common name that is an authority's": (
+        lambda by: by.issue(common_names=("fax-7",), more=(SIGNING,)),
+        "globex",
+        "CN=fax-7",
+    ),
     "by an intermediate": (lambda by: Authority("below", by).issue(ACME), "acme", ACME),
 }
 NOBODYS: dict[str, Issue] = {
@@ -48,6 +53,7 @@ NOBODYS: dict[str, Issue] = {
     "two SPIFFE IDs of two tenants": lambda by: by.issue(ACME, GLOBEX),
     "two SPIFFE IDs of one": lambda by: by.issue(ACME, ACME + "2"),
     "two common names": lambda by: by.issue(common_names=("fax-7", "fax-7")),
+    "an authority's": lambda by: by.issue(ACME, more=(SIGNING,)),
     "names of two clients": lambda by: by.issue(ACME, "reports.acme.test"),
 }
 
@@ -119,6 +125,22 @@ async def test_a_certificate_is_good_until_its_end_and_not_beyond(tmp_path: Path
             assert answer.status == status
             assert reasons is None or answer.reasons == reasons
         assert gateway.metric("auth_total", method="mtls", result="expired") == 1
+
+
+async def test_where_one_is_required_it_is_good_still_beside_a_token(tmp_path: Path) -> None:
+    for more, over in (("    with_token: true\n    require: true\n", 401), ("    with_token: true\n", 200)):
+        folder = tmp_path / str(over)
+        folder.mkdir()
+        async with certifying(folder, more=more, auth=KEY) as (site, gateway, _):
+            shown = site.authority.issue("sidecar.test")
+            end = shown.certificate.not_valid_after_utc.timestamp()
+            client = await site.client(site.tls(shown))
+            for now, status in ((end - 1, 200), (end, over)):
+                gateway.gateway._line._wall = lambda now=now: now  # type: ignore[misc]
+                await client.ask("POST", "/echo", CALL, [JSON, bearer("bot")])
+                answer = await client.answer()
+                assert answer.status == status
+                assert status == 200 or answer.reasons == ["AUTH_EXPIRED"]
 
 
 async def test_whose_it_is_is_found_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

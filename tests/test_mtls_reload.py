@@ -168,6 +168,41 @@ async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_p
             held.go.set()
 
 
+@pytest.mark.parametrize("shows", [True, False], ids=["an authority that is gone", "no certificate"])
+async def test_a_stream_of_a_token_ends_where_a_certificate_is_required_by_now(tmp_path: Path, *, shows: bool) -> None:
+    auth, both = keys(bot="acme").removeprefix("auth:\n"), "    with_token: true\n"
+    held = streaming()
+    async with certifying(tmp_path, held, written=True, auth=auth, more=both) as (site, gateway, _):
+        client = await site.client(site.tls(site.authority.issue(ACME) if shows else None))
+        await client.ask("POST", "/echo", STREAM, [JSON, bearer("bot")])
+        assert (await client.head())[0] == 200
+        await client.piece()
+        if shows:
+            # By itself that matters to nobody who has a token, and with the next request it does.
+            trust(site, Authority("other"))
+            assert await site.reload(site.text(auth=auth, more=both)) is Result.APPLIED
+            assert gateway.gateway._line.open == 1
+        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
+        assert b"AUTH_INVALID" in await client.rest()
+        held.go.set()
+
+
+async def test_a_request_that_had_begun_is_refused_where_a_certificate_is_required_by_now(tmp_path: Path) -> None:
+    auth, both = keys(bot="acme").removeprefix("auth:\n"), "    with_token: true\n"
+    async with certifying(tmp_path, written=True, auth=auth, more=both) as (site, gateway, agent):
+        client = await site.client(site.tls(None))
+        raw = request("POST", "/echo", CALL, [JSON, bearer("bot")])
+        await client.send(raw)
+        assert (await client.answer()).status == 200
+        await client.send(raw[:30])
+        [connection] = gateway.gateway._listeners.servers[0]._connections
+        await gateway.until(lambda: bool(connection._heads.received))  # type: ignore[attr-defined]
+        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
+        await client.send(raw[30:])
+        assert (await client.answer()).reasons == ["AUTH_MISSING"]
+        assert len(agent.requests) == 1
+
+
 async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_trusted_now(tmp_path: Path) -> None:
     async with certifying(tmp_path, written=True) as (site, gateway, _):
         other = Authority("other")

@@ -41,7 +41,7 @@ _STATUS = Shape(frozenset({b"state"}))
 _NAMING = frozenset({b"id", b"taskId", b"task_id", b"contextId", b"context_id", b"sessionId", b"kind", b"name"})
 _WRAPPED = Shape(_NAMING, {b"status": _STATUS})
 _WRAPPERS = (
-    b"task", b"message", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update",
+    b"task", b"message", b"msg", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update",
     b"Task", b"Message", b"StatusUpdate", b"ArtifactUpdate",
 )  # fmt: skip
 _CONFIGS = frozenset({b"pushNotificationConfig", b"push_notification_config", b"configs"})

@@ -111,7 +111,7 @@ class Outline:
 
     @property
     def state(self) -> str | None:
-        """The state of the task, of `progress.STATES`; None as long as none is known."""
+        """The state of the task, of `task_state.STATES`; None as long as none is known."""
         return self.told.state
 
     @property

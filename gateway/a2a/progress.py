@@ -16,7 +16,8 @@ import msgspec
 from gateway.a2a import document
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
-from gateway.a2a.within import Others, of_error, of_messages, others
+from gateway.a2a.task_state import SPOKEN
+from gateway.a2a.within import Others, of_error, of_failure, of_messages, others
 
 _ABSENT = msgspec.Raw()
 
@@ -25,6 +26,8 @@ class _Status(msgspec.Struct, gc=False):
     # By its number as well, as ProtoJSON may write it (1.0 §5.5).
     state: str | int | float | None = None
     message: msgspec.Raw = _ABSENT
+    # Its name in the schema of 0.3.
+    update: msgspec.Raw = _ABSENT
 
 
 class _Named(msgspec.Struct, rename="camel", gc=False):
@@ -37,6 +40,7 @@ class _Named(msgspec.Struct, rename="camel", gc=False):
     status: _Status | None = None
     history: msgspec.Raw = _ABSENT
     reference_task_ids: msgspec.Raw = _ABSENT
+    other_references: msgspec.Raw = msgspec.field(default=_ABSENT, name="reference_task_ids")
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
 
@@ -49,6 +53,7 @@ class _Object(_Named, gc=False):
     artifact: msgspec.Raw = _ABSENT
     tasks: msgspec.Raw = _ABSENT
     kind: str | None = None
+    other_message: _Named | None = msgspec.field(default=None, name="msg")
     other_status_update: _Named | None = msgspec.field(default=None, name="status_update")
     other_artifact_update: _Named | None = msgspec.field(default=None, name="artifact_update")
     # A client that does not tell capitals from small letters takes one of these for the one that is spelled right.
@@ -84,27 +89,6 @@ _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
 # What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
 _COMPACT = len('{"jsonrpc":,"id":,"error":}')
 _TWICE = len(',"id":0')
-
-STATES = (
-    "submitted", "working", "input-required", "auth-required", "completed", "canceled", "failed", "rejected", "unknown",
-)  # fmt: skip
-"""The closed set of task states, as metrics and logs spell them."""
-
-_STATES = {f"TASK_STATE_{state.upper().replace('-', '_')}": state for state in STATES} | {
-    state: state for state in STATES
-}
-_STATES["TASK_STATE_CANCELLED"] = "canceled"
-_STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
-# The numbers that the schemas of 0.3 and 1.0 give them.
-_BY_NUMBER = (
-    "unknown", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected", "auth-required",
-)  # fmt: skip
-_SPOKEN: dict[str | float, str] = {**dict(enumerate(_BY_NUMBER)), **dict(_STATES.items())}
-
-
-def state_of(word: str) -> str:
-    """The state of `STATES` that a word of any generation means."""
-    return _STATES.get(word, "unknown")
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -229,11 +213,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "artifact-update" or found.artifact is not _ABSENT:
         event = "artifact"
     elif found.kind == "message" or (found.message is not None and found.status is None):
-        named = found.message or found
-        task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
-        refers = named.reference_task_ids
-        within = None if refers in _EMPTY else others(_ABSENT, _ABSENT, refers, task, context)
-        return Progress(identity, task, context, None, "message", None, _agrees(named), within)
+        return _tell_message(found.message or found, identity)
     elif found.status is not None:
         # As in 0.3: what has a task beside its id is news of it.
         news = found.kind or found.task_id or found.other_task_id
@@ -244,6 +224,8 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         event, named = "artifact", found.other_artifact_update
     elif found.kind == "task":
         event = "task"
+    elif found.other_message is not None:
+        return _tell_message(found.other_message, identity)
     else:
         return _tell_other(found, data, identity)
     status = named.status
@@ -253,15 +235,22 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         identity,
         task,
         context,
-        None if status is None or status.state is None else _SPOKEN.get(status.state, "unknown"),
+        None if status is None or status.state is None else SPOKEN.get(status.state, "unknown"),
         event,
         None,
         # Nobody needs more than one name.
         (named.other_task_id is named.other_context_id is named.session_id is None) or _agrees(named),
         None
-        if named.history is _ABSENT and (status is None or status.message is _ABSENT)
-        else others(named.history, _ABSENT if status is None else status.message, _ABSENT, task, context),
+        if named.history is _ABSENT and (status is None or status.message is status.update is _ABSENT)
+        else others((named.history, *(() if status is None else (status.message, status.update))), (), task, context),
     )
+
+
+def _tell_message(named: _Named, identity: bytes) -> Progress:
+    task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
+    refers = [each for each in (named.reference_task_ids, named.other_references) if each not in _EMPTY]
+    within = others((), refers, task, context) if refers else None
+    return Progress(identity, task, context, None, "message", None, _agrees(named), within)
 
 
 def _agrees(named: _Named) -> bool:
@@ -276,7 +265,7 @@ def _agrees(named: _Named) -> bool:
 
 _WRAPPERS = (
     "task", "status_update", "artifact_update", "message", "other_status_update", "other_artifact_update",
-    "capital_task", "capital_message", "capital_status_update", "capital_artifact_update",
+    "other_message", "capital_task", "capital_message", "capital_status_update", "capital_artifact_update",
 )  # fmt: skip
 _wrapped = operator.attrgetter(*_WRAPPERS)
 
@@ -348,7 +337,9 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     context = found.context_id or found.other_context_id or found.session_id
     # Nothing else that has an id is in a context.
     task = task_of(config) or (found.id if context is not None else None)
-    within = others(found.history, _ABSENT, found.reference_task_ids, task, context)
+    within = others((found.history,), (found.reference_task_ids, found.other_references), task, context)
+    if within is None and "error" in members:
+        within = of_failure(members["error"])
     return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 
@@ -365,6 +356,8 @@ def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
 _UNREAD = "an id that cannot be read"
 """Stands for what should be an id, by being this very object."""
 _NOWHERE = _Named(_UNREAD, _UNREAD, _UNREAD)
+_MESSAGES = frozenset({"message", "other_message", "capital_message"})
+_WRAPPED_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object) if each.name in _WRAPPERS}
 
 
 def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
@@ -383,23 +376,17 @@ def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
 def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """What an object tells of which each member may be of any type."""
     found = _read_named(members, _Object())
-    found.task = _read_object(members.get("task"))
-    found.status_update = _read_object(members.get("statusUpdate"))
-    found.artifact_update = _read_object(members.get("artifactUpdate"))
-    found.other_status_update = _read_object(members.get("status_update"))
-    found.other_artifact_update = _read_object(members.get("artifact_update"))
-    found.capital_task = _read_object(members.get("Task"))
-    capital_message = _read_object(members.get("Message"))
-    found.capital_message = _Named() if capital_message is _NOWHERE else capital_message
-    found.capital_status_update = _read_object(members.get("StatusUpdate"))
-    found.capital_artifact_update = _read_object(members.get("ArtifactUpdate"))
+    for attribute, name in _WRAPPED_AS.items():
+        held = _read_object(members.get(name))
+        # What is no object names nothing: a text, as pages of errors have one.
+        if held is not _NOWHERE or attribute not in _MESSAGES:
+            setattr(found, attribute, held)
+        elif attribute != "other_message":
+            setattr(found, attribute, _Named())
     found.artifact = members.get("artifact", _ABSENT)
     found.tasks = members.get("tasks", _ABSENT)
     kind = _read_text(members.get("kind"))
     found.kind = None if kind is _UNREAD else kind
-    message = _read_object(members.get("message"))
-    # What is no object names nothing: a text, as pages of errors have one.
-    found.message = _Named() if message is _NOWHERE else message
     told = _tell(found, data, identity)
     if told.task_id is not _UNREAD and told.context_id is not _UNREAD:
         return told
@@ -420,14 +407,23 @@ def _read_named(members: Members, named: _N) -> _N:
     named.other_context_id = _read_text(members.get("context_id"))
     named.history = members.get("history", _ABSENT)
     named.reference_task_ids = members.get("referenceTaskIds", _ABSENT)
+    named.other_references = members.get("reference_task_ids", _ABSENT)
     status = members.get("status")
     if status is not None:
         try:
             named.status = _status.decode(status)
         except (msgspec.DecodeError, RecursionError):
-            # It makes a task of what has an id, and tells nothing more.
-            named.status = _Status() if named.id or named.task_id or named.other_task_id else None
+            # It makes a task of what has an id, and has a message all the same.
+            named.status = _read_status(status) if named.id or named.task_id or named.other_task_id else None
     return named
+
+
+def _read_status(raw: msgspec.Raw) -> _Status:
+    try:
+        members = _members.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _Status()
+    return _Status(None, members.get("message", _ABSENT), members.get("update", _ABSENT))
 
 
 def _read_object(raw: msgspec.Raw | None) -> _Named | None:

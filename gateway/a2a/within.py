@@ -46,19 +46,18 @@ class Said(msgspec.Struct, rename="camel", gc=False):
 
 
 def others(
-    history: msgspec.Raw, message: msgspec.Raw, references: msgspec.Raw, task: str | None, context: str | None
+    messages: Iterable[msgspec.Raw], references: Iterable[msgspec.Raw], task: str | None, context: str | None
 ) -> Others | None:
     """What they name that is neither of the two; None for nothing.
 
     Args:
-        history: Of a task, or empty.
-        message: Of its status, or empty.
+        messages: One, or a list of them, each: a task's history, and the message of its status. Or empty.
         references: Of a message that is the answer itself, or empty.
         task: What the frame is of, as far as it says so.
     """
     said = [
         one
-        for raw in (history, message)
+        for raw in messages
         for one in (_messages(raw) if raw else ())
         # Nearly all of them; the rest is looked at more closely.
         if one.task_id not in (task, None)
@@ -66,8 +65,7 @@ def others(
         or one.reference_task_ids
         or _has_twins(one)
     ]
-    if references:
-        said.append(Said(reference_task_ids=_strings(references)))
+    said += [Said(reference_task_ids=_strings(raw)) for raw in references if raw]
     if not said:
         return None
     named = ((one.task_id, one.context_id, one.reference_task_ids or ()) for one in _twins(said))
@@ -110,10 +108,18 @@ def of_tree(task: dict[str, Any]) -> Others | None:
 
 
 def of_body(body: bytes) -> Others | None:
-    """The same of the body of an error over HTTP+JSON, which has its details in `error`."""
+    """The same of the body of an error over HTTP+JSON, whatever stands beside its `error`."""
     try:
-        return of_error(_body.decode(body).error.details)
+        return of_failure(_body.decode(body).error)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def of_failure(error: msgspec.Raw) -> Others | None:
+    """The same of an error over HTTP+JSON, the member `error` of a body or an event, which has its details there."""
+    try:
+        return of_error(_failure.decode(error).details)
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -143,20 +149,25 @@ def of_details(details: Iterable[object]) -> Others | None:
 
 
 def _messages(raw: msgspec.Raw) -> Sequence[Said]:
-    """A message, or a list of them."""
+    """A message, or a list of them, of which each is read that is one."""
     is_list = memoryview(raw)[0] == _BRACKET
     try:
         return _list.decode(raw) if is_list else (_one.decode(raw),)
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
-        return [_odd(members) for members in (_many.decode(raw) if is_list else [_members.decode(raw)])]
+        each = _many.decode(raw) if is_list else [raw]
     except (msgspec.DecodeError, RecursionError):
         return []
+    return [said for one in each if (said := _odd(one)) is not None]
 
 
-def _odd(members: Members) -> Said:
-    """A message in which a member is of another type than it should be."""
+def _odd(raw: msgspec.Raw) -> Said | None:
+    """A message in which a member is of another type than it should be; None for what is none at all."""
+    try:
+        members = _members.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
     return Said(
         _read(members.get("taskId")),
         _read(members.get("contextId")),
@@ -206,12 +217,13 @@ class _Error(msgspec.Struct, gc=False):
 
 
 class _Body(msgspec.Struct, gc=False):
-    error: _Error
+    error: msgspec.Raw
 
 
 _body = msgspec.json.Decoder(_Body)
+_failure = msgspec.json.Decoder(_Error)
 _one = msgspec.json.Decoder(Said)
 _list = msgspec.json.Decoder(list[Said])
 _members = msgspec.json.Decoder(Members)
-_many = msgspec.json.Decoder(list[Members])
+_many = msgspec.json.Decoder(list[msgspec.Raw])
 _any = msgspec.json.Decoder()

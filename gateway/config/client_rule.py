@@ -87,7 +87,7 @@ class Clients:
         """
         uris = [name for name in names if name.kind == "uri"]
         # X509-SVID §2: more than one URI, and it is not told which of them it is.
-        if len(uris) > 1 and any(name.text.lower().startswith(_SPIFFE) for name in uris):
+        if len(uris) > 1 and any(is_spiffe(name.text) for name in uris):
             raise NobodyKnown(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
         # RFC 6125 §6.4.4: the common name counts where there is no other.
         telling = [name for name in names if name.kind != "common_name"] or names
@@ -126,6 +126,11 @@ class Clients:
                 tenant = pattern.tenant_of(name)
                 if tenant is not None:
                     yield _Fit(pattern, client, tenant or self._clients[client].tenant or "")
+
+
+def is_spiffe(uri: str) -> bool:
+    """Whether a URI is a SPIFFE ID, whatever trust domain it is of."""
+    return uri.lower().startswith(_SPIFFE)
 
 
 def patterns(client: Client) -> Iterator[ClientPattern]:

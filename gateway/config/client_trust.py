@@ -28,6 +28,10 @@ def check_clients(config: Config, findings: Findings, today: date) -> None:
         today: The day in UTC.
     """
     auth = config.auth
+    if auth is not None and METHOD in auth.issuers:
+        # Also before there are certificates: what such tokens own would be owned by names on them some day.
+        fact = f"{METHOD!r} stands for certificates, and whose is whose could not be told"
+        findings.error_at_key(("auth", "issuers", METHOD), fact, "give the issuer another name")
     if auth is None or auth.mtls is None:
         return
     if config.gateway.tls is None and not findings.is_broken(("gateway", "tls")):
@@ -36,9 +40,6 @@ def check_clients(config: Config, findings: Findings, today: date) -> None:
         findings.error_at_key(_AT, fact, remedy)
     _authorities(auth.mtls, findings, today)
     _required(config, auth, auth.mtls, findings)
-    if METHOD in auth.issuers:
-        fact = f"{METHOD!r} stands for certificates, and whose is whose could not be told"
-        findings.error_at_key(("auth", "issuers", METHOD), fact, "give the issuer another name")
     if not auth.mtls.clients and not findings.is_broken((*_AT, "clients")):
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
         findings.error_at_key(_AT, "no certificate is anybody's: there are no `clients`", remedy)

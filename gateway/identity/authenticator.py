@@ -124,6 +124,7 @@ class Identity:
             stage: For `prove`: what has been waited for already.
 
         Raises:
+            AuthMissing: no certificate is shown, and one has to be.
             AuthInvalid: the credential proves nothing, or there are two.
             AuthExpired: the credential was good once.
             AuthUnavailable: the keys of the token's issuer have never been read.
@@ -133,6 +134,9 @@ class Identity:
         if self._open:
             return ANONYMOUS
         count = len(shown.authorization) + len(shown.api_key)
+        if self._certificates is not None and self._certificates.required:
+            # The handshake has seen to it, by the file of then; and connections outlast certificates.
+            self._certificates.check(shown.certificate, now)
         if shown.certificate is not None and self._certificates is not None:
             if count == 0:
                 return self._certificates.find(shown.certificate, now)

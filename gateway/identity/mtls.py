@@ -13,11 +13,11 @@ from types import MappingProxyType
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing
 from gateway.certificate import Certificate
 from gateway.config.client import Mtls
 from gateway.config.client_name import ClientName
-from gateway.config.client_rule import Clients, NobodyKnown
+from gateway.config.client_rule import Clients, NobodyKnown, is_spiffe
 from gateway.identity.verdict import Refusal, Verdict, Verdicts
 from gateway.principal import Principal
 
@@ -48,6 +48,7 @@ def read_certificate(der: bytes) -> Certificate:
             subject=read.subject.rfc4514_string(),
             issuer=read.issuer.rfc4514_string(),
             expires=read.not_valid_after_utc.timestamp(),
+            signs=_signs(read),
         )
     except _UNREADABLE:
         return Certificate(digest, expires=_FOR_EVER)
@@ -63,6 +64,19 @@ def _alternative_names(read: x509.Certificate) -> tuple[tuple[str, ...], tuple[s
     return tuple(uris), tuple(name.lower() for name in dns)
 
 
+def _signs(read: x509.Certificate) -> bool:
+    try:
+        if read.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return True
+    except x509.ExtensionNotFound:
+        pass
+    try:
+        usage = read.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return False
+    return usage.key_cert_sign or usage.crl_sign
+
+
 class Certificates:
     """Whose certificates are, by one configuration.
 
@@ -72,13 +86,33 @@ class Certificates:
 
     Attributes:
         gives_way: Whether a token beside a certificate counts instead of it.
+        required: Whether nobody is let in without one, whatever else is shown.
         clients: Whose which names are.
     """
 
     def __init__(self, mtls: Mtls, most: int) -> None:
         self.gives_way = mtls.with_token
+        self.required = mtls.require
         self.clients = Clients(mtls.clients)
         self._known = Verdicts(most)
+
+    def check(self, certificate: Certificate | None, now: float) -> None:
+        """See that there is a certificate which is good still, whosever it is.
+
+        Args:
+            now: Wall-clock seconds.
+
+        Raises:
+            AuthMissing: there is none.
+            AuthInvalid: who has signed it is no longer trusted.
+            AuthExpired: it is over by now.
+        """
+        if certificate is None:
+            raise AuthMissing("connect again, and show a certificate", detail="one is required by now")
+        if certificate.void:
+            raise _distrusted()
+        if now >= certificate.expires:
+            raise _expired(certificate).fault()
 
     def find(self, certificate: Certificate, now: float) -> Principal:
         """Who calls over a connection where this was shown.
@@ -91,9 +125,7 @@ class Certificates:
             AuthExpired: it is over by now.
         """
         if certificate.void:
-            raise AuthInvalid(
-                "the certificate is no longer accepted; connect again", detail="it was verified by other authorities"
-            )
+            raise _distrusted()
         verdict = self._known.get(certificate.digest, now)
         if verdict is None:
             verdict = self._judge(certificate, now)
@@ -104,8 +136,11 @@ class Certificates:
 
     def _judge(self, certificate: Certificate, now: float) -> Verdict:
         if now >= certificate.expires:
-            refusal = Refusal(AuthExpired, "the certificate has expired", certificate.subject)
-            return Verdict(refusal, now, _FOR_EVER)
+            return Verdict(_expired(certificate), now, _FOR_EVER)
+        if certificate.signs and any(is_spiffe(uri) for uri in certificate.uris):
+            # X509-SVID §5.2: whoever may sign others is none that a SPIFFE ID is of.
+            detail = "a SPIFFE ID on a certificate that may sign others"
+            return Verdict(Refusal(AuthInvalid, "the certificate is not known here", detail), now, certificate.expires)
         names = [
             *(ClientName("uri", text) for text in certificate.uris),
             *(ClientName("dns", text) for text in certificate.dns),
@@ -125,3 +160,13 @@ class Certificates:
             }
         )
         return Verdict(whose.principal(claims, certificate.expires), now, certificate.expires)
+
+
+def _distrusted() -> AuthInvalid:
+    return AuthInvalid(
+        "the certificate is no longer accepted; connect again", detail="it was verified by other authorities"
+    )
+
+
+def _expired(certificate: Certificate) -> Refusal:
+    return Refusal(AuthExpired, "the certificate has expired", certificate.subject)

@@ -18,7 +18,7 @@ Soon: TypeAlias = T | Awaitable[T]
 """A value, or what becomes one when it is awaited."""
 
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
-"""The states of a task that is not over, as `a2a.progress.STATES` spells them; empty for one that nobody was told."""
+"""The states of a task that is not over, as `a2a.task_state.STATES` spells them; empty for one that nobody was told."""
 
 SEEN_AGAIN = 60
 """Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
@@ -54,7 +54,7 @@ class Task(msgspec.Struct, frozen=True):
 
     Attributes:
         context: The agent's context of it, or empty.
-        state: The last one that anybody was told, of `a2a.progress.STATES`; empty for none.
+        state: The last one that anybody was told, of `a2a.task_state.STATES`; empty for none.
         replica: Which replica of the backend made it; empty where there is none to be told apart, or nobody knows.
         dialect: What its owner spoke when it was made, such as `jsonrpc/1.0`.
         made: Unix seconds.

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.progress import NOTHING, STATES, Progress, read_bare, read_jsonrpc, read_list
+from gateway.a2a.progress import NOTHING, Progress, read_bare, read_jsonrpc, read_list
+from gateway.a2a.task_state import STATES
 from tests.a2a.sample import CONTEXT, TASK, VECTORS, vector
 
 TASK_1_0 = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}

@@ -126,4 +126,4 @@ def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
 
 def test_a_message_of_any_bytes_is_read_or_names_nothing() -> None:
     for raw in (b"5", b'"x"', b"[5]", b"[[]]", b"null", b"true"):
-        assert within.others(msgspec.Raw(raw), msgspec.Raw(raw), msgspec.Raw(raw), None, None) is None
+        assert within.others((msgspec.Raw(raw), msgspec.Raw(raw)), (msgspec.Raw(raw),), None, None) is None

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 DAY = timedelta(days=1)
+SIGNING = x509.BasicConstraints(ca=True, path_length=None)
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
 
@@ -75,12 +76,14 @@ class Authority:
         until: timedelta = DAY,
         usages: tuple[ObjectIdentifier, ...] | None = (CLIENT,),
         itself: bool = False,
+        more: tuple[x509.ExtensionType, ...] = (),
     ) -> Shown:
         """A certificate with these URIs (which have a colon), addresses and DNS names.
 
         Args:
             usages: None for a certificate that does not say what it is for.
             itself: Whether it is signed by its own key.
+            more: What else it says.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common_names])
@@ -89,6 +92,8 @@ class Authority:
             begun = begun.add_extension(x509.SubjectAlternativeName(map(_name, names)), critical=not common_names)
         if usages is not None:
             begun = begun.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        for extension in more:
+            begun = begun.add_extension(extension, critical=True)
         certificate = begun.sign(key if itself else self._key, hashes.SHA256())
         pem = certificate.public_bytes(Encoding.PEM)
         between = b"" if self._by is None or itself else self.pem

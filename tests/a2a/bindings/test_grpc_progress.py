@@ -14,7 +14,8 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_schema import event_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.progress import NOTHING, STATES, Progress, read_bare
+from gateway.a2a.progress import NOTHING, Progress, read_bare
+from gateway.a2a.task_state import STATES
 from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
