@@ -58,7 +58,7 @@ def test_what_has_just_become_garbage_is_not_kept() -> None:
 
 @pytest.mark.parametrize(
     ("grown", "idle", "whole"),
-    [(1.4, True, 0), (1.6, False, 0), (1.6, True, 1), (1.9, False, 0), (2.0, False, 1), (0.5, True, 0)],
+    [(1.4, True, 0), (1.6, False, 0), (1.6, True, 1), (3.9, False, 0), (4.0, False, 1), (0.5, True, 0)],
 )
 def test_what_calls_had_in_use_is_found_once_the_process_has_grown(grown: float, *, idle: bool, whole: int) -> None:
     in_use = [1000.0]
