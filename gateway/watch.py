@@ -8,19 +8,18 @@ once more with what it said before has not changed.
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-from watchfiles._rust_notify import RustNotify  # its documented lower level: it says when it has begun to listen
-
 from gateway.aside import aside
 from gateway.config.stamp import NOTHING, stamp_of
+from gateway.inotify import Inotify
 
-_QUIET = 100
-"""Milliseconds without news after which a change is over: a file is written in several steps."""
-_LONGEST = 1_000
+_QUIET = 0.1
+"""Seconds without news after which a change is over: a file is written in several steps."""
+_LONGEST = 1.0
 _AGAIN = 60.0
 """Seconds after which a system that would not watch is asked again."""
 
@@ -94,21 +93,27 @@ class Watch:
                 await asyncio.sleep(_AGAIN)
 
     async def _hear(self) -> None:
-        """Listen to the folders of now, until others count."""
-        over = threading.Event()
-        folders = await aside(_folders, tuple(self._files()))
-        news = RustNotify([str(folder) for folder in folders], False, False, 0, False, False)
+        """Listen to the files and folders of now, until others count."""
+        files = tuple(self._files())
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+        def told() -> None:
+            if inotify.read():
+                news.set()
+
+        inotify = await aside(_listening, files)
         try:
+            loop.add_reader(inotify.fileno(), told)
             self.listening.set()
             # What changed before there was anybody to hear of it.
             moved = await self._compare(Notice.WATCH)
             while not moved and self._listens():
-                await asyncio.to_thread(news.watch, _LONGEST, _QUIET, 0, over)
+                await _settled(news)
                 moved = await self._compare(Notice.WATCH)
         finally:
             self.listening.clear()
-            over.set()
-            news.close()
+            loop.remove_reader(inotify.fileno())
+            inotify.close()
 
     async def _compare(self, how: Notice) -> bool:
         async with self._one:
@@ -136,8 +141,30 @@ class Watch:
         return await aside(_said, tuple(self._files()))
 
 
+async def _settled(news: asyncio.Event) -> None:
+    """Wait until there is news, and then until there is none for a moment."""
+    await news.wait()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST):
+            while news.is_set():
+                news.clear()
+                await asyncio.sleep(_QUIET)
+    news.clear()
+
+
 def _said(files: Iterable[Path]) -> dict[Path, bytes]:
     return {file: stamp_of(file) for file in files}
+
+
+def _listening(files: Iterable[Path]) -> Inotify:
+    """What tells of these files."""
+    inotify = Inotify()
+    try:
+        inotify.watch(_folders(files), files)
+    except BaseException:
+        inotify.close()
+        raise
+    return inotify
 
 
 def _folders(files: Iterable[Path]) -> tuple[Path, ...]:

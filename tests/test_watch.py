@@ -119,6 +119,17 @@ async def test_what_says_the_same_as_before_has_not_changed(tmp_path: Path) -> N
     assert len(heard.told) == 1
 
 
+async def test_what_is_written_slowly_is_noticed_before_it_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard = Heard(file)
+    async with watching(heard):
+        with file.open("a") as writing:
+            writing.write(" two")
+            writing.flush()
+            await heard.next()
+
+
 async def test_files_that_come_to_count_are_looked_after_from_then_on(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     file, more = tmp_path / "gateway.yaml", tmp_path / "more/agents.yaml"
@@ -177,7 +188,7 @@ async def test_a_folder_that_cannot_be_watched_is_told_and_they_are_looked_at(
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("gateway.watch.RustNotify", full)
+    monkeypatch.setattr("gateway.watch.Inotify", full)
     file = tmp_path / "gateway.yaml"
     file.write_text("one")
     heard = Heard(file)
