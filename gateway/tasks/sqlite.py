@@ -94,6 +94,7 @@ class SqliteStore:
     ) -> None:
         self.label = f"sqlite://{path}"
         self._file = LedgerFile(path)
+        self._carrier = Carrier(path)
         self._wall = wall
         self._checkpoints: Checkpoints | None = None
         self._expiry = Expiry()
@@ -105,7 +106,7 @@ class SqliteStore:
     async def open(self) -> None:
         """As `Store.open`; what cannot be used at the moment is opened by the first call that can."""
         self._file.open()
-        self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch, carrier=Carrier(self._file.path))
+        self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch, carrier=self._carrier)
         with contextlib.suppress(StateUnavailable), self._file as db:
             # What was left by whoever ended suddenly is read now, and not by the first call.
             self._of(db).current()
@@ -290,8 +291,11 @@ class SqliteStore:
 
     def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
-        with self._file as db, self._of(db) as young:
+        with self._file as db, (arrivals := self._of(db)) as young:
             known = young.entries
+            arrivals.seen.doubt()
+            # Others are told before it is done.
+            arrivals.append(())
             return sqlite_upkeep.put_rows(
                 db, [row for row in rows if (TASK if row.task else CONTEXT, row.scope, row.id) not in known]
             )
@@ -309,8 +313,8 @@ class SqliteStore:
         if arrivals is None or self._db is not db:
             if arrivals is not None:
                 arrivals.close()
-            arrivals = self._arrivals = arrivals_of(db, self._file.path)
-            self._db = db
+            arrivals = self._arrivals = arrivals_of(db, self._file.path, self._carrier.succession)
+            self._carrier.seen, self._db = arrivals.seen, db
         return arrivals
 
     def _carry_over(self, db: sqlite3.Connection) -> None:

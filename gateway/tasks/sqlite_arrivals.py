@@ -33,6 +33,7 @@ from types import TracebackType
 import msgspec
 
 from gateway.tasks.sqlite_file import TIMEOUT
+from gateway.tasks.sqlite_seen import Seen, Succession
 from gateway.tasks.sqlite_young import Entry, Young
 
 MOST = 16 << 20
@@ -65,18 +66,33 @@ class Arrivals:
         path: Of the file, which is made where there is none.
         begin: Gives an epoch that never was; called while the file is held.
         beside: The database: whoever may use that may use this. By itself, the file is its maker's alone.
+        succession: Told how this one begins the file anew; shared by all views of one process.
+        seen: Told of all that arrives, and where it is not sure that it was.
 
     Everything may raise OSError: then nobody knows what has arrived, and nothing was written.
 
     Attributes:
         epoch: Of what is young.
         end: Bytes of the file that have been read.
+        seen: As the argument.
     """
 
-    def __init__(self, path: Path, begin: Callable[[], int], *, beside: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        begin: Callable[[], int],
+        *,
+        beside: Path | None = None,
+        succession: Succession | None = None,
+        seen: Seen | None = None,
+    ) -> None:
         self.epoch = 0
         self.end = 0
+        self.seen = Seen() if seen is None else seen
+        self._succession = Succession() if succession is None else succession
         self._path = path
+        # As text, for a path is spelled anew each time that the system is asked.
+        self._name = str(path)
         self._begin = begin
         self._beside = beside
         self._file = -1
@@ -164,6 +180,7 @@ class Arrivals:
         self.end += len(line)
         for entry in entries:
             self._young.put(entry)
+            self.seen.add(entry)
 
     def renew(self, epoch: int) -> None:
         """Begin the file anew, for all of it is in the tables; only while it is held.
@@ -171,6 +188,7 @@ class Arrivals:
         Raises:
             OSError: it cannot be written; what is in it is carried over once more.
         """
+        self._succession.ended(self.epoch, self.end, epoch)
         # Not the head first: a kill in between would make old lines new ones.
         os.ftruncate(self._file, 0)
         self._write_head(epoch)
@@ -207,7 +225,7 @@ class Arrivals:
     def _size(self) -> int | None:
         """The bytes of the file that is open; None where it lies at its place no more."""
         try:
-            found = os.lstat(self._path)
+            found = os.lstat(self._name)
         except FileNotFoundError:
             return None
         return found.st_size if (found.st_dev, found.st_ino) == self._identity else None
@@ -280,6 +298,8 @@ class Arrivals:
         self._start(head, epoch)
 
     def _start(self, head: bytes, epoch: int) -> None:
+        if not self._succession.joins(self.epoch, self.end, epoch):
+            self.seen.doubt()
         self._head, self.epoch, self.end, self._young = head, epoch, HEAD, Young()
 
     def _read(self, size: int) -> bool:
@@ -306,14 +326,18 @@ class Arrivals:
             self._pass_over()
             return
         if not entries:
+            # Another process has changed the tables.
             self._young.tables.clear()
+            self.seen.doubt()
         for entry in entries:
             self._young.put(entry)
+            self.seen.add(entry)
 
     def _pass_over(self) -> None:
         self._damaged += 1
         # It may have been the one that says so.
         self._young.tables.clear()
+        self.seen.doubt()
 
 
 def _epoch_of(head: bytes) -> int | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
 from gateway.tasks.sqlite_file import step
+from gateway.tasks.sqlite_seen import Seen, Succession
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import OPEN
 
@@ -36,6 +37,8 @@ _FEW = 16
 _MOST_ROUNDS = 10
 # Rounds after which the log is put on the disk: that takes time, in which more comes.
 _SYNCED_ROUNDS = 3
+# Seconds between two thousand rows of the tables that are gone through.
+_PAUSE = 0.002
 # Seconds after its last transaction for which a turn is left to whoever has it; a killed one keeps it for no longer.
 _TURN = 10.0
 
@@ -59,9 +62,15 @@ class Carrier:
 
     Args:
         path: Of the database.
+
+    Attributes:
+        succession: How it begins the arrivals anew.
+        seen: What is filled from the tables in the same thread; None for nothing.
     """
 
     def __init__(self, path: Path, *, many: int = MANY, later: float = LATER) -> None:
+        self.succession = Succession()
+        self.seen: Seen | None = None
         self._path = path
         self._many = many
         self._later = later
@@ -76,6 +85,8 @@ class Carrier:
             sqlite3.Error, OSError: it cannot be now.
         """
         arrivals = self._of(db)
+        if self.seen is not None:
+            self.seen.fill(db, lambda: time.sleep(_PAUSE))
         size = arrivals.sync()
         if size <= HEAD:
             self._seen = None
@@ -109,16 +120,21 @@ class Carrier:
             self.let_go()
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA wal_autocheckpoint = 0")
-            self._arrivals, self._db = arrivals_of(db, self._path), db
+            self._arrivals, self._db = arrivals_of(db, self._path, self.succession), db
         return self._arrivals
 
 
-def arrivals_of(db: sqlite3.Connection, path: Path) -> Arrivals:
-    """The arrivals of a database."""
+def arrivals_of(db: sqlite3.Connection, path: Path, succession: Succession | None = None) -> Arrivals:
+    """The arrivals of a database.
+
+    Args:
+        succession: How this process begins them anew.
+    """
     (name,) = db.execute("SELECT id FROM arrivals").fetchone()
     # As SQLite's own log: beside the file itself, by whichever link each process knows it.
     path = path.resolve()
-    return Arrivals(path.with_name(f"{path.name}-{name}"), lambda: _next_epoch(db), beside=path)
+    place = path.with_name(f"{path.name}-{name}")
+    return Arrivals(place, lambda: _next_epoch(db), beside=path, succession=succession)
 
 
 def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:

@@ -41,7 +41,12 @@ def meet(  # noqa: C901, PLR0912 - in one go: a call of Python's for each step w
     context_entry = young.entries.get((CONTEXT, scope, context)) if context else None
     task_row: list[Any] | None = None
     context_row: list[Any] | None = None
-    if (task and task_entry is None) or (context and context_entry is None):
+    seen = arrivals.seen
+    if not seen.ready:
+        seen.go_on(young.entries)
+    if (task and task_entry is None and seen.may_hold(TASK, scope, task)) or (
+        context and context_entry is None and seen.may_hold(CONTEXT, scope, context)
+    ):
         for kind, *row in db.execute(_LOOK, (scope, task, scope, context)):
             if kind == TASK:
                 task_row = row
