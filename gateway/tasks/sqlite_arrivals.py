@@ -179,8 +179,7 @@ class Arrivals:
             raise
         self.end += len(line)
         for entry in entries:
-            self._young.put(entry)
-            self.seen.add(entry)
+            self.seen.add(self._young.put(entry))
 
     def renew(self, epoch: int) -> None:
         """Begin the file anew, for all of it is in the tables; only while it is held.
@@ -330,8 +329,7 @@ class Arrivals:
             self._young.tables.clear()
             self.seen.doubt()
         for entry in entries:
-            self._young.put(entry)
-            self.seen.add(entry)
+            self.seen.add(self._young.put(entry))
 
     def _pass_over(self) -> None:
         self._damaged += 1

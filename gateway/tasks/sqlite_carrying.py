@@ -15,7 +15,10 @@ import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+
+from msgspec.structs import astuple
 
 from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
 from gateway.tasks.sqlite_file import step
@@ -29,7 +32,7 @@ LATER = 30.0
 """Seconds after which fewer are carried over as well."""
 
 # Entries of one transaction, while which others wait: a few milliseconds.
-_AT_A_TIME = 100
+_AT_A_TIME = 200
 # Entries that are sorted at a time: a few milliseconds, for which the event loop has to wait.
 _SORTED = 8_000
 # Entries that are carried over while the arrivals are held: twice as many with each round, 8,192 in the last.
@@ -42,11 +45,14 @@ _PAUSE = 0.002
 # Seconds after its last transaction for which a turn is left to whoever has it; a killed one keeps it for no longer.
 _TURN = 10.0
 
-_COLUMNS = 14
+_ROW = f"({', '.join('?' * len(Entry.__struct_fields__))})"
+_OPEN = ", ".join(f"'{state}'" for state in sorted(OPEN))
+# Columns of VALUES are those of an entry, in its order.
 _CARRY = """
     INSERT INTO record (
-        kind, scope, id, tenant, principal, context, state, open, replica, dialect, made, seen, aged, epoch
-    ) VALUES {rows} ON CONFLICT (kind, scope, id) DO UPDATE
+        kind, scope, id, tenant, principal, context, state, replica, dialect, made, seen, aged, open, epoch
+    ) SELECT *, column1 = 1 AND column7 IN ({open}), {epoch:d} FROM (VALUES {rows}) WHERE true
+    ON CONFLICT (kind, scope, id) DO UPDATE
     SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen,
         aged = excluded.aged, epoch = excluded.epoch
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""
@@ -217,16 +223,8 @@ def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 def _put(db: sqlite3.Connection, entries: Sequence[Entry], epoch: int) -> None:
     if entries:
-        rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(entries))
-        values: list[str | int] = []
-        for each in entries:
-            values += (
-                each.kind, each.scope, each.id, each.tenant, each.principal, each.context, each.state,
-                each.kind == 1 and each.state in OPEN, each.replica, each.dialect, each.made, each.seen, each.aged,
-                epoch,
-            )  # fmt: skip
-        assert len(values) == _COLUMNS * len(entries)
-        db.execute(_CARRY.format(rows=rows), values)
+        statement = _CARRY.format(open=_OPEN, epoch=epoch, rows=", ".join([_ROW] * len(entries)))
+        db.execute(statement, list(chain.from_iterable(map(astuple, entries))))
 
 
 def _next_epoch(db: sqlite3.Connection) -> int:

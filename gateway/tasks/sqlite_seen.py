@@ -17,13 +17,12 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gateway.tasks.sqlite_young import Entry, Name
+from gateway.tasks.sqlite_young import Name
 
 MOST_ROWS = 4_000_000
 """Rows of the tables beyond which there is none: it would hold 16 MiB and more."""
 
-_PROBES = 4
-# Bits for each name: one in four hundred that is not there is looked for all the same, and far fewer while it fills.
+# Bits for each name: of a hundred that are not there one or two are looked for all the same.
 _BITS = 16
 # Names of the first filter for what arrives; each one after it is made for twice as many.
 _FIRST = 200_000
@@ -79,20 +78,15 @@ class Bits:
 
     def add(self, number: int) -> None:
         """Take a name in, by its hash."""
-        bits, mask, step = self._bits, self._mask, (number >> 24) | 1
-        for _ in range(_PROBES):
-            bits[(number & mask) >> 3] |= 1 << (number & 7)
-            number += step
+        bits, mask, other = self._bits, self._mask, number >> 30
+        bits[(number & mask) >> 3] |= 1 << (number & 7)
+        bits[(other & mask) >> 3] |= 1 << (other & 7)
         self.left -= 1
 
     def holds(self, number: int) -> bool:
         """Whether it may have been taken in; False only where it was not."""
-        bits, mask, step = self._bits, self._mask, (number >> 24) | 1
-        for _ in range(_PROBES):
-            if not bits[(number & mask) >> 3] >> (number & 7) & 1:
-                return False
-            number += step
-        return True
+        bits, mask, other = self._bits, self._mask, number >> 30
+        return bool(bits[(number & mask) >> 3] >> (number & 7) & 1 and bits[(other & mask) >> 3] >> (other & 7) & 1)
 
 
 @dataclass(slots=True)
@@ -141,12 +135,12 @@ class Seen:
         number = hash((kind, scope, id))
         return any(bits.holds(number) for bits in self._filters)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, name: Name) -> None:
         """Hear of an entry that has arrived."""
         last = self._last
         if last is None:
             return
-        last.add(hash((entry.kind, entry.scope, entry.id)))
+        last.add(hash(name))
         if not last.left:
             if len(self._filters) >= _MOST_FILTERS:
                 self._give_up()

@@ -59,15 +59,15 @@ class Young:
         self._tasks: dict[str, dict[Name, Entry]] = {}
         self._open: dict[str, int] = {}
 
-    def put(self, entry: Entry) -> None:
-        """Take in what is new, or has changed."""
+    def put(self, entry: Entry) -> Name:
+        """Take in what is new, or has changed; gives its name."""
         name = (entry.kind, entry.scope, entry.id)
         before = self.entries.get(name)
         self.entries[name] = entry
         if self.news is not None:
             self.news[name] = entry
         if entry.kind != TASK:
-            return
+            return name
         tenant = entry.tenant
         tasks = self._tasks.get(tenant)
         if tasks is None:
@@ -76,6 +76,7 @@ class Young:
         is_open, was_open = entry.state in OPEN, before is not None and before.state in OPEN
         if is_open is not was_open:
             self._open[tenant] = self._open.get(tenant, 0) + (1 if is_open else -1)
+        return name
 
     def open_tasks(self, tenant: str) -> int:
         """How many tasks of a tenant are not over."""

@@ -11,7 +11,6 @@ from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_carrying import settle
 from gateway.tasks.sqlite_schema import connect
 from gateway.tasks.sqlite_seen import Bits, Seen, Succession
-from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import Met, Row
 from tests.tasks.asking import ACME, GLOBEX, NOW, sighting
 
@@ -252,7 +251,7 @@ def test_it_grows_with_what_arrives_and_is_begun_anew_when_it_is_too_large(monke
     assert told.ready
     number = 0
     while told.ready:
-        told.add(Entry(1, "crm", f"t{number}", "acme", "", "", "", "", "", 1, 1))
+        told.add((1, "crm", f"t{number}"))
         number += 1
         assert told.may_hold(1, "crm", f"t{number // 2}")
     assert number >= 64 + 128
