@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from gateway import extended_card
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
@@ -258,26 +259,50 @@ class Forwarder:
         elif call.operation.streams:
             # A stream has gone well once there is an event, and whatever is none once all of it is there.
             exchange.on_event = partial(asking.answered, response.status)
-        relay: Relay
-        if asking.translation is None:
-            relay = Relay(exchange, asking.backing, asking.interface, self._clock)
-        else:
-            relay = interpreter = Interpreter(
-                exchange, asking.backing, asking.interface, self._clock, asking.translation
-            )
-            upstream = asking.backing.upstream
-            if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
-                response = await _by_the_other_verb(interpreter, response, call, asking)
-        asking.status = response.status
-        exchange.received = self._clock()
         try:
-            await relay.run(response, wire)
-        except Fault as fault:
-            asking.broke(response, fault)
-            raise
+            relay, response = await self._choose(asking, call, response)
+            asking.status = response.status
+            exchange.received = self._clock()
+            try:
+                await relay.run(response, wire)
+            except Fault as fault:
+                asking.broke(response, fault)
+                raise
         finally:
             response.close()
         asking.answered(response.status)
+
+    async def _choose(self, asking: "_Asking", call: Call, response: Response) -> tuple[Relay, Response]:
+        """Who brings the client an answer, and which: of two ways to ask, an agent may know the other one alone."""
+        relay: Relay
+        if asking.translation is None:
+            relay = Relay(asking.exchange, asking.backing, asking.interface, self._clock)
+        else:
+            relay = interpreter = asking.interpreter(asking.translation, self._clock)
+            upstream = asking.backing.upstream
+            if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
+                response = await _by_the_other_verb(interpreter, response, call, asking)
+        if call.operation is Operation.GET_EXTENDED_CARD:
+            return await self._find_card(asking, call, relay, response)
+        return relay, response
+
+    async def _find_card(
+        self, asking: "_Asking", call: Call, relay: Relay, response: Response
+    ) -> tuple[Relay, Response]:
+        """The answer of an agent before 1.0 that has its extended card only where it was not asked for it."""
+        exchange, backing, client = asking.exchange, asking.backing, asking.exchange.call
+        if client is None or not isinstance(backing.upstream, HttpUpstream):
+            return relay, response
+        if not await extended_card.is_elsewhere(call, asking.interface.dialect, relay, response):
+            return relay, response
+        asking.answered(response.status)
+        translation = await self._translate(exchange, backing, asking.interface, client, None)
+        ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
+        found = await extended_card.find(call, translation, ask, interpreter)
+        if found is None:
+            return relay, response
+        response.close()
+        return found
 
     async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
@@ -373,6 +398,10 @@ class _Asking(Asking):
     def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
         """Send the call to the replica of the moment, which answers as one over HTTP does."""
         return cast("Coroutine[Any, Any, Response]", self.send(call))
+
+    def interpreter(self, translation: Translation, clock: Callable[[], float]) -> Interpreter:
+        """Who brings the answer to a client that speaks otherwise."""
+        return Interpreter(self.exchange, self.backing, self.interface, clock, translation)
 
     def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
         """As `over_http`, behind gRPC."""

@@ -8,7 +8,6 @@ the same answer, in the same dialect, so the dialect is guessed from the head al
 """
 
 import asyncio
-import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
@@ -33,6 +32,7 @@ from gateway.exchange import Exchange
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
 from gateway.identity.pending import Pending
+from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
 CountAuth: TypeAlias = Callable[[str, str, str], None]
@@ -117,7 +117,7 @@ def _place(snapshot: Snapshot, head: Head) -> Place:
         path = segments(head.path)
     except BadRequest as fault:
         return Place(binding, Entry(unread=fault))
-    if _HOST.fullmatch(head.host) is None:
+    if HOST.fullmatch(head.host) is None:
         return Place(binding, Entry(unread=BadRequest("the Host header names no host")))
     version = Version.V0_3 if "v1" in path else Version.V1_0
     if path[: len(snapshot.prefix)] != snapshot.prefix:
@@ -137,7 +137,7 @@ def _place(snapshot: Snapshot, head: Head) -> Place:
 
 def _grpc_place(snapshot: Snapshot, head: Head, method: GrpcMethod) -> Place:
     """Where a call over gRPC knocks: it has no path, so the authority alone picks the endpoint."""
-    if _HOST.fullmatch(head.host) is None:
+    if HOST.fullmatch(head.host) is None:
         return Place(Binding.GRPC, Entry(unread=BadRequest("the authority names no host")), method.version)
     entry = Entry(snapshot.table.locate_grpc(head.host), PathCall(method.operation))
     return Place(Binding.GRPC, entry, method.version, method.operation, lasting=len(head.host) <= _LONGEST_KEPT)
@@ -280,6 +280,4 @@ def version_text(head: Head) -> str | None:
 
 _MOST_PLACES = 4096
 _LONGEST_KEPT = 256
-# What a Host header may name; the card of `*.example.com` repeats it.
-_HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
 _VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})

@@ -60,8 +60,6 @@ class Interpreter(Relay):
         super().__init__(exchange, backing, interface, clock)
         self.translation = self._translation = translation
         self.interface = interface
-        # What was read of the answer before it was the answer.
-        self._body: bytes | None = None
         # The agent's answer is one to what the agent was asked.
         self._call: Call = translation.call
 
@@ -69,8 +67,8 @@ class Interpreter(Relay):
         """Whether the agent does not know a path by this method: for some the texts name two (protocol trap 1)."""
         if self._call.dialect.binding is Binding.JSONRPC or response.status not in (404, 405):
             return False
-        self._body = await self._all(response)
-        if response.status == 405 or self._translation.read_error(404, self._body) is None:
+        body = await self.read(response)
+        if response.status == 405 or self._translation.read_error(404, body) is None:
             self._body = None
             return True
         return False
@@ -116,9 +114,6 @@ class Interpreter(Relay):
             await reply.tell(wire, await _aside(len(body), self._only_event, body), streamed=True)
         else:
             await reply.tell(wire, await self._say(body))
-
-    async def _all(self, response: Response) -> bytes:
-        return await super()._all(response) if self._body is None else self._body
 
     async def _say(self, body: bytes) -> bytes:
         if self._call.operation is Operation.GET_EXTENDED_CARD:

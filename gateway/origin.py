@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from gateway.a2a.call import Head
+from gateway.a2a.headers import TRACEPARENT
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -13,9 +14,6 @@ _MOST_HOPS = 32
 """Addresses of X-Forwarded-For that are looked at; there are never so many proxies."""
 
 _WITH_PORT = re.compile(r"(?:(?P<v4>[0-9.]+):[0-9]{1,5}|\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?)")
-
-# W3C Trace Context §3.2: version, trace id, parent id, flags; all zeros are invalid.
-_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
 def client_address(head: Head, trusted: Sequence[Network]) -> str:
@@ -46,8 +44,8 @@ def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
 def trace_id(head: Head) -> str | None:
     """The trace that the client's `traceparent` names, or None."""
     parent = head.first(b"traceparent")
-    found = None if parent is None else _TRACEPARENT.fullmatch(parent)
-    return None if found is None else found[1].decode("ascii")
+    found = None if parent is None else TRACEPARENT.fullmatch(parent)
+    return None if found is None else found["trace"].decode("ascii")
 
 
 def _without_port(hop: str) -> str:

@@ -66,6 +66,17 @@ class Relay:
         self._bounds = backing.bounds
         self._interface = interface
         self._clock = clock
+        # What was read of the answer before it was the answer.
+        self._body: bytes | None = None
+
+    async def read(self, response: Response) -> bytes:
+        """The whole body of an answer of one frame, before it is known whether it is the one to pass on.
+
+        Raises:
+            UpstreamProtocol: it is longer than an event may be.
+        """
+        self._body = await self._all(response)
+        return self._body
 
     async def run(self, response: Response, wire: Wire) -> None:
         """Pass the answer on, to its end.
@@ -106,8 +117,8 @@ class Relay:
 
     async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:
         exchange = self._exchange
-        body = response.whole()
-        if body is None or len(body) > self._bounds.kept:
+        body = response.whole() if self._body is None else self._body
+        if body is None or (self._body is None and len(body) > self._bounds.kept):
             body = await self._gather(response, wire, content_type, body or b"")
             if body is None:
                 return
@@ -180,7 +191,7 @@ class Relay:
         Raises:
             UpstreamProtocol: it is longer than an event may be.
         """
-        body = response.whole()
+        body = response.whole() if self._body is None else self._body
         if body is not None:
             return body
         longest = max(self._bounds.kept, self._bounds.event)

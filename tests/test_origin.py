@@ -76,6 +76,7 @@ TRACE = b"0af7651916cd43dd8448eb211c80319c"
         (b"00-" + TRACE + b"-b7ad6b7169203331-01", TRACE.decode()),
         (b"cc-" + TRACE + b"-b7ad6b7169203331-01-later", TRACE.decode()),
         (b"ff-" + TRACE + b"-b7ad6b7169203331-01", None),
+        (b"00-" + TRACE + b"-b7ad6b7169203331-01-later", None),
         (b"00-" + b"0" * 32 + b"-b7ad6b7169203331-01", None),
         (b"00-" + TRACE + b"-0000000000000000-01", None),
         (b"00-" + TRACE.upper() + b"-b7ad6b7169203331-01", None),

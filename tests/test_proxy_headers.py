@@ -107,6 +107,16 @@ async def test_identity_headers_are_the_gateways_own_under_every_spelling() -> N
         assert secret("acme") not in repr(received).encode()
 
 
+async def test_a_trace_that_is_none_reaches_no_agent_and_no_log() -> None:
+    sent = [(b"traceparent", b"00-evil-01"), (b"tracestate", b"evil=1"), (b"baggage", b"a=1")]
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        await gateway.post("/echo", CALL, sent)
+        received = backend.requests[0]
+        assert received.header(b"traceparent") is received.header(b"tracestate") is None
+        assert received.header(b"baggage") == b"a=1"
+        assert (await gateway.line())["trace_id"] is None
+
+
 async def test_what_a2a_and_tracing_need_is_passed_on() -> None:
     sent = [
         (b"A2A-Version", b"1.0"),

@@ -137,6 +137,58 @@ async def test_an_agent_with_a_host_has_its_card_at_the_root_of_that_host() -> N
         assert b"evil" not in answer.body
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        (b"eu.agents.test", "eu.agents.test"),
+        (b"EU.Agents.TEST", "eu.agents.test"),
+        (b"eu.agents.test.", "eu.agents.test"),
+        (b"eu.agents.test:1", "eu.agents.test"),
+        (b"eu.agents.test:", "eu.agents.test"),
+        (b"a.b.agents.test", "a.b.agents.test"),
+        (b"xn--fa-hia.agents.test", "xn--fa-hia.agents.test"),
+        (b"agents.test", None),
+        (b".agents.test", None),
+        (b"evil..agents.test", None),
+        (b"evil.test.agents.test..", None),
+        (b"evilagents.test", None),
+        (b"agents.test.evil.example", None),
+        (b"eu.agents.test@evil.example", None),
+        (b"evil.example@eu.agents.test", None),
+        (b"evil.example:80.agents.test", None),
+        (b"eu.agents.test:80:evil.example", None),
+        (b"eu.agents.test:evil", None),
+        (b"eu.agents.test:123456", None),
+        (b"evil.example#.agents.test", None),
+        (b"evil.example/.agents.test", None),
+        (b"evil.example\\.agents.test", None),
+        (b"evil%2e.agents.test", None),
+        (b"evil,.agents.test", None),
+        (b"evil .agents.test", None),
+        (b"[evil].agents.test", None),
+        (b"[::1].agents.test", None),
+        (b"*.agents.test", None),
+        ("\u00e9vil.agents.test".encode(), None),
+        (b"evil\xff.agents.test", None),
+        (b"evil" * 63 + b".agents.test", None),
+    ],
+)
+async def test_of_what_a_client_names_as_host_a_card_shows_a_name_within_the_pattern_or_none(
+    host: bytes, shown: str | None
+) -> None:
+    async with site() as gateway:
+        for name in (CARD, OLD):
+            client = await gateway.client()
+            others = b"X-Forwarded-Host: evil.example\r\nForwarded: host=evil.example\r\nX-Forwarded-Port: 666\r\n"
+            await client.send(b"GET /agents%b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (name.encode(), host, others))
+            answer = await client.answer()
+            assert b"evil" not in answer.body
+            assert b":1" not in answer.body
+            found = {url.rstrip("/") for url, _ in urls(answer.body)} if answer.status == 200 else set()
+            # Behind the scheme and the port of the gateway's own.
+            assert found == ({f"https://{shown}/agents"} if shown else set())
+
+
 async def test_a_private_card_is_for_those_who_may_call_and_for_no_shared_cache() -> None:
     async with site() as gateway:
         assert (await gateway.get("/agents/private" + CARD)).status == 401

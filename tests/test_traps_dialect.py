@@ -225,6 +225,45 @@ async def test_the_list_of_push_configurations_has_two_names(method: str, tmp_pa
     assert request.target == b"/tasks/t-1/pushNotificationConfigs"
 
 
+@pytest.mark.parametrize("speaks", ["rest 0.3", "rest 1.0", "jsonrpc 0.3"])
+async def test_the_path_of_push_configurations_may_be_in_the_singular(speaks: str, tmp_path: Path) -> None:
+    """Trap 6: so the protobuf definition of 0.3.0 had it, and agents built on its later ones do not know it."""
+    answers = {
+        "rest 0.3": plain({"name": "tasks/t-1/pushNotificationConfigs/c-1", "pushNotificationConfig": {"url": HOOK}}),
+        "rest 1.0": plain({"taskId": "t-1", "id": "c-1", "url": HOOK}),
+        "jsonrpc 0.3": result({"taskId": "t-1", "pushNotificationConfig": {"id": "c-1", "url": HOOK}}),
+    }
+    config = {"config": {"pushNotificationConfig": {"id": "c-1", "url": HOOK}}}
+    async with agent(plays(answers[speaks]), tmp_path, speaks) as (gateway, client):
+        answer = await client.post(gateway.url + "/v1/task/t-1/pushNotificationConfigs", json=config)
+        [request] = gateway.backend.requests
+        unprefixed = await client.post(gateway.url + "/task/t-1/pushNotificationConfigs", json=config, headers=MODERN)
+    assert answer.json()["name"] == "tasks/t-1/pushNotificationConfigs/c-1"
+    assert b"/task/" not in request.target
+    assert unprefixed.status_code == 404
+
+
+@pytest.mark.parametrize("speaks", ["rest 1.0", "jsonrpc 1.0", "jsonrpc 0.3"])
+@pytest.mark.parametrize(
+    "body", [{"pushNotificationConfig": {"url": HOOK}}, {"config": {"pushNotificationConfig": {"url": HOOK}}}]
+)
+async def test_the_id_of_a_push_configuration_of_0_3_may_stand_in_the_query(
+    speaks: str, body: dict[str, Any], tmp_path: Path
+) -> None:
+    """Trap 18: its protobuf definition has the configuration alone as the body, and the id beside it."""
+    flat = {"taskId": "t-1", "id": "c-9", "url": HOOK}
+    nested = {"taskId": "t-1", "pushNotificationConfig": {"id": "c-9", "url": HOOK}}
+    script = plays(plain(flat) if speaks == "rest 1.0" else result(nested if speaks.endswith("0.3") else flat))
+    async with agent(script, tmp_path, speaks) as (gateway, client):
+        target = gateway.url + "/v1/tasks/t-1/pushNotificationConfigs?configId=c-9"
+        answer = await client.post(target, json=body)
+        [request] = gateway.backend.requests
+    assert answer.json()["name"] == "tasks/t-1/pushNotificationConfigs/c-9"
+    asked = json.loads(request.body)
+    asked = asked.get("params", asked)
+    assert asked.get("pushNotificationConfig", asked)["id"] == "c-9"
+
+
 async def test_files_are_called_as_the_schema_of_each_binding_has_it(tmp_path: Path) -> None:
     """Trap 7: the text of 1.0 ascribes to JSON-RPC of 0.3 the names that only its protobuf had."""
     parts = [{"raw": "aGk=", "mediaType": "text/plain"}, {"url": "https://files.example.net/a"}]

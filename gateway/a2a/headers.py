@@ -42,6 +42,13 @@ NEVER_FORWARDED = frozenset(
 )  # fmt: skip
 """Headers that `forward_headers` of the configuration may not name: hop-by-hop, credentials, identity, framing."""
 
+TRACEPARENT = re.compile(
+    rb"(?!ff)(?:00|(?P<later>(?!00)[0-9a-f]{2}))-(?P<trace>(?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+    rb"(?(later)(?:-.*)?)"
+)
+"""W3C Trace Context §3.2: version, trace id, parent id and flags; all zeros are none, and later versions say more."""
+_TRACE = frozenset({b"traceparent", b"tracestate"})
+
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
 _ONCE = frozenset(
@@ -78,16 +85,21 @@ def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
 def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -> Pairs:
     """The pairs whose name is allowed, in order; a name that `Connection` lists is hop-by-hop and stays here.
 
-    Of several headers that are no list the first passes: it is the one that was looked at.
+    Of several headers that are no list the first passes: it is the one that was looked at. A `traceparent` that is
+    none does not pass, nor a `tracestate` without one (W3C Trace Context §3.3, §4.3).
     """
     kept = [(name, value) for name, value in headers if name in allowed and _VALUE.fullmatch(value) is not None]
     if len(dict(kept)) != len(kept):
         kept = [pair for at, pair in enumerate(kept) if pair[0] not in _ONCE or pair[0] not in dict(kept[:at])]
     named = [value for name, value in headers if name == b"connection"]
-    if not named:
-        return kept
-    hop = {token.strip().lower() for value in named for token in value.split(b",")}
-    return [(name, value) for name, value in kept if name not in hop]
+    if named:
+        hop = {token.strip().lower() for value in named for token in value.split(b",")}
+        kept = [(name, value) for name, value in kept if name not in hop]
+    if any(name in _TRACE for name, _ in kept):
+        parents = [value for name, value in kept if name == b"traceparent"]
+        if not parents or TRACEPARENT.fullmatch(parents[0]) is None:
+            return [pair for pair in kept if pair[0] not in _TRACE]
+    return kept
 
 
 def media_type(value: bytes | None) -> bytes:

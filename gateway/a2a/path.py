@@ -80,11 +80,14 @@ def segments(raw_path: bytes) -> tuple[str, ...]:
 
 
 def _refuse_escapes(parts: list[str]) -> None:
-    before = ""
+    further = before = ""
     for part in parts:
-        if "%" in part and (before not in _BEFORE_IDS or _ESCAPED_TRAPS.search(part) is not None):
-            raise BadRequest("the path has an escape that is not allowed")
-        before = part
+        if "%" in part:
+            # The protobuf definition of 0.3.0 has the singular, for push configurations alone (protocol trap 6).
+            named = before in _BEFORE_IDS or (further, before) == ("v1", "task")
+            if not named or _ESCAPED_TRAPS.search(part) is not None:
+                raise BadRequest("the path has an escape that is not allowed")
+        further, before = before, part
 
 
 def read_rest(method: str, rest: tuple[str, ...], *, tenanted: bool) -> PathCall | None:
@@ -134,7 +137,7 @@ def _read_operation(method: str, rest: tuple[str, ...], *, prefixed: bool) -> _F
             return _read_task(method, last)
         case ("tasks", task, "subscribe"):
             return Operation.SUBSCRIBE_TO_TASK, decode_id(task), None, _unless(method, "POST", "GET")
-        case ("tasks", task, "pushNotificationConfigs"):
+        case ("tasks" | "task" as word, task, "pushNotificationConfigs") if prefixed or word == "tasks":
             operation = Operation.LIST_PUSH_CONFIGS if method == "GET" else Operation.CREATE_PUSH_CONFIG
             return operation, decode_id(task), None, _unless(method, "GET", "POST")
         case ("tasks", task, "pushNotificationConfigs", config):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cached_property, reduce
 from typing import Any, TypeGuard
@@ -16,6 +17,7 @@ from gateway.config.problem import KeyPath, printable, spell
 from gateway.config.replication import replica_name
 
 _WIDEST = 60
+_BEFORE = 20
 
 
 class Sort(StrEnum):
@@ -82,11 +84,15 @@ class _Comparison:
                     yield from self.between(before[key], after[key], at, _below(places, key, key))
         elif _are_replicas(old) and _are_replicas(new):
             yield from self._among(old, new, path, places)
+        elif _are_parts(old) and _are_parts(new):
+            yield from self._along(old, new, path, places)
         elif old != new:
             whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
             words = ("", "") if whole else self._words(places)
-            if old is None or new is None:
-                yield Change(Sort.ADDED if old is None else Sort.REMOVED, path, *words)
+            if old is None:
+                yield Change(Sort.ADDED, path, new=words[1])
+            elif new is None:
+                yield Change(Sort.REMOVED, path, old=words[0])
             else:
                 yield Change(Sort.CHANGED, path, *words)
 
@@ -112,20 +118,50 @@ class _Comparison:
         for name, number in before.items():
             yield Change(Sort.REMOVED, (*path, number), old=_word(name))
 
+    def _along(
+        self, old: tuple[Part, ...], new: tuple[Part, ...], path: KeyPath, places: tuple[KeyPath, KeyPath]
+    ) -> Iterator[Change]:
+        """What differs between two lists, such as those of matches and tests, told by where it is in the new one."""
+        before, after = ([repr(each) for each in one] for one in (old, new))
+        for _, was, end, number, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+            # What stands between the same neighbours is taken for the same, changed.
+            pairs = min(end - was, last - number)
+            for step in range(pairs):
+                at = _below(places, was + step, number + step)
+                yield from self.between(old[was + step], new[number + step], (*path, number + step), at)
+            for gone in range(was + pairs, end):
+                yield Change(Sort.REMOVED, (*path, gone), old=self._word((*places[0], gone), 0))
+            for come in range(number + pairs, last):
+                yield Change(Sort.ADDED, (*path, come), new=self._word((*places[1], come), 1))
+
     @cached_property
     def _shown(self) -> tuple[dict[str, Any], dict[str, Any]]:
         old, new = self._configs
         return shown(old), shown(new)
 
     def _words(self, places: tuple[KeyPath, KeyPath]) -> tuple[str, str]:
-        trees: tuple[object, object] = self._shown
-        found = [reduce(_at, place, tree) for place, tree in zip(places, trees, strict=True)]
-        old, new = (printable(msgspec.json.encode(each).decode()) for each in found)
-        return ("", "") if old == new else (_short(old), _short(new))
+        old, new = (self._text(place, number) for number, place in enumerate(places))
+        return ("", "") if old == new else _apart(old, new)
+
+    def _word(self, place: KeyPath, number: int) -> str:
+        return _short(self._text(place, number))
+
+    def _text(self, place: KeyPath, number: int) -> str:
+        """What may be shown of a place of the old configuration (0) or of the new one (1), whole."""
+        tree: object = self._shown[number]
+        found = reduce(_at, place, tree)
+        if isinstance(found, dict):
+            # What is not written there says nothing.
+            found = {key: value for key, value in found.items() if value not in (None, {}, [])}
+        return msgspec.json.encode(found).decode()
 
 
 def _are_replicas(value: object) -> TypeGuard[tuple[Backend, ...]]:
     return isinstance(value, tuple) and value != () and all(isinstance(each, Backend) for each in value)
+
+
+def _are_parts(value: object) -> TypeGuard[tuple[Part, ...]]:
+    return isinstance(value, tuple) and value != () and all(isinstance(each, Part) for each in value)
 
 
 def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
@@ -145,8 +181,19 @@ def _at(tree: object, key: object) -> object:
 
 
 def _word(name: str) -> str:
-    return _short(printable(msgspec.json.encode(name).decode()))
+    return _short(msgspec.json.encode(name).decode())
 
 
-def _short(text: str) -> str:
+def _apart(old: str, new: str) -> tuple[str, str]:
+    """Two texts that differ, cut to where they do."""
+    shortest = min(len(old), len(new))
+    same = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    # With a little of what stands before it, so that the place is found again.
+    skipped = max(same - _BEFORE, 0) if max(len(old), len(new)) > _WIDEST and same >= _WIDEST - _BEFORE else 0
+    return _short(old, skipped), _short(new, skipped)
+
+
+def _short(text: str, skipped: int = 0) -> str:
+    text = "…" + text[skipped + 1 :] if skipped else text
+    text = printable(text[: _WIDEST + 1])
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

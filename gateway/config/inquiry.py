@@ -1,13 +1,16 @@
 """Where a request would go, asked by an operator: the answer of `a2a-gateway route` and of `POST /-/route`."""
 
+import re
 from typing import Any
 
 import msgspec
 
 from gateway.config.client_rule import NobodyKnown
 from gateway.config.model import Config
+from gateway.config.problem import printable
 from gateway.config.trial import advice, caller, public_prefix
 from gateway.principal import Principal
+from gateway.routing.endpoint import host_named
 from gateway.routing.question import Question, ask
 from gateway.routing.table import Table
 
@@ -41,7 +44,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         everything: Explain every match of every agent, not only those at the endpoint.
 
     Raises:
-        LookupError: there can be no such caller; the text is for the operator.
+        LookupError: there can be no such caller or no such request; the text is for the operator.
     """
     try:
         who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
@@ -50,7 +53,8 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
     _agree(inquiry, who)
-    question = Question(inquiry.path, inquiry.method.upper(), inquiry.host or "", inquiry.tenant, who)
+    _refuse_odd(inquiry)
+    question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
     answer = ask(table, question, prefix=public_prefix(config), everything=everything)
     verdict = answer.verdict
     route, rule = verdict.route, verdict.rule
@@ -84,3 +88,21 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
             raise LookupError("a caller shows a key or a token, not both: claims come with a token, so name no key")
     elif inquiry.claim and (inquiry.as_ is None or who is None or who.method == "anonymous"):
         raise LookupError("nobody has these claims: they come with a token, so name the tenant that it is of")
+
+
+def _refuse_odd(inquiry: Inquiry) -> None:
+    """See that a client could send such a request at all.
+
+    Raises:
+        LookupError: it could not.
+    """
+    if _METHOD.fullmatch(inquiry.method) is None:
+        meant = inquiry.method.upper()
+        remedy = f"write {meant}" if _METHOD.fullmatch(meant) is not None else "write POST or GET"
+        raise LookupError(f"{printable(inquiry.method)!r} is no method of HTTP: {remedy}")
+    if host_named(inquiry.host or "") is None:
+        raise LookupError(f"{printable(inquiry.host or '')!r} is no host: write a name, such as agents.example.com")
+
+
+# As the listener reads them.
+_METHOD = re.compile("[A-Z][A-Z-]{0,31}")

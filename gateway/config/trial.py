@@ -14,6 +14,7 @@ from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.tenancy import Names
 from gateway.config.wording import nearest
 from gateway.principal import ANONYMOUS_TENANT, Principal
+from gateway.routing.endpoint import host_named
 from gateway.routing.question import Question, ask
 from gateway.routing.route import Verdict
 from gateway.routing.table import Table, path_segments
@@ -120,6 +121,9 @@ def check_tests(config: Config, names: Names, findings: Findings) -> None:
             findings.error(
                 (*at, "request", "method"), f"{printable(test.request.method)!r} is no method of A2A", remedy
             )
+        if host_named(test.request.host or "") is None:
+            fact = f"{printable(test.request.host or '')!r} is no host"
+            findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
 
 
 def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings, *, names: Names) -> None:

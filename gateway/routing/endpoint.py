@@ -4,6 +4,7 @@ Look-ups cost the same with ten rules or ten thousand: they are filed under one 
 else claim), so that only rules which may hold are looked at.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -12,6 +13,10 @@ from gateway.principal import Principal
 from gateway.routing.route import AgentRules, Knock, Rule
 
 Condition = tuple[object, ...]
+
+HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
+"""What a request may name as its host, in lower case and without a port; the card of `*.example.com` repeats it."""
+_AUTHORITY = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,18 @@ def unmet(rule: Rule, knock: Knock) -> Condition | None:
         elif knock.principal is None or condition[2] not in claim_values(knock.principal, str(condition[1])):
             return condition
     return None
+
+
+def host_named(authority: str) -> str | None:
+    """The host that a Host header names, as traffic reads it: lower case, without port; empty for none named.
+
+    None where it is no host.
+    """
+    if not authority:
+        return ""
+    found = _AUTHORITY.fullmatch(authority.lower())
+    name = "" if found is None else found[1].removesuffix(".")
+    return name if name and HOST.fullmatch(name) is not None else None
 
 
 def patterns(host: str) -> Iterator[str]:

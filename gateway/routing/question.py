@@ -15,6 +15,7 @@ from gateway.a2a.parameter import agreed
 from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import split_query
 from gateway.principal import Principal
+from gateway.routing.endpoint import host_named
 from gateway.routing.route import Candidate, Knock, Rule, Verdict
 from gateway.routing.table import Endpoint, Table
 
@@ -26,7 +27,7 @@ class Question:
     Attributes:
         path: As in a request, the public prefix in front; its query may name the tenant too. For gRPC that of a method,
             alone.
-        host: The host that is named, over gRPC the authority, without its port.
+        host: The host that is named, over gRPC the authority.
         tenant: The A2A `tenant` field in the body or the query, or None; the `scope` of a method that has one.
         principal: Who asks, or None for a stranger.
     """
@@ -61,16 +62,18 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         prefix: Segments of the public path, which a request carries in front of everything.
         everything: Explain every rule of every agent, not only those at the endpoint.
     """
+    host = host_named(question.host)
+    if host is None:
+        return Answer(Verdict(None, BadRequest), fact="the Host header names no host")
     method = BY_PATH.get(question.path) if table.grpc and question.method == "POST" else None
     if method is not None:
-        return _ask_grpc(table, question, method, everything=everything)
+        return _ask_grpc(table, question, method, host, everything=everything)
     raw, _, query = question.path.encode("utf-8", "surrogatepass").partition(b"?")
     try:
         path = segments(raw)
         queried, _ = split_query(query)
     except BadRequest as wrong:
         return Answer(Verdict(None, BadRequest), fact=wrong.message)
-    host = question.host.lower()
     inside = path[: len(prefix)] == prefix
     path = path[len(prefix) :] if inside else path
     endpoint = table.locate(host, path) if inside else None
@@ -101,13 +104,13 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
 
 
-def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
-    endpoint = table.locate_grpc(question.host.lower())
+def _ask_grpc(table: Table, question: Question, method: GrpcMethod, host: str, *, everything: bool) -> Answer:
+    endpoint = table.locate_grpc(host)
     try:
         tenant = _tenant(question.tenant or None)
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
-    knock = Knock((), question.host.lower(), tenant, question.principal)
+    knock = Knock((), host, tenant, question.principal)
     verdict = table.explain(endpoint, knock, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
         # Requests are read for those alone who may reach somebody there.

@@ -45,8 +45,38 @@ def test_what_would_show_the_agent_stays_here(name: str) -> None:
 
 def test_what_connection_names_is_of_this_hop() -> None:
     headers = [(b"connection", b"close, A2A-Version"), (b"connection", b"Accept "), (b"a2a-version", b"1.0")]
-    kept = (b"traceparent", b"00")
+    kept = (b"baggage", b"a=1")
     assert pass_on([*headers, (b"accept", b"*/*"), kept], TO_AGENT) == [kept]
+
+
+TRACE = b"0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
+STATE = (b"tracestate", b"a=1")
+
+
+@pytest.mark.parametrize("value", [b"00-" + TRACE + b"-01", b"00-" + TRACE + b"-00", b"cc-" + TRACE + b"-01-later"])
+def test_a_trace_passes_with_its_state(value: bytes) -> None:
+    headers = [STATE, (b"baggage", b"b"), (b"traceparent", value), (b"tracestate", b"c=2")]
+    assert pass_on(headers, TO_AGENT) == headers
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"", b"x", b"00-1-2-01", b"ff-" + TRACE + b"-01", b"00-" + TRACE.upper() + b"-01",
+        b"00-" + TRACE + b"-01-later",
+        b"00-" + TRACE + b"-01 ", b"cc-" + TRACE + b"-01later", b"00-" + b"0" * 32 + b"-b7ad6b7169203331-01",
+        b"00-0af7651916cd43dd8448eb211c80319c-" + b"0" * 16 + b"-01", b"00-" + TRACE + b"-01, 00-" + TRACE + b"-01",
+    ],
+)  # fmt: skip
+def test_a_trace_that_is_none_stays_here_and_so_does_its_state(value: bytes) -> None:
+    kept = (b"baggage", b"b")
+    assert pass_on([(b"traceparent", value), STATE, kept], TO_AGENT) == [kept]
+
+
+def test_the_state_of_no_trace_stays_here() -> None:
+    assert pass_on([STATE], TO_AGENT) == []
+    hop = (b"connection", b"traceparent")
+    assert pass_on([hop, (b"traceparent", b"00-" + TRACE + b"-01"), STATE], TO_AGENT) == []
 
 
 def test_of_two_headers_that_are_no_list_the_one_that_was_looked_at_passes() -> None:

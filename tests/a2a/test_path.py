@@ -109,6 +109,10 @@ def read(method: str, path: str, *, tenanted: bool = False) -> PathCall | None:
         ("PUT", "/tasks/a/pushNotificationConfigs/b",
          PathCall(Operation.GET_PUSH_CONFIG, task_id="a", config_id="b", allowed=("GET", "DELETE"))),
         ("GET", "/tasks/a/pushNotificationConfigs/", PathCall(Operation.LIST_PUSH_CONFIGS, task_id="a")),
+        ("POST", "/v1/task/a%2bb/pushNotificationConfigs",
+         PathCall(Operation.CREATE_PUSH_CONFIG, prefixed=True, task_id="a+b")),
+        ("GET", "/acme/v1/task/a/pushNotificationConfigs/",
+         PathCall(Operation.LIST_PUSH_CONFIGS, "acme", prefixed=True, task_id="a")),
         ("GET", "/v1/card", PathCall(Operation.GET_EXTENDED_CARD, prefixed=True)),
         ("GET", "/agent/authenticatedExtendedCard", PathCall(Operation.GET_EXTENDED_CARD, legacy_card=True)),
         ("GET", "/acme/agent/authenticatedExtendedCard",
@@ -223,6 +227,8 @@ def forwarded(call: PathCall, raw: bytes) -> str:
         path = "/v1/extendedAgentCard"
     if call.operation == Operation.SUBSCRIBE_TO_TASK and raw.rstrip(b"/").endswith(b"/subscribe"):
         path = path.removesuffix(":subscribe") + "/subscribe"
+    if call.prefixed and b"/v1/task/" in raw:
+        path = path.replace("/v1/tasks/", "/v1/task/")
     return path if call.tenant is None else f"/{call.tenant}{path}"
 
 

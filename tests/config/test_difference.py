@@ -53,6 +53,52 @@ def test_each_key_that_means_something_else_is_told(old: str, new: str, told: li
     assert [str(change) for change in changes(config(old), config(new))] == told
 
 
+TESTS = """\
+agents: { one: http://127.0.0.1:1, two: http://127.0.0.1:2 }
+tests:
+  - { name: all that is posted to the path of the first agent reaches the first agent, request: /one, expect: one }
+  - { name: all that is posted to the path of the second agent reaches it, request: /two, expect: two }
+"""
+THIRD = "  - { name: a third, request: /x, expect: { reason: no_route } }\n"
+MATCH = "agents: {{ one: {{ backend: 'http://127.0.0.1:1', match: [{}] }} }}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (TESTS, TESTS.replace("expect: two", "expect: one"), ['~ tests[1].expect.agent: "two" → "one"']),
+        (TESTS, TESTS + THIRD, ['+ tests[2]: {"name":"a third","request":{"method":"POST","path":"/x","t…']),
+        (
+            TESTS,
+            TESTS.replace("reaches the first", "reaches the 1st"),
+            ['~ tests[0].name: … agent reaches the first agent" → … agent reaches the 1st agent"'],
+        ),
+        (
+            MATCH.format("{ path: /a }, { path: /b }"),
+            MATCH.format("{ path: /c }, { path: /a }, { path: /b, tenant: x }"),
+            ['+ agents.one.match[0]: {"path":"/c"}', '+ agents.one.match[2].tenant: "x"'],
+        ),
+        (
+            MATCH.format("{ path: /a }, { path: /b }"),
+            MATCH.format("{ path: /b }"),
+            ['- agents.one.match[0]: {"path":"/a"}'],
+        ),
+    ],
+)
+def test_of_lists_it_is_told_what_in_them_is_another(old: str, new: str, told: list[str]) -> None:
+    assert [str(change) for change in changes(config(old), config(new))] == told
+
+
+@pytest.mark.parametrize("number", [0, 19, 39, 40, 41, 60, 99])
+def test_of_two_long_values_what_is_shown_has_the_difference_in_it(number: int) -> None:
+    origins = [f"https://{each:03}.example" for each in range(100)]
+    other = [*origins[:number], "https://x.example", *origins[number + 1 :]]
+    old, new = (config(ONE + f"gateway: {{ cors: {{ origins: {each} }} }}") for each in (origins, other))
+    [change] = changes(old, new)
+    assert change.old != change.new
+    assert max(len(change.old), len(change.new)) <= 60
+
+
 def test_no_secret_is_told() -> None:
     bearer = "agents: {{ one: {{ backend: 'http://127.0.0.1:1', upstream_auth: {{ bearer: {} }} }} }}"
     old, new = config(bearer.format("first-secret")), config(bearer.format("second-secret"))

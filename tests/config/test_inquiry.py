@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import msgspec
@@ -109,6 +110,28 @@ def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> N
 def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquiry: Inquiry, fact: str) -> None:
     said = reply(CONFIG, TABLE, inquiry)
     assert (said["agent"], said["reason"], said["hint"]) == (None, "bad_request", fact)
+
+
+@pytest.mark.parametrize(
+    ("inquiry", "fact"),
+    [
+        (Inquiry("/a", "post"), "'post' is no method of HTTP: write POST"),
+        (Inquiry("/a", ""), "'' is no method of HTTP: write POST or GET"),
+        (Inquiry("/a", "PO ST"), "'PO ST' is no method of HTTP: write POST or GET"),
+        (Inquiry("/a", host="a b"), "'a b' is no host: write a name, such as agents.example.com"),
+        (Inquiry("/a", host="https://a.example"), "'https://a.example' is no host"),
+        (Inquiry("/a", host="*.a.example"), "'*.a.example' is no host"),
+        (Inquiry("/a", host="a..example"), "'a..example' is no host"),
+    ],
+)
+def test_what_no_client_can_send_is_no_question(inquiry: Inquiry, fact: str) -> None:
+    with pytest.raises(LookupError, match=re.escape(fact)):
+        reply(CONFIG, TABLE, inquiry)
+
+
+@pytest.mark.parametrize("host", ["a.example", "A.Example.", "a.example:8443", "[::1]:8080", "", None])
+def test_a_host_is_read_as_that_of_a_request(host: str | None) -> None:
+    assert reply(CONFIG, TABLE, Inquiry("/a", host=host, as_="acme"))["agent"] == "a"
 
 
 def test_a_question_is_read_by_its_own_names_and_no_others() -> None:

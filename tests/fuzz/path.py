@@ -75,6 +75,8 @@ def _same_path(method: str, raw: bytes, call: PathCall) -> None:
     came = came.removeprefix("" if call.tenant is None else f"/{call.tenant}")
     if call.operation is Operation.SUBSCRIBE_TO_TASK and came.endswith("/subscribe"):
         came = came.removesuffix("/subscribe") + ":subscribe"
+    if call.prefixed and call.operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS):
+        came = re.sub("^/v1/task/", "/v1/tasks/", came)
     if call.operation is Operation.GET_EXTENDED_CARD:
         return
     assert came == path, (came, path)

@@ -1,7 +1,11 @@
 """One place where clients knock: which rules are looked at there, and which of them wins."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.listener.request import host_name
 from gateway.principal import Principal
-from gateway.routing.endpoint import Endpoint, claim_condition, claim_values, patterns, unmet
+from gateway.routing.endpoint import HOST, Endpoint, claim_condition, claim_values, host_named, patterns, unmet
 from gateway.routing.route import Knock, Place, Rule
 from tests.routing.tables import agent, knock, rule
 
@@ -63,6 +67,13 @@ def test_what_does_not_hold_is_told() -> None:
 def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:
     assert list(patterns("a.b.example")) == ["a.b.example", "*.b.example", "*.example"]
     assert list(patterns("localhost")) == ["localhost"]
+
+
+@given(st.text(st.characters(max_codepoint=255)) | st.from_regex(r"[A-Za-z0-9._\[\]:-]{0,30}", fullmatch=True))
+def test_a_host_that_is_named_is_the_one_that_traffic_reads(text: str) -> None:
+    read = host_name(text.encode("latin-1"))
+    expected = read if read is not None and HOST.fullmatch(read) is not None else None
+    assert host_named(text) == ("" if not text else expected)
 
 
 def test_a_claim_offers_itself_or_its_members_and_true_is_not_one() -> None:

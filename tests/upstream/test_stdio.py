@@ -25,6 +25,7 @@ from tests.upstream.stdio_spec import spec
 pytestmark = pytest.mark.anyio
 
 DIALECT = Dialect(Binding.JSONRPC, Version.V1_0)
+TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CALLER = Caller(Principal("acme", "me@acme", "key"), "192.0.2.1", "r-1")
 TIMEOUTS = Timeouts(connect=30.0, first_byte=30.0, send=30.0, stream_idle=30.0, total=30.0)
 
@@ -74,7 +75,7 @@ HEAD = Head(
     "POST",
     b"/notes",
     headers=(
-        (b"traceparent", b"00-1-2-01"),
+        (b"traceparent", TRACE),
         (b"a2a-extensions", b"urn:a"),
         (b"x-a2a-extensions", b"urn:b"),
         (b"accept", b"application/json"),
@@ -98,7 +99,7 @@ async def test_the_agent_gets_the_headers_of_an_allow_list_and_who_calls() -> No
                 "content-length": headers["content-length"],
                 "content-type": "application/json",
                 "a2a-version": "1.0",
-                "traceparent": "00-1-2-01",
+                "traceparent": TRACE.decode(),
                 "a2a-extensions": "urn:a, urn:b",
                 "authorization": "Bearer gateway",
                 "x-forwarded-for": "192.0.2.1",
@@ -110,7 +111,7 @@ async def test_the_agent_gets_the_headers_of_an_allow_list_and_who_calls() -> No
 
 
 async def test_headers_of_a_client_that_are_too_long_for_a_frame_stay_behind() -> None:
-    head = Head("POST", b"/notes", headers=((b"baggage", b"x" * 4096), (b"traceparent", b"00-1-2-01")))
+    head = Head("POST", b"/notes", headers=((b"baggage", b"x" * 4096), (b"traceparent", TRACE)))
     async with upstream(spec()) as made:
         headers = (await told(made, sending("headers"), head))["headers"]
     assert not {"baggage", "traceparent"} & headers.keys()

@@ -45,6 +45,8 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     if passed:
         refuse_other_ids(passed, path, listing=operation is Operation.LIST_TASKS)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    if version is Version.V0_3:
+        _refuse_scope(members, passed, tenant)
     task_id, context_id = path.task_id, None
     if operation.sends:
         task_id, context_id = parameter.ids(params.message)
@@ -85,6 +87,8 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
     found = bodies.given(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
+        _add_config_id(found, call.query)
     if operation.kind is Kind.PUSH:
         found.pop("task_id", None)
         found["taskId"] = path.task_id
@@ -93,6 +97,33 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     elif path.task_id is not None:
         found["id"] = path.task_id
     return found
+
+
+def _add_config_id(params: dict[str, Any], query: bytes) -> None:
+    """Add the id of a configuration that is created, where the query says it: in `a2a.v1` the body is `config` alone.
+
+    Raises:
+        BadParams: the body says another.
+    """
+    said = query_value(query, "configId") or query_value(query, "config_id")
+    if not said:
+        return
+    for name in ("configId", "config_id"):
+        if params.get(name) not in (None, "", said):
+            raise BadParams("the query cannot name another configId than the body", field=name)
+    params.pop("config_id", None)
+    params["configId"] = said
+
+
+def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
+    """See that 0.3's word for a tenant, which ScopedA2AService has in the path, is that tenant wherever else it stands.
+
+    Raises:
+        BadParams: it is another, or there is none.
+    """
+    for said in (parameter.text(members, "scope"), query_value(query, "scope") if query else None):
+        if said and said != tenant:
+            raise BadParams("scope names another tenant than the path", field="scope")
 
 
 def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str | None) -> None:

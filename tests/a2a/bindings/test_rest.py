@@ -132,6 +132,39 @@ def test_a_body_that_names_another_task_than_the_path_is_refused(
         read(path, body, version=version)
 
 
+CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, prefixed=True, task_id="t")
+
+
+@pytest.mark.parametrize("body", [{}, {"configId": "c"}, {"config_id": "c"}, {"configId": ""}, {"config_id": None}])
+@pytest.mark.parametrize("query", [b"configId=c", b"config_id=c", b"x=y&configId=c"])
+def test_in_0_3_the_id_of_a_new_push_configuration_may_stand_in_the_query(body: dict[str, Any], query: bytes) -> None:
+    call = read(CREATE, {**body, "config": {}}, query=query, version=Version.V0_3)
+    assert rest.read_params(call) == {"taskId": "t", "configId": "c", "config": {}}
+    # 1.0 has no such member; what it does not know passes.
+    assert "configId" not in rest.read_params(read(CREATE, {"config": {}}, query=query))
+
+
+@pytest.mark.parametrize("body", [{"configId": "d"}, {"config_id": "d"}, {"configId": "c", "config_id": "d"}])
+def test_query_and_body_name_one_new_push_configuration(body: dict[str, Any]) -> None:
+    call = read(CREATE, {**body, "config": {}}, query=b"configId=c", version=Version.V0_3)
+    with pytest.raises(BadParams, match="configId"):
+        rest.read_params(call)
+
+
+@pytest.mark.parametrize(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
+def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, scope: str) -> None:
+    path = PathCall(Operation.LIST_PUSH_CONFIGS, tenant, prefixed=True, task_id="t")
+    with pytest.raises(BadParams, match="scope"):
+        read(path, query=b"scope=" + scope.encode(), version=Version.V0_3)
+    send = PathCall(Operation.SEND_MESSAGE, tenant, prefixed=True)
+    with pytest.raises(BadParams, match="scope"):
+        read(send, {"scope": scope, "message": {}}, version=Version.V0_3)
+    assert read(send, {"scope": tenant or "", "message": {}}, version=Version.V0_3).tenant == tenant
+    assert read(path, query=b"scope=" + (tenant or "").encode(), version=Version.V0_3).tenant == tenant
+    # 1.0 has no such word, and agents have parameters of their own.
+    assert read(path, query=b"scope=read", version=Version.V1_0).query == b"scope=read"
+
+
 @pytest.mark.parametrize("shape", ["message", "request"])
 def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
     call = read(SEND, {shape: {"task_id": "t", "contextId": "c"}}, version=Version.V0_3)

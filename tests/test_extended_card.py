@@ -1,0 +1,141 @@
+"""Extended cards of agents before 1.0: 0.2 has them at a path, 0.3 behind a method, and clients ask in either way."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.doubles.interpreted import Answer, agent, call, complaint, document, plays, result
+from tests.doubles.scripted import Received, Script, head
+from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+
+CARD = {
+    "name": "extended",
+    "description": "",
+    "url": "http://10.1.2.3/",
+    "version": "1",
+    "protocolVersion": "0.3.0",
+    "capabilities": {},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [],
+}
+PATH = b"/agent/authenticatedExtendedCard"
+
+
+def knows(*, path: Answer | None = None, method: Answer | None = None, nothing: bytes = b"404 Not Found") -> Script:
+    """An agent that has its extended card at the path of 0.2, behind the method of 0.3, or nowhere."""
+
+    def answer(request: Received) -> bytes:
+        if request.method == b"GET":
+            at_path = request.target == PATH and path is not None
+            return path(request) if at_path and path is not None else document({"detail": "no"}, nothing)
+        known = method is not None and json.loads(request.body)["method"] == "agent/getAuthenticatedExtendedCard"
+        return method(request) if known and method is not None else complaint(-32601)(request)
+
+    return plays(answer)
+
+
+def card(_: Received) -> bytes:
+    return document(CARD)
+
+
+async def asked(client: httpx.AsyncClient, gateway: Running, how: str) -> Any:
+    """The name on the card that a client gets which asks in some way; an error's code, if it gets one."""
+    if how.startswith("/"):
+        version = {"a2a-version": "1.0"} if how == "/extendedAgentCard" else {}
+        answer = await client.get(gateway.url + how, headers=version)
+        shown = answer.json()
+    else:
+        frame = await call(client, gateway, how, {})
+        shown = frame.get("result", frame)
+    assert "10.1.2.3" not in json.dumps(shown)
+    return shown["error"]["code"] if "error" in shown else shown["name"]
+
+
+ALIAS = "agent/authenticatedExtendedCard"
+"""What a draft of 0.2 called the method of 0.3."""
+WAYS = [
+    "/agent/authenticatedExtendedCard",
+    "agent/getAuthenticatedExtendedCard",
+    ALIAS,
+    "/v1/card",
+    "/extendedAgentCard",
+    "GetExtendedAgentCard",
+]
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("nothing", [b"404 Not Found", b"405 Method Not Allowed"])
+async def test_an_agent_that_knows_the_method_alone_is_asked_by_it(how: str, nothing: bytes, tmp_path: Path) -> None:
+    async with agent(knows(method=result(CARD), nothing=nothing), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, how) == "extended"
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("code", [-32601, -32600])
+async def test_an_agent_that_knows_the_path_alone_is_asked_there(
+    how: str, code: int, named: object, tmp_path: Path
+) -> None:
+    """a2a-sdk 0.2 takes a method that it does not know for no request at all, and says so without an id."""
+    script = knows(path=card, method=complaint(code, named=bool(named)))
+    async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, how) == "extended"
+        last = gateway.backend.requests[-1]
+    assert (last.method, last.target, last.body) == (b"GET", PATH, b"")
+    assert last.header(b"content-type") is None
+
+
+async def test_who_asks_by_the_path_gets_a_card_of_its_generation_without_an_envelope(tmp_path: Path) -> None:
+    async with agent(knows(method=result(CARD)), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        answer = await client.get(gateway.url + PATH.decode())
+        url = gateway.url
+    shown = answer.json()
+    assert shown["url"] == url
+    assert {"jsonrpc", "result", "supportedInterfaces"}.isdisjoint(shown)
+
+
+async def test_an_agent_that_knows_both_is_asked_once(tmp_path: Path) -> None:
+    async with agent(knows(path=card, method=result(CARD)), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        ways = [how for how in WAYS if how != ALIAS]
+        for how in ways:
+            assert await asked(client, gateway, how) == "extended"
+        assert len(gateway.backend.requests) == len(ways)
+
+
+async def test_where_there_is_none_the_agents_own_error_is_told(tmp_path: Path) -> None:
+    async with agent(knows(), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32601
+        answer = await client.get(gateway.url + PATH.decode())
+        assert (answer.status_code, answer.json()["code"]) == (404, -32601)
+
+
+async def test_an_agent_that_has_no_extended_card_for_this_caller_is_not_asked_again(tmp_path: Path) -> None:
+    async with agent(knows(path=card, method=complaint(-32007)), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32007
+        assert len(gateway.backend.requests) == 1
+
+
+async def test_a_refusal_at_the_path_is_not_asked_around(tmp_path: Path) -> None:
+    script = knows(path=lambda _: document({"message": "no"}, b"403 Forbidden"), method=result(CARD))
+    async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
+        answer = await client.get(gateway.url + PATH.decode())
+        assert answer.status_code == 403
+        assert len(gateway.backend.requests) == 1
+
+
+async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: Path) -> None:
+    def broken(_: Received) -> bytes:
+        return head(b"content-length: 9") + b"{"
+
+    script = knows(path=broken, method=None)
+    async with agent(script, tmp_path, "jsonrpc 0.3", timeouts={"first_byte": "1s", "total": "1s"}) as (
+        gateway,
+        client,
+    ):
+        assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
