@@ -17,6 +17,7 @@ from watchfiles._rust_notify import RustNotify  # its documented lower level: it
 
 from gateway.aside import aside
 from gateway.config.stamp import NOTHING, stamp_of
+from gateway.pacing import unhurried
 
 _QUIET = 100
 """Milliseconds without news after which a change is over: a file is written in several steps."""
@@ -40,7 +41,7 @@ class Watch:
     """Looks after some files.
 
     Args:
-        files: Gives those that count now; asked again after each change.
+        files: Gives those that count now; asked again after each change, in a thread.
         changed: Told that they say something else than before, and how that was noticed.
         every: Gives the seconds between two looks; 0 for none.
         listens: Gives whether the system is to tell of changes.
@@ -96,7 +97,7 @@ class Watch:
     async def _hear(self) -> None:
         """Listen to the folders of now, until others count."""
         over = threading.Event()
-        folders = await aside(_folders, tuple(self._files()))
+        folders = await aside(_folders, self._files)
         news = RustNotify([str(folder) for folder in folders], False, False, 0, False, False)
         try:
             self.listening.set()
@@ -133,17 +134,17 @@ class Watch:
         self._known = {file: known[file] for file in found}
 
     async def _look(self) -> dict[Path, bytes]:
-        return await aside(_said, tuple(self._files()))
+        return await aside(_said, self._files)
 
 
-def _said(files: Iterable[Path]) -> dict[Path, bytes]:
-    return {file: stamp_of(file) for file in files}
+def _said(files: Callable[[], Iterable[Path]]) -> dict[Path, bytes]:
+    return {file: stamp_of(file) for file in unhurried(files())}
 
 
-def _folders(files: Iterable[Path]) -> tuple[Path, ...]:
+def _folders(files: Callable[[], Iterable[Path]]) -> tuple[Path, ...]:
     """Where the files are, and where the links lead that they are reached by."""
     found: dict[Path, None] = {}
-    for file in files:
+    for file in unhurried(files()):
         for folder in (file.parent, file.resolve().parent):
             if folder.is_dir():
                 found[folder.absolute()] = None
