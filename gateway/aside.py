@@ -1,4 +1,4 @@
-"""Work on files, beside the loop: in a thread of its own, which nobody has to wait for.
+"""Work on files, beside the loop: in a thread of its own, which nobody has to wait for, and which gives way to it.
 
 A file system on the network may not answer for minutes, and a pipe never. The threads of the loop's pool are few, and
 are waited for when the process ends; this one is not.
@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
+
+from gateway.pacing import Pace, paced
 
 T = TypeVar("T")
 
@@ -81,7 +83,8 @@ async def aside(work: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - thos
         way: Callable[[Any], None]
         outcome: object
         try:
-            way, outcome = told.set_result, context.run(work, *args)
+            outcome = context.run(paced, Pace(loop.call_soon_threadsafe), work, *args)
+            way = told.set_result
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             way, outcome = told.set_exception, error
         # The loop may be closed by now.

@@ -6,6 +6,7 @@ at a time, in a thread that others take turns with.
 """
 
 from gateway.config.check import Examined
+from gateway.pacing import give_way
 from gateway.snapshot import Snapshot
 
 
@@ -54,4 +55,5 @@ def _of(examined: Examined) -> list[object]:
 def _drop(pieces: list[object]) -> None:
     while pieces:
         # Between two of them others may go on.
+        give_way()
         pieces.pop()

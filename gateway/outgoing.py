@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from gateway.aside import aside
 from gateway.background import Background
 from gateway.dismantling import dismantle
 from gateway.holdings import Holdings
@@ -50,7 +51,7 @@ class Outgoing:
         rests = False
         while True:
             if last and not _is_held(last):
-                await asyncio.to_thread(dismantle, last)
+                await aside(dismantle, last)
             if not rests and clock() >= rests_at:
                 rests, pause = True, _ASK_AGAIN
                 holdings.rest()
@@ -58,7 +59,7 @@ class Outgoing:
                 break
             await asyncio.sleep(pause if rests else min(pause, rests_at - clock()))
             pause = min(pause * 2, LINGER if rests else _ASK_AGAIN)
-        await asyncio.to_thread(dismantle, last)
+        await aside(dismantle, last)
         self._holdings.discard(holdings)
         await holdings.aclose()
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import uvloop
 
 from gateway.app import Gateway
+from gateway.collector import keep
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
@@ -94,6 +95,9 @@ async def run(
     gc.freeze()
     on_started()
     heard.serve()
+    if await _unless(heard.stop, gateway.snapshot.settled()):
+        # The cards too, which are more than all the rest.
+        keep()
     await heard.stop.wait()
     heard.notifier.stopping()
     # A person at a terminal has no balancer that must be given time.

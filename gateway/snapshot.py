@@ -23,6 +23,7 @@ from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
+from gateway.pacing import unhurried
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
@@ -118,7 +119,7 @@ class Snapshot:
             examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
         )
         backings: dict[str, Backing] = {}
-        for name, agent in config.agents.items():
+        for name, agent in unhurried(config.agents.items()):
             meter = AgentMeter(metrics, name, tenants)
             for backing in builder.of(name, agent, meter):
                 backings[backing.upstream.backend] = backing

@@ -16,6 +16,7 @@ from pathlib import Path
 from gateway.aside import aside
 from gateway.config.stamp import NOTHING, stamp_of
 from gateway.inotify import Inotify
+from gateway.pacing import unhurried
 
 _QUIET = 0.1
 """Seconds without news after which a change is over: a file is written in several steps."""
@@ -39,7 +40,7 @@ class Watch:
     """Looks after some files.
 
     Args:
-        files: Gives those that count now; asked again after each change.
+        files: Gives those that count now; asked again after each change, in a thread.
         changed: Told that they say something else than before, and how that was noticed.
         every: Gives the seconds between two looks; 0 for none.
         listens: Gives whether the system is to tell of changes.
@@ -94,14 +95,13 @@ class Watch:
 
     async def _hear(self) -> None:
         """Listen to the files and folders of now, until others count."""
-        files = tuple(self._files())
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def told() -> None:
             if inotify.read():
                 news.set()
 
-        inotify = await aside(_listening, files)
+        inotify = await aside(_listening, self._files)
         try:
             loop.add_reader(inotify.fileno(), told)
             self.listening.set()
@@ -138,7 +138,7 @@ class Watch:
         self._known = {file: known[file] for file in found}
 
     async def _look(self) -> dict[Path, bytes]:
-        return await aside(_said, tuple(self._files()))
+        return await aside(_said, self._files)
 
 
 async def _settled(news: asyncio.Event) -> None:
@@ -152,15 +152,16 @@ async def _settled(news: asyncio.Event) -> None:
     news.clear()
 
 
-def _said(files: Iterable[Path]) -> dict[Path, bytes]:
-    return {file: stamp_of(file) for file in files}
+def _said(files: Callable[[], Iterable[Path]]) -> dict[Path, bytes]:
+    return {file: stamp_of(file) for file in unhurried(files())}
 
 
-def _listening(files: Iterable[Path]) -> Inotify:
+def _listening(files: Callable[[], Iterable[Path]]) -> Inotify:
     """What tells of these files."""
+    found = tuple(files())
     inotify = Inotify()
     try:
-        inotify.watch(_folders(files), files)
+        inotify.watch(_folders(found), unhurried(found))
     except BaseException:
         inotify.close()
         raise
@@ -170,7 +171,7 @@ def _listening(files: Iterable[Path]) -> Inotify:
 def _folders(files: Iterable[Path]) -> tuple[Path, ...]:
     """Where the files are, and where the links lead that they are reached by."""
     found: dict[Path, None] = {}
-    for file in files:
+    for file in unhurried(files):
         for folder in (file.parent, file.resolve().parent):
             if folder.is_dir():
                 found[folder.absolute()] = None

@@ -5,7 +5,6 @@ the tree and the rest is validated again, until something is left that stands: t
 looked at for more problems; a configuration with an error is never used.
 """
 
-import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from gateway.config.source import Marks, Source
 from gateway.config.stamp import NOTHING, stamp
 from gateway.config.unbuilt import take_out
 from gateway.config.wording import explain
+from gateway.pacing import give_way
 from gateway.routing.route import Place
 
 _MOST_FILES = 1000
@@ -75,7 +75,7 @@ def load(path: Path, environ: Mapping[str, str], text: str | None = None) -> Loa
     tree: dict[str, Value] = {} if main.tree is None else main.tree
     marks = _merged(tree, sources, problems)
     problems += [problem for source in sources for problem in source.problems]
-    written = copy.deepcopy(tree)
+    written = {key: _copied(value) for key, value in tree.items()}
     draft, broken = None, frozenset[KeyPath]()
     if main.tree is not None:
         cutter = _Cutter(tree, marks, problems, {path for source in sources for path in source.dropped})
@@ -123,6 +123,13 @@ def _dressed(problem: Problem, source: Source | None, masks: Masks, spans: Seque
         source.lines[line - 1], problem.place.column, spans if source.whole else guess(source.lines, line)
     )
     return replace(clean, quote=text, caret=caret)
+
+
+def _copied(value: Value) -> Value:
+    if isinstance(value, dict):
+        give_way()
+        return {key: _copied(below) for key, below in value.items()}
+    return [_copied(below) for below in value] if isinstance(value, list) else value
 
 
 def _hash(files: Iterable[bytes]) -> str:
@@ -296,6 +303,7 @@ class _Cutter:
 def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
     """Paths of keys without a value, but for those that may have none."""
     if isinstance(value, dict):
+        give_way()
         for key, below in value.items():
             if below is None and not _may_be_nothing(path):
                 yield (*path, key)

@@ -23,10 +23,13 @@ from gateway.config.secrets import MASK, Interpolation, Span, is_reference, is_s
 from gateway.config.source import Marks, Source
 from gateway.config.stamp import NOTHING, stamp
 from gateway.config.syntax import explain
+from gateway.pacing import give_way, unhurried
 from gateway.routing.route import Place
 
 LARGEST_FILE = 4 * 1024 * 1024
 DEEPEST = 32
+_SLICE = 65_536
+"""Characters that are searched in one go."""
 
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # YAML counts U+0085, U+2028 and U+2029 as line ends and editors do not: places would not be where they are said to be.
@@ -124,7 +127,7 @@ class _Reader:
         self._text = text
         self._folder = folder
         self._interpolation = interpolation
-        self._lines = tuple(_LINE_BREAK.split(text))
+        self._lines = tuple(_lines_of(text))
         self._keys: dict[KeyPath, Place] = {}
         self._values: dict[KeyPath, Place] = {}
         self._written: dict[KeyPath, str] = {}
@@ -164,7 +167,7 @@ class _Reader:
         )
 
     def _read(self) -> None:
-        bad = _UNPRINTABLE.search(self._text)
+        bad = _unprintable(self._text)
         if bad is not None:
             before = _LINE_BREAK.split(self._text[: bad.start()])
             place = Place(self._file, len(before), len(before[-1]) + 1)
@@ -374,8 +377,22 @@ class _Reader:
         return Place(self._file, line + 1, column + 1)
 
 
+def _lines_of(text: str) -> Iterator[str]:
+    start = 0
+    for found in unhurried(_LINE_BREAK.finditer(text)):
+        yield text[start : found.start()]
+        start = found.end()
+    yield text[start:]
+
+
+def _unprintable(text: str) -> re.Match[str] | None:
+    searched = (_UNPRINTABLE.search(text, start, start + _SLICE) for start in unhurried(range(0, len(text), _SLICE)))
+    return next((found for found in searched if found is not None), None)
+
+
 def _events(loader: yaml.SafeLoader) -> Iterator[yaml.Event]:
     while loader.check_event():
+        give_way()
         yield loader.get_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs give it no type
 
 

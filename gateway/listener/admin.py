@@ -1,6 +1,5 @@
 """The admin listener: health, metrics, what runs, and where a request would go."""
 
-import asyncio
 import hmac
 import math
 import time
@@ -15,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.aside import aside
 from gateway.backing import Backing
 from gateway.config.address import is_loopback
 from gateway.config.display import shown
@@ -185,7 +185,7 @@ class _Pages:
         return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})
 
     async def show_metrics(self, _request: Request) -> Response:
-        body = await asyncio.to_thread(self._watched.metrics.render)
+        body = await aside(self._watched.metrics.render)
         return Response(body, media_type=CONTENT_TYPE)
 
     async def config(self, _request: Request) -> Response:

@@ -15,9 +15,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from gateway.aside import aside
+from gateway.pacing import unhurried
+from gateway.telemetry.exposition import text_of
 
 EVERY = 1.0
 """Seconds between two writings."""
@@ -57,7 +61,7 @@ class Board:
         """Put it up again and again, and once more at the end."""
         try:
             while True:
-                await asyncio.to_thread(self.post, registry)
+                await aside(self.post, registry)
                 await asyncio.sleep(EVERY)
         finally:
             # Of the last second; whoever cannot write it ends all the same.
@@ -82,7 +86,7 @@ class Board:
             others = [self._read(name) for name in sorted(names) if not name.endswith(_NEW)]
         together = CollectorRegistry()
         together.register(_Told(_sum([own, *others])))
-        return generate_latest(together)
+        return text_of(together)
 
     def _read(self, name: str) -> list[_Family]:
         try:
@@ -123,7 +127,7 @@ class _Told(Collector):
     def collect(self) -> Iterable[Metric]:
         for family in self._families:
             metric = Metric(family.name, family.help, family.type)
-            for name, labels, value in family.series:
+            for name, labels, value in unhurried(family.series):
                 metric.add_sample(name, labels, value)
             yield metric
 
@@ -134,7 +138,7 @@ def _families(metrics: Iterable[Metric]) -> list[_Family]:
             metric.name,
             metric.type,
             metric.documentation,
-            [(sample.name, dict(sample.labels), sample.value) for sample in metric.samples],
+            [(sample.name, dict(sample.labels), sample.value) for sample in unhurried(metric.samples)],
         )
         for metric in metrics
     ]
@@ -149,7 +153,7 @@ def _sum(boards: Iterable[list[_Family]]) -> list[_Family]:
             found.setdefault(family.name, family)
             series = values.setdefault(family.name, {})
             bare = family.name.removeprefix(_PREFIX)
-            for name, labels, value in family.series:
+            for name, labels, value in unhurried(family.series):
                 key = (name, tuple(labels.items()))
                 before = series.get(key)
                 if before is None:

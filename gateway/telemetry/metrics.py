@@ -10,13 +10,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
+from gateway.pacing import unhurried
 from gateway.telemetry.board import Board
+from gateway.telemetry.exposition import text_of
 from gateway.telemetry.tally import Distribution, Spread, Tally
 
 NO_AGENT = "-"
@@ -60,7 +62,7 @@ class _Reader(Collector):
                 family = CounterMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
             else:
                 family = GaugeMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
-            for values, figure in sample.values:
+            for values, figure in unhurried(sample.values):
                 family.add_metric(values, figure)
             yield family
 
@@ -220,7 +222,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
-        return generate_latest(self.registry) if self.board is None else self.board.render(self.registry)
+        return text_of(self.registry) if self.board is None else self.board.render(self.registry)
 
 
 class AgentMeter:
