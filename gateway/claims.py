@@ -27,8 +27,7 @@ from gateway.a2a.renaming import with_context, with_task
 from gateway.a2a.within import Others
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
-from gateway.tasks.homes import Homes
-from gateway.tasks.ledger import Ledger, carried, soon
+from gateway.tasks.ledger import carried, soon
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
 from gateway.tenure import Tenure, kept
 
@@ -58,6 +57,7 @@ class Claims(msgspec.Struct, eq=False):
     exchange costs is how many of them it makes.
 
     Attributes:
+        tenure: How the backend's tasks are kept apart.
         owner: Who calls.
         mark: What stands before the caller's words at the agent.
         foreign: Whether the call or its answer named what is another's; for the audit.
@@ -66,7 +66,7 @@ class Claims(msgspec.Struct, eq=False):
         replica: Which of the backend's replicas is asked; empty where there is one.
     """
 
-    _tenure: Tenure
+    tenure: Tenure
     owner: Owner
     _label: str
     mark: Mark = NO_MARK
@@ -84,11 +84,6 @@ class Claims(msgspec.Struct, eq=False):
     # Tasks of nobody's that the call names: the caller's as soon as the agent has said that there are such.
     _adopting: tuple[str, ...] = ()
 
-    @property
-    def ledger(self) -> Ledger:
-        """Where it is known what is whose."""
-        return self._tenure.ledger
-
     # ---- There -----------------------------------------------------------------------------------------------------
 
     def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Soon[Call]:
@@ -105,7 +100,7 @@ class Claims(msgspec.Struct, eq=False):
             StateUnavailable: nobody knows whose they are.
             BadParams: an id is none.
         """
-        tenure = self._tenure
+        tenure = self.tenure
         if not tenure.keeps:
             return call
         if named is None:
@@ -140,16 +135,16 @@ class Claims(msgspec.Struct, eq=False):
         return carried(self._claim(task, version))
 
     def _claim(self, id: str, version: Version) -> Generator[Any, Any, str]:  # noqa: A002 - the word
-        tenure = self._tenure
+        tenure = self.tenure
         if not tenure.keeps:
             return id
-        (task,) = yield self._tenure.ledger.store.tasks(tenure.scope, (id,))
+        (task,) = yield self.tenure.ledger.store.tasks(tenure.scope, (id,))
         if task is not None and self.owns(task.owner):
             return id
         if version is Version.V0_1:
             yield from self._get_mark()
             marked = self.mark.text + id
-            (known,) = yield self._tenure.ledger.store.tasks(tenure.scope, (marked,))
+            (known,) = yield self.tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
         self._adopt(id, task)
@@ -160,7 +155,7 @@ class Claims(msgspec.Struct, eq=False):
         return carried(self._marked())
 
     def _marked(self) -> Generator[Any, Any, str]:
-        if self._tenure.keeps:
+        if self.tenure.keeps:
             yield from self._get_mark()
         return self.mark.text
 
@@ -168,7 +163,7 @@ class Claims(msgspec.Struct, eq=False):
         """The call is over, however it ended."""
         if self._pending:
             self._pending = False
-            pending, tenant = self.ledger.pending, self.owner.tenant
+            pending, tenant = self.tenure.ledger.pending, self.owner.tenant
             left = pending.get(tenant, 0) - 1
             if left > 0:
                 pending[tenant] = left
@@ -183,7 +178,7 @@ class Claims(msgspec.Struct, eq=False):
         Args:
             found: What the store has of the tasks that are named, where it has been asked.
         """
-        tenure = self._tenure
+        tenure = self.tenure
         yield from self._get_mark()
         if named.tasks:
             call = yield from self._enter_tasks(call, named, found)
@@ -191,11 +186,11 @@ class Claims(msgspec.Struct, eq=False):
             yield from self._admit_new()
         context = named.context
         if context is not None and kept(context) != self._context:
-            owner: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, kept(context))
+            owner: Owner | None = yield self.tenure.ledger.store.context(tenure.scope, kept(context))
             if owner is None and not tenure.shared:
                 # It may have been named when others reached the agent, too.
                 name = kept(self.mark.text + context)
-                marked: Owner | None = yield self._tenure.ledger.store.context(tenure.scope, name)
+                marked: Owner | None = yield self.tenure.ledger.store.context(tenure.scope, name)
                 owner = None if marked is not None else self.owner
             if owner is None or not self.owns(owner):
                 context = self.mark.text + context
@@ -207,7 +202,7 @@ class Claims(msgspec.Struct, eq=False):
         self, call: Call, named: Mentions, asked: Soon[list[Task | None]] | None
     ) -> Generator[Any, Any, Call]:
         if asked is None:
-            asked = self._tenure.ledger.store.tasks(self._tenure.scope, named.tasks)
+            asked = self.tenure.ledger.store.tasks(self.tenure.scope, named.tasks)
         found: list[Task | None] = yield asked
         about = named.tasks[0] if len(named.tasks) > len(named.references) else None
         for id, task in zip(named.tasks, found, strict=True):  # noqa: A001 - the word
@@ -225,19 +220,19 @@ class Claims(msgspec.Struct, eq=False):
     def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
         """A call about a task that an agent of 0.1 knows, or is to know, by its client's word."""
         marked = self.mark.text + id
-        (known,) = yield self._tenure.ledger.store.tasks(self._tenure.scope, (marked,))
+        (known,) = yield self.tenure.ledger.store.tasks(self.tenure.scope, (marked,))
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
         elif not call.operation.sends:
             self._adopt(id, task)
             return call
-        elif task is None and not self._tenure.shared:
+        elif task is None and not self.tenure.shared:
             return call
         return with_task(call, marked)
 
     def _adopt(self, id: str, task: Task | None) -> None:  # noqa: A002 - the word
         """Let a task through that nobody owns, where that may be; whose it is then is known by the agent's answer."""
-        if task is None and self._tenure.adopts and len(id) <= LONGEST_ID:
+        if task is None and self.tenure.adopts and len(id) <= LONGEST_ID:
             self._adopting = (*self._adopting, id)
             return
         self._refuse_task(found=task is not None)
@@ -247,17 +242,17 @@ class Claims(msgspec.Struct, eq=False):
         raise TaskNotFound("task not found", detail="it is another's" if found else "nobody has met it here")
 
     def _admit_new(self) -> Generator[Any, Any, None]:
-        if self.ledger.refuses:
-            self.ledger.try_again()
-        most, tenant = self._tenure.most_open, self.owner.tenant
+        if self.tenure.ledger.refuses:
+            self.tenure.ledger.try_again()
+        most, tenant = self.tenure.most_open, self.owner.tenant
         bound = most.get(tenant, most.get("*")) if most else None
-        if bound is None and self._tenure.ledger.store.local:
+        if bound is None and self.tenure.ledger.store.local:
             return
         # Also where nothing is bounded: an agent that nobody's answer may leave from is not asked to begin anything.
-        opened: int = yield self._tenure.ledger.store.open_tasks(tenant)
+        opened: int = yield self.tenure.ledger.store.open_tasks(tenant)
         if bound is None:
             return
-        pending = self.ledger.pending
+        pending = self.tenure.ledger.pending
         if opened + pending.get(tenant, 0) >= bound:
             raise TasksLimited(
                 "too many tasks are open", detail=f"{opened} of {bound} are open", retry_after=_TRY_AGAIN
@@ -267,19 +262,19 @@ class Claims(msgspec.Struct, eq=False):
 
     def _get_mark(self) -> Generator[Any, Any, None]:
         if not self.mark.text:
-            tenure = self._tenure
-            seal = yield self.ledger.seal()
-            mark = self.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
+            tenure = self.tenure
+            seal = yield self.tenure.ledger.seal()
+            mark = self.tenure.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
             self.mark = Mark.of(mark)
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
 
     def owns(self, owner: Owner) -> bool:
         """Whether what is an owner's is the caller's."""
-        return self._tenure.owned(owner, self.owner)
+        return self.tenure.owned(owner, self.owner)
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the word
         self._task, self._state, self._context = id, task.state, task.context
-        self._stale = self._tenure.ledger.now() - task.seen >= SEEN_AGAIN
+        self._stale = self.tenure.ledger.now() - task.seen >= SEEN_AGAIN
         mark = self.mark.text
         self.renamed = bool(mark) and (id.startswith(mark) or task.context.startswith(mark))
 
@@ -295,7 +290,7 @@ class Claims(msgspec.Struct, eq=False):
             and not self._stale
             and told.legible
             and told.others is None
-        ) or not (self._tenure.keeps or self._follows)
+        ) or not (self.tenure.keeps or self._follows)
 
     def meet(self, told: Progress) -> Awaitable[None] | None:
         """Write down what an agent's frame names, before it leaves; None where that is done.
@@ -308,7 +303,7 @@ class Claims(msgspec.Struct, eq=False):
             TaskNotFound: likewise, where the call named a task that nobody owned then.
             StateUnavailable: it cannot be written down.
         """
-        tenure = self._tenure
+        tenure = self.tenure
         if not tenure.keeps:
             return self._remember(told)
         if told.others is not None or not told.legible:
@@ -350,14 +345,14 @@ class Claims(msgspec.Struct, eq=False):
 
     def names_others(self, named: Others) -> Generator[Any, Any, bool]:
         """Whether something of what messages name is known to be another's; steps for `carried`."""
-        found: bool = yield from self._tenure.names_others(self.owner, named, self.mark.text)
+        found: bool = yield from self.tenure.names_others(self.owner, named, self.mark.text)
         self.foreign = self.foreign or found
         return found
 
     @property
     def _follows(self) -> bool:
         """Whether it matters which replica a frame came from."""
-        return self.replica != "" and self._tenure.homes is not None
+        return self.replica != "" and self.tenure.homes is not None
 
     def _remember(self, told: Progress) -> Awaitable[None] | None:
         """Have it known which replica a frame came from, where no owners are kept; as `meet`."""
@@ -370,7 +365,7 @@ class Claims(msgspec.Struct, eq=False):
 
     def _meet_in_passing(self, task: str, context: str, _: str) -> Generator[Any, Any, None]:
         """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
-        ledger, scope = self.ledger, self._tenure.scope
+        ledger, scope = self.tenure.ledger, self.tenure.scope
         (known,) = yield ledger.store.tasks(scope, (task,))
         state = "" if known is not None else "completed"
         sighting = self._sighting(task, context, state)
@@ -380,12 +375,12 @@ class Claims(msgspec.Struct, eq=False):
     def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
         """Write down a task that nobody owned when the call named it."""
         sighting = self._sighting(task, context, state)
-        self._learn(sighting, (yield self.ledger.store.meet(self._tenure.scope, sighting)))
+        self._learn(sighting, (yield self.tenure.ledger.store.meet(self.tenure.scope, sighting)))
         yield from self._met_at(task, context)
         self._adopting = tuple(each for each in self._adopting if each != task)
 
     def _sighting(self, task: str, context: str, state: str) -> Sighting:
-        tenure, mark = self._tenure, self.mark.text
+        tenure, mark = self.tenure, self.mark.text
         marked, now = bool(mark) and context.startswith(mark), int(tenure.ledger.wall())
         return Sighting(self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked)
 
@@ -394,14 +389,14 @@ class Claims(msgspec.Struct, eq=False):
             met = await asked
         except StateUnavailable:
             if sighting.task and not self._task:
-                self.ledger.refused()
+                self.tenure.ledger.refused()
             raise
         self._learn(sighting, met)
         await soon(carried(self._met_at(sighting.task, sighting.context)))
 
     def _met_at(self, task: str, context: str) -> Generator[Any, Any, None]:
         """Have it known which replica named a task and a context."""
-        homes = self._tenure.homes
+        homes = self.tenure.homes
         if homes is not None and self.replica:
             yield from homes.met(self.owner.tenant, task, context, self.replica)
 
@@ -416,7 +411,7 @@ class Claims(msgspec.Struct, eq=False):
             self._refuse("context")
         if task:
             if not self._task:
-                self._tenure.ledger.refuses = False
+                self.tenure.ledger.refuses = False
             # From here on the store counts it.
             self._task, self._state, self._stale = task, sighting.state or self._state, False
             if self._pending:
@@ -428,7 +423,7 @@ class Claims(msgspec.Struct, eq=False):
 
     async def gone(self) -> None:
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
-        if self._task and self._state in OPEN and self._tenure.keeps:
+        if self._task and self._state in OPEN and self.tenure.keeps:
             with suppress(StateUnavailable):
                 if (unmet := self.meet(Progress(task_id=self._task, state=_GONE, event="status"))) is not None:
                     await unmet
@@ -438,27 +433,7 @@ class Claims(msgspec.Struct, eq=False):
         raise UpstreamProtocol("the agent's answer is not this caller's", detail=f"it names another's {what}")
 
     @property
-    def keeps(self) -> bool:
-        """Whether the owners of tasks are kept."""
-        return self._tenure.keeps
-
-    @property
-    def homes(self) -> Homes | None:
-        """Which of the backend's replicas made what; None where that is of no matter."""
-        return self._tenure.homes
-
-    @property
-    def scope(self) -> str:
-        """The key of the backend."""
-        return self._tenure.scope
-
-    @property
-    def by_principal(self) -> bool:
-        """Whether callers of one tenant are told apart."""
-        return self._tenure.by_principal
-
-    @property
     def bound(self) -> tuple[str, ...]:
         """Whose something is that is sealed for the caller."""
-        owner, tenure = self.owner, self._tenure
+        owner, tenure = self.owner, self.tenure
         return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""

@@ -70,7 +70,7 @@ class Enquiry:
             tenant=upstream.tenant(call, self._interface),
             id=self._exchange.id,
         )
-        seal = await soon(claims.ledger.seal())
+        seal = await soon(claims.tenure.ledger.seal())
         # Now it is known which context is counted.
         await soon(claims.enter(call))
         reply = None

@@ -24,7 +24,7 @@ def own(claims: Claims, tasks: Sequence[tuple[str, str, str]]) -> Soon[list[bool
 
 
 def _own(claims: Claims, tasks: Sequence[tuple[str, str, str]]) -> Generator[Any, Any, list[bool]]:
-    scope, store = claims.scope, claims.ledger.store
+    scope, store = claims.tenure.scope, claims.tenure.ledger.store
     found: list[Task | None] = yield store.tasks(scope, [task for task, _, _ in tasks])
     owned = [task is not None and claims.owns(task.owner) for task in found]
     for number, ((_, told, _), known) in enumerate(zip(tasks, found, strict=True)):
@@ -35,14 +35,14 @@ def _own(claims: Claims, tasks: Sequence[tuple[str, str, str]]) -> Generator[Any
             claims.foreign = claims.foreign or not owned[number]
     for (id, _, state), known, is_own in zip(tasks, found, owned, strict=True):  # noqa: A001 - the word
         if is_own and known is not None and known.state in OPEN and state not in OPEN:
-            yield store.meet(scope, Sighting(claims.owner, id, "", state, now=claims.ledger.now()))
+            yield store.meet(scope, Sighting(claims.owner, id, "", state, now=claims.tenure.ledger.now()))
     return owned
 
 
 def count(claims: Claims) -> Soon[int]:
     """How many tasks of the caller are known; of the one context that the call names, if it does."""
-    owner = claims.owner if claims.by_principal else Owner(claims.owner.tenant)
-    return claims.ledger.store.count(claims.scope, owner, claims.asked)
+    owner = claims.owner if claims.tenure.by_principal else Owner(claims.owner.tenant)
+    return claims.tenure.ledger.store.count(claims.tenure.scope, owner, claims.asked)
 
 
 def is_others(claims: Claims, told: Progress) -> Soon[bool]:
@@ -50,7 +50,7 @@ def is_others(claims: Claims, told: Progress) -> Soon[bool]:
 
     What nobody has met is passed: agents give errors ids of other sorts, too.
     """
-    return carried(_is_others(claims, told)) if claims.keeps else False
+    return carried(_is_others(claims, told)) if claims.tenure.keeps else False
 
 
 def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
@@ -60,7 +60,7 @@ def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
         return True
     if told.others is not None and (yield from claims.names_others(told.others)):
         return True
-    scope, store, context = claims.scope, claims.ledger.store, kept(told.context_id or "")
+    scope, store, context = claims.tenure.scope, claims.tenure.ledger.store, kept(told.context_id or "")
     task: Task | None = None
     if told.task_id:
         (task,) = yield store.tasks(scope, (told.task_id,))
@@ -71,18 +71,18 @@ def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
 
 def tells_of_others(claims: Claims, named: Others) -> Soon[bool]:
     """Whether something of what messages, or the details of an error, name is known to be another's."""
-    return carried(claims.names_others(named)) if claims.keeps else False
+    return carried(claims.names_others(named)) if claims.tenure.keeps else False
 
 
 def has_begun(claims: Claims, context: str) -> Soon[bool]:
     """Whether a context that is known by the caller's word is the caller's."""
-    return carried(_has_begun(claims, context)) if claims.keeps else True
+    return carried(_has_begun(claims, context)) if claims.tenure.keeps else True
 
 
 def _has_begun(claims: Claims, context: str) -> Generator[Any, Any, bool]:
     mark = yield claims.marked()
     for spelled in (mark + context, context):
-        owner: Owner | None = yield claims.ledger.store.context(claims.scope, spelled)
+        owner: Owner | None = yield claims.tenure.ledger.store.context(claims.tenure.scope, spelled)
         if owner is not None and claims.owns(owner):
             return True
     return False
@@ -101,7 +101,7 @@ def home_of(claims: Claims, named: Mentions) -> Soon[tuple[str, bool]]:
 
 
 def _home_of(claims: Claims, named: Mentions) -> Generator[Any, Any, tuple[str, bool]]:
-    homes = claims.homes
+    homes = claims.tenure.homes
     if homes is None or not (named.tasks or named.context):
         return "", False
     mark = yield claims.marked()
@@ -122,4 +122,6 @@ def _is_foreign(claims: Claims, task: Owner | None, context: str, owner: Owner |
     """
     mark = claims.mark.text
     marked = bool(mark) and context.startswith(mark)
-    return Sighting(claims.owner, context=context, apart=claims.by_principal, marked=marked).is_foreign(task, owner)
+    return Sighting(claims.owner, context=context, apart=claims.tenure.by_principal, marked=marked).is_foreign(
+        task, owner
+    )

@@ -235,7 +235,7 @@ class Relay:
     def _is_owned(self) -> bool:
         """Whether the answer tells of one task, which has an owner."""
         claims = self._exchange.claims
-        return claims is not None and claims.keeps and self._call.operation in _TELL_OF_ONE_TASK
+        return claims is not None and claims.tenure.keeps and self._call.operation in _TELL_OF_ONE_TASK
 
     async def _pass_through(self, response: Response, wire: Wire, outline: Outline, body: bytes) -> None:
         exchange = self._exchange

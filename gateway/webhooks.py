@@ -105,7 +105,7 @@ class Pushing:
         adopted = await self._relay.adopt(
             config,
             claims.owner,
-            claims.scope,
+            claims.tenure.scope,
             task,
             call.dialect,
             asked=theirs.version,
@@ -155,12 +155,12 @@ class Pushing:
         """
         operation, claims = self._operation, self._claims
         if operation is Operation.DELETE_PUSH_CONFIG:
-            await self._relay.forget(claims.scope, self._task, self._config_id)
+            await self._relay.forget(claims.tenure.scope, self._task, self._config_id)
             return
         restored = []
         for config in push_config.answered(operation, result):
             restorable = await self._relay.restore(
-                config, claims.owner, claims.scope, task=self._task, by_principal=claims.by_principal
+                config, claims.owner, claims.tenure.scope, task=self._task, by_principal=claims.tenure.by_principal
             )
             if restorable is not None:
                 restored.append(claims.mark.unmarked_tree(restorable))
