@@ -21,7 +21,7 @@ from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
-from gateway.a2a.fault import Fault, UpstreamReset
+from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias
@@ -241,8 +241,9 @@ class Forwarder:
         while True:
             try:
                 await self._bring(asking, call, response, wire)
-            except UpstreamReset as fault:
-                # The head was there and the rest was not; where nobody was told of it, it is as if there were none.
+            except (UpstreamReset, UpstreamConnect) as fault:
+                # The head was there and the rest was not, or it was asked by another verb and there was nobody any
+                # more; where nobody was told of it, it is as if there were none.
                 if exchange.status:
                     raise
                 response = await asking.again(call, fault, partial(asking.over_http, call))

@@ -23,6 +23,7 @@ from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
 from gateway.config.files import files, named, stamped
+from gateway.config.inclusion import any_matches
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
@@ -154,6 +155,7 @@ class Reloader:
         waiting: What takes effect with the next start.
         read_last: The files that were read last, good or bad, and those that were missed.
         stamps: What they said then; None before the first reading.
+        unmatched: Patterns of `include:` that kept it from being read whole then.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class Reloader:
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
         self.stamps: Mapping[Path, bytes] | None = None
+        self.unmatched: tuple[str, ...] = ()
         self._asides = Asides()
         self._collector = Collector(idle)
         for trigger in Trigger:
@@ -220,7 +223,12 @@ class Reloader:
         async def changed(how: Notice) -> None:
             await self.reload(Trigger(how.value))
 
-        return Watch(watched, changed, every=lambda: written().poll, listens=lambda: written().watch, read=read)
+        def due() -> bool:
+            # Folders say nothing of their own, and none of the files that it names may be another than before.
+            return any_matches(self.unmatched, self.origin.path.parent)
+
+        every, listens = (lambda: written().poll), (lambda: written().watch)
+        return Watch(watched, changed, every=every, listens=listens, read=read, due=due)
 
     def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
         """Of what was not read to its end; the hash is that of the one that runs."""
@@ -234,6 +242,7 @@ class Reloader:
 
         examined = await self._asides.do(self.origin.read)
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
+        self.unmatched = examined.unmatched
         if examined.config is None:
             return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
         if examined.failed:

@@ -7,6 +7,11 @@ while the backend as a whole is left alone, nor beyond its budget.
 A call that belongs to one replica goes there again, and where the file says so it waits for it as long as no connection
 can be made: then nothing was sent, whatever it is. So does a message that may have been seen: an agent that takes equal
 ids for one knows those that it has met itself, and another replica would act on it once more.
+
+Decision, 2026-11-22: a replica that a call has missed is asked by that call on new connections alone. Who stops closes
+its listener first and its connections one after the other: between two refusals a call found one that another call had
+just given back, and was reset on it. And to wait is not to repeat: a call that waited had used up its repeats by trying
+to connect, and had none for the one time that it was sent. To let a read be sent a third time was refused.
 """
 
 import asyncio
@@ -21,6 +26,7 @@ from gateway.a2a.fault import (
     MethodNotAllowed,
     NoHealthyBackend,
     Overloaded,
+    UpstreamConnect,
     UpstreamProtocol,
     UpstreamReset,
     VersionUnsupported,
@@ -36,6 +42,8 @@ from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller
 
 _SHORTEST = 0.025
+_LATER = 0.125
+"""Of a second repeat and those behind it: who is away for a moment has had one."""
 _LONGEST = 0.25
 _LONGEST_WAIT = 1.0
 _UNAVAILABLE = 14
@@ -64,7 +72,8 @@ class Asking:
     """
 
     __slots__ = (
-        "_binds", "_caller", "_clock", "_missed", "_told", "_tried", "_turn", "backing", "exchange", "interface",
+        "_absent", "_binds", "_caller", "_clock", "_fresh", "_missed", "_pauses", "_since", "_told", "_tried", "_turn",
+        "backing", "exchange", "interface",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +97,11 @@ class Asking:
         self._told = False
         self._tried: list[str] = []
         self._missed: dict[Missed, int] = {}
+        # Replicas that were missed; whether the one of the moment is among them; since when it is waited for one.
+        self._absent: frozenset[str] = frozenset()
+        self._fresh = False
+        self._since: float | None = None
+        self._pauses = 0
         self._turn: Turn | None = None
         if call is not None and backing.group is not None:
             self._give_way(call, backing, backing.group)
@@ -116,7 +130,10 @@ class Asking:
     def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
         """Send the call to the replica of the moment."""
         self._told = False
-        return self.backing.upstream.send(call, self.interface, self.exchange.head, self._caller)
+        upstream = self.backing.upstream
+        if self._fresh and isinstance(upstream, HttpUpstream):
+            return upstream.send(call, self.interface, self.exchange.head, self._caller, fresh=True)
+        return upstream.send(call, self.interface, self.exchange.head, self._caller)
 
     def stay(self) -> None:
         """Go nowhere else from now on: what follows is about what this replica has told."""
@@ -187,13 +204,16 @@ class Asking:
         Raises:
             Fault: the last one, where it may not.
         """
-        began = self._clock()
+        if self._since is None:
+            self._since = self._clock()
         lost: UpstreamReset | None = None
         while True:
             self._missing(fault)
             how = missed(fault)
             # Where there was no connection left, only another replica is of any help.
             stays = not isinstance(fault, Overloaded)
+            if isinstance(fault, UpstreamReset | UpstreamConnect):
+                self._absent |= {self.backing.replica.name}
             if isinstance(fault, UpstreamReset):
                 lost = fault
             elif how is Missed.CONNECT and lost is not None:
@@ -203,10 +223,11 @@ class Asking:
                 raise fault
             if isinstance(fault, Unsent):
                 self._leave(call, fault)
-            elif self._may(call, how) and await self._move(call, how, stays=stays):
-                pass
-            elif not await self._waits(how, began):
+            elif not await self._waits(how, self._since) and not (
+                self._may(call, how) and await self._move(call, how, stays=stays)
+            ):
                 raise fault
+            self._fresh = self.backing.replica.name in self._absent
             try:
                 return await send()
             except Fault as following:
@@ -281,7 +302,8 @@ class Asking:
         left.meter.repeated(left.replica.key, how.value)
         at_once = how is Missed.CONNECT and found is not None and found.replica.name not in self._tried
         if not at_once:
-            await asyncio.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311 - no secret
+            shortest = _SHORTEST if sum(self._missed.values()) == 1 else _LATER
+            await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
             # Meanwhile one may have gone, or be tried by another call.
             found = self._elsewhere(call) or (None if stays else found)
         self.exchange.attempts += 1
@@ -335,19 +357,23 @@ class Asking:
                 return found
         return None
 
-    async def _waits(self, how: Missed, began: float) -> bool:
-        """Whether the call waits for its replica; returns when it is to be tried again."""
+    async def _waits(self, how: Missed, since: float) -> bool:
+        """Whether the call waits for its replica; returns when it is to be tried again.
+
+        Args:
+            since: When it was missed for the first time.
+        """
         group = self.backing.group
         if group is None or not self._binds or how is not Missed.CONNECT:
             return False
-        left = group.keeping.wait - (self._clock() - began)
-        if left <= 0:
-            return False
-        done = self._missed[how] = self._missed.get(how, 0) + 1
-        pause = min(_SHORTEST * 2 ** min(done, 10), _LONGEST_WAIT, left)
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        self.exchange.attempts += 1
-        return True
+        while (left := group.keeping.wait - (self._clock() - since)) > 0:
+            self._pauses += 1
+            pause = min(_SHORTEST * 2 ** min(self._pauses, 10), _LONGEST_WAIT, left)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            if group.breaker.admits(self._clock()):
+                self.exchange.attempts += 1
+                return True
+        return False
 
 
 def _words(fault: Fault) -> str:

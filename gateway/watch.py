@@ -46,6 +46,8 @@ class Watch:
         listens: Gives whether the system is to tell of changes.
         read: Gives what was read of them last, as `stamp_of` gives it. What says something else by now has changed,
             and so has what was not read; None where what they say at first is what was read.
+        due: Asked in a thread with each look that finds no change: whether they are to be read again all the same, for
+            what kept them from being read whole seems to be over. No more often, for it may not be.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class Watch:
         every: Callable[[], float],
         listens: Callable[[], bool] = lambda: True,
         read: Callable[[], Mapping[Path, bytes]] | None = None,
+        due: Callable[[], bool] = lambda: False,
     ) -> None:
         self._files = files
         self._changed = changed
         self._every = every
         self._listens = listens
         self._read = read
+        self._due = due
         self._known: dict[Path, bytes] = {}
         self._one = asyncio.Lock()
         self.listening = asyncio.Event()
@@ -79,8 +83,9 @@ class Watch:
         while True:
             every = self._every()
             await asyncio.sleep(every or _AGAIN)
-            if every:
-                await self._compare(Notice.POLL)
+            if every and not await self._compare(Notice.POLL) and await aside(self._due):
+                async with self._one:
+                    await self._changed(Notice.POLL)
 
     async def _listen(self) -> None:
         while True:

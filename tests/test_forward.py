@@ -186,6 +186,21 @@ async def test_a_subscription_goes_by_the_verb_that_the_agent_knows(verb: bytes)
         assert {each.target for each in backend.requests} == {b"/tasks/t-1:subscribe"}
 
 
+async def test_an_agent_that_goes_before_it_is_asked_by_the_other_verb_is_asked_again() -> None:
+    async def goes(wire: Wire) -> None:
+        await wire.request()
+        wire.backend.deafen()
+        await wire.send(head(b"content-length: 0", b"connection: close", status=b"405 Method Not Allowed"))
+
+    subscribing = b'{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"t-1"}}'
+    async with speaking("rest 1.0", goes) as (gateway, backend):
+        answer = await gateway.post("/echo", subscribing)
+        assert answer.json["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
+        assert len(backend.requests) == 1
+        # The call that was answered, and two repeats of the one that was not.
+        assert (await gateway.line())["attempts"] == 3
+
+
 @pytest.mark.parametrize("call", [CALL, SEND_0_3], ids=["relayed", "translated"])
 async def test_what_is_forwarded_is_counted_while_it_is_and_by_its_status_afterwards(call: bytes) -> None:
     held, go = asyncio.Event(), asyncio.Event()

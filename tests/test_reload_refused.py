@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from gateway.reload import Result, Trigger
 from gateway.snapshot import Snapshot
 from tests.doubles.assembly import until
-from tests.doubles.gateway import keys, whole_file
+from tests.doubles.gateway import keys, running, whole_file
 from tests.doubles.reloading import ECHO, backends, serving
 from tests.doubles.scripted import WAIT
 
@@ -139,7 +140,8 @@ async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
             for _ in range(6):
                 report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
                 assert report.result is Result.REFUSED
-                assert "was not read within" in report.why
+                # On a busy machine the file itself is late, too.
+                assert "not read within" in report.why
             assert sum(thread.name == "files" for thread in threading.enumerate()) <= 4
         assert site.running.gateway.snapshot is before
         answers.set()
@@ -148,6 +150,34 @@ async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
         await until(lambda: not site.running.gateway._asides.late)
         # What came back late is nobody's.
         assert list(site.running.gateway.snapshot.config.agents) == ["two"]
+
+
+@pytest.mark.parametrize("before", ["unreadable", "empty"])
+async def test_what_an_include_could_not_find_is_looked_for_again(tmp_path: Path, before: str) -> None:
+    path, teams = tmp_path / "gateway.yaml", tmp_path / "teams"
+    if before == "unreadable":
+        teams.symlink_to("teams")
+    settings = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", reload: { watch: %s, poll: 20ms } }\n'
+    for watch in ("true", "false"):
+        plain = settings % watch + "agents: { one: 'http://127.0.0.1:1' }\n"
+        async with running(plain, path=path, written=True) as gateway:
+            reloader = gateway.gateway.reloader
+            assert reloader is not None
+            # In one step: nothing is read of it half written.
+            (tmp_path / "new").write_text(whole_file(plain + "include: teams/*.yaml\n"))
+            (tmp_path / "new").rename(path)
+            await gateway.until(lambda: gateway.metric("config_reloads_total", result="refused") == 1)
+            (tmp_path / "ready").mkdir()
+            (tmp_path / "ready/two.yaml").write_text("agents: { two: 'http://127.0.0.1:1' }\n")
+            teams.unlink(missing_ok=True)
+            (tmp_path / "ready").rename(teams)
+            await gateway.until(lambda: gateway.metric("config_reloads_total", result="applied", trigger="poll") == 1)
+            assert set(gateway.gateway.snapshot.config.agents) == {"one", "two"}
+            assert gateway.metric("config_reloads_total", result="refused") == 1
+            assert reloader.unmatched == ()
+        shutil.rmtree(teams)
+        if before == "unreadable":
+            teams.symlink_to("teams")
 
 
 async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None:

@@ -201,6 +201,27 @@ async def test_a_folder_that_cannot_be_watched_is_told_and_they_are_looked_at(
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_what_could_not_be_read_whole_is_read_again_with_a_look_and_not_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("one")
+    heard, asked = Heard(file), 0
+
+    def due() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked in (3, 4)
+
+    watch = Watch(
+        lambda: heard.files, heard.changed, every=lambda: 0.01, listens=lambda: False,
+        read=lambda: {file: stamp(b"one")}, due=due,
+    )  # fmt: skip
+    task = asyncio.get_running_loop().create_task(watch.run())
+    await until(lambda: asked > 6)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert heard.told == [Notice.POLL] * 2
+
+
 async def test_what_changed_between_being_read_and_the_first_look_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("two")

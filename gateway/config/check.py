@@ -39,6 +39,7 @@ class Examined:
         text_hash: SHA-256 over all files read, in hex; once stamped (`files.stamped`), over all that are named, too.
         files: All files read.
         stamps: What each of them said, and each that it is served with, when it was read.
+        unmatched: Patterns of `include:` that matched no file, or of which that could not be found out.
     """
 
     config: Config | None
@@ -48,6 +49,7 @@ class Examined:
     text_hash: str
     files: tuple[Path, ...]
     stamps: Mapping[Path, bytes] = field(default_factory=dict)
+    unmatched: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -88,6 +90,7 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
         text_hash=loaded.text_hash,
         files=loaded.files,
         stamps=loaded.stamps,
+        unmatched=loaded.unmatched,
     )
 
 

@@ -6,6 +6,7 @@ As `glob` has it, but that a folder which cannot be read is an error: half of th
 import fnmatch
 import glob
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -28,6 +29,17 @@ def matching(pattern: str, folder: Path) -> list[Path]:
         else:
             found = [each / part for each in found]
     return sorted((each for each in found if _is_file(each)), key=str)
+
+
+def any_matches(patterns: Iterable[str], folder: Path) -> bool:
+    """Whether one of these matches a file by now, and all that it matches can be found out."""
+    for pattern in patterns:
+        try:
+            if matching(pattern, folder):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
 
 
 def _names(folder: Path, pattern: str) -> list[str]:

@@ -43,6 +43,7 @@ class Loaded:
         text_hash: SHA-256 over all files read, in hex.
         files: All files read, those of `${file:…}` too.
         stamps: What they said, as `stamp_of` gives it; not of those that were not read to their end.
+        unmatched: Patterns of `include:` that match no file, or of which that cannot be found out.
         written: The tree as the files write it, references filled in.
         broken: Written paths that a problem is about.
     """
@@ -54,6 +55,7 @@ class Loaded:
     text_hash: str
     files: tuple[Path, ...]
     stamps: Mapping[Path, bytes]
+    unmatched: tuple[str, ...]
     written: Mapping[str, Value]
     broken: frozenset[KeyPath]
     sources: tuple[Source, ...]
@@ -70,7 +72,8 @@ def load(path: Path, environ: Mapping[str, str], text: str | None = None) -> Loa
     interpolation = Interpolation(environ)
     main = read(path, interpolation, text)
     problems: list[Problem] = []
-    paths = [path, *_included(path, main, problems)]
+    unmatched: list[str] = []
+    paths = [path, *_included(path, main, problems, unmatched)]
     sources = (main, *(read(included, interpolation) for included in paths[1:]))
     tree: dict[str, Value] = {} if main.tree is None else main.tree
     marks = _merged(tree, sources, problems)
@@ -88,6 +91,7 @@ def load(path: Path, environ: Mapping[str, str], text: str | None = None) -> Loa
         text_hash=_hash([*(source.data for source in sources), *interpolation.files.values()]),
         files=(*paths, *interpolation.files),
         stamps=_stamps(paths, sources, interpolation),
+        unmatched=tuple(unmatched),
         written=written,
         broken=broken,
         sources=sources,
@@ -148,7 +152,7 @@ def _stamps(paths: Sequence[Path], sources: Sequence[Source], interpolation: Int
 # ---- include -------------------------------------------------------------------------------------------------------
 
 
-def _included(path: Path, main: Source, problems: list[Problem]) -> list[Path]:
+def _included(path: Path, main: Source, problems: list[Problem], unmatched: list[str]) -> list[Path]:
     """The files that `include:` names, in order, each once."""
     patterns = None if main.tree is None else main.tree.get("include")
     several = patterns if isinstance(patterns, list) else [patterns]
@@ -163,12 +167,14 @@ def _included(path: Path, main: Source, problems: list[Problem]) -> list[Path]:
         except OSError as error:
             fact = f"what {pattern!r} matches cannot be read: {error.filename}: {error.strerror}"
             problems.append(Problem(place, where, fact, "let the gateway read that, or make the pattern more exact"))
+            unmatched.append(pattern)
             continue
         except ValueError:
             files = []
         if not files:
             fact = f"{pattern!r} matches no file"
             problems.append(Problem(place, where, fact, f"correct it: it is relative to {path.parent}"))
+            unmatched.append(pattern)
         if any(file.resolve() == path.resolve() for file in files):
             problems.append(Problem(place, where, f"{pattern!r} matches this file itself", "make it more exact"))
             files = [file for file in files if file.resolve() != path.resolve()]

@@ -152,7 +152,14 @@ class ConnectionPool:
         return len(self._queue)
 
     async def request(
-        self, head: bytes, body: bytes, *, connect: float, first_byte: float, repeatable: bool
+        self,
+        head: bytes,
+        body: bytes,
+        *,
+        connect: float,
+        first_byte: float,
+        repeatable: bool,
+        fresh: bool = False,
     ) -> Response:
         """Send a request; returns when the head of the answer is there.
 
@@ -165,6 +172,7 @@ class ConnectionPool:
             connect: Seconds to connect in, name look-up and TLS included.
             first_byte: Seconds from the first byte sent to the complete head of the answer, second try included.
             repeatable: Whether the agent may see the request twice.
+            fresh: Whether it goes on a new connection, whatever rests: the agent is known to have closed others.
 
         Raises:
             UpstreamConnect: no connection; nothing was sent.
@@ -175,14 +183,14 @@ class ConnectionPool:
             Unsent: the pool is closed.
             Draining: it was closed meanwhile.
         """
-        connection = self._newest() or await self._obtain(connect)
+        connection = (None if fresh else self._newest()) or await self._obtain(connect, fresh=fresh)
         deadline = connection.loop.time() + first_byte
         try:
             return await connection.exchange(head, body, deadline)
         except UpstreamReset:
             if not repeatable or not connection.stale or self._closed:
                 raise
-        connection = await self._obtain(connect)
+        connection = await self._obtain(connect, fresh=True)
         return await connection.exchange(head, body, deadline)
 
     async def aclose(self) -> None:
@@ -211,8 +219,12 @@ class ConnectionPool:
             self._slots -= 1
         return None
 
-    async def _obtain(self, connect: float) -> Connection:
-        """A new connection, or the next one that comes free where there are too many."""
+    async def _obtain(self, connect: float, *, fresh: bool) -> Connection:
+        """A new connection, or the next one that comes free where there are too many.
+
+        Args:
+            fresh: Whether only the place of that one is of use.
+        """
         if self._closed:
             raise closed()
         if self._resting and self._slots >= self._limits.connections:
@@ -223,7 +235,7 @@ class ConnectionPool:
         else:
             connection = await self._turn()
             if connection is not None:
-                if connection.usable():
+                if not fresh and connection.usable():
                     return connection
                 connection.drop()
         return await self._connect(connect)

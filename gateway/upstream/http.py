@@ -101,8 +101,13 @@ class HttpUpstream:
         """Connections that rest."""
         return self.pool.idle
 
-    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, Response]:
+    def send(
+        self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
+    ) -> Coroutine[Any, Any, Response]:
         """Send the call, once; the answer's head has arrived when this was awaited, and whoever gets it closes it.
+
+        Args:
+            fresh: As the pool.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
@@ -127,6 +132,7 @@ class HttpUpstream:
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
             # Whether it may be sent again is for whoever knows of other replicas.
             repeatable=False,
+            fresh=fresh,
         )
 
     async def aclose(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.inclusion import matching
+from gateway.config.inclusion import any_matches, matching
 
 
 def filled(folder: Path, *names: str) -> Path:
@@ -63,6 +63,19 @@ def test_a_folder_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path, 
     assert (error.place.line, error.place.column) == (2, 27)
     assert f"{tmp_path}/round" in error.fact
     assert os.strerror(errno.ELOOP) in error.fact
+
+
+def test_patterns_that_match_nothing_are_remembered_until_they_do(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    path = filled(tmp_path, "teams/a.yaml") / "gateway.yaml"
+    path.write_text('version: 1\ninclude: ["teams/*.yaml", "round/*.yaml", "none/*.yaml", "\\0"]\n')
+    unmatched = examine(path, {}).unmatched
+    assert unmatched == ("round/*.yaml", "none/*.yaml", "\0")
+    assert not any_matches(unmatched, tmp_path)
+    filled(tmp_path, "none/b.yaml")
+    assert any_matches(unmatched, tmp_path)
+    path.write_text("version: 1\ninclude: teams/*.yaml\n")
+    assert examine(path, {}).unmatched == ()
 
 
 def test_a_folder_that_cannot_be_opened_now_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

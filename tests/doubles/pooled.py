@@ -44,10 +44,11 @@ async def send(
     connect: float = WAIT,
     first_byte: float = WAIT,
     repeatable: bool = False,
+    fresh: bool = False,
 ) -> Response:
     """Post `body`."""
     head = request_head(b"POST", b"/rpc", pool.origin.authority.encode(), [], len(body))
-    return await pool.request(head, body, connect=connect, first_byte=first_byte, repeatable=repeatable)
+    return await pool.request(head, body, connect=connect, first_byte=first_byte, repeatable=repeatable, fresh=fresh)
 
 
 async def ask(pool: ConnectionPool, body: bytes = b"{}", *, repeatable: bool = False) -> bytes:

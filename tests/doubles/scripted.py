@@ -185,6 +185,11 @@ class ScriptedBackend:
         """Wait until what is played on each connection has ended, too, a moment after it was closed."""
         await self.until(lambda: not self._tasks)
 
+    def deafen(self) -> None:
+        """Take no more connections, as who stops does first; those that there are go on."""
+        assert self._server is not None
+        self._server.close()
+
     def changed(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:

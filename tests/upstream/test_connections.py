@@ -275,6 +275,17 @@ async def test_a_new_connection_that_closes_is_not_tried_again() -> None:
         assert len(backend.requests) == 1
 
 
+async def test_who_wants_a_new_connection_gets_one_whatever_rests() -> None:
+    async with pooled(answers(OK)) as (backend, pool):
+        await asyncio.gather(ask(pool), ask(pool))
+        await (await send(pool, b"new", fresh=True)).read(10, WAIT)
+        assert [received.connection for received in backend.requests] == [0, 1, 2]
+        # It is one like the others from then on.
+        assert pool.idle == 3
+        await ask(pool)
+        assert len(backend.wires) == 3
+
+
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,21 @@ async def test_who_queues_first_is_served_first() -> None:
         assert [received.body for received in backend.requests] == [b"%d" % number for number in range(20)]
 
 
+async def test_who_waits_for_a_new_connection_takes_the_place_of_the_one_that_comes_free() -> None:
+    async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=WAIT)) as (backend, pool):
+        unread = await send(pool)
+        loop = asyncio.get_running_loop()
+        assert await unread.read(10, WAIT) == b"ok"
+        busy, fresh = start(pool, b"busy"), loop.create_task(send(pool, b"fresh", fresh=True))
+        await (await busy).read(10, WAIT)
+        await (await fresh).read(10, WAIT)
+        assert [(received.connection, received.body) for received in backend.requests[1:]] == [
+            (0, b"busy"),
+            (1, b"fresh"),
+        ]
+        assert (pool.active, pool.idle) == (0, 1)
+
+
 async def test_a_newcomer_does_not_overtake_the_queue() -> None:
     limits = PoolLimits(connections=1, queue_timeout=WAIT)
     async with pooled(in_turn(answers_and_hangs(STREAM), answers(OK)), limits) as (backend, pool):

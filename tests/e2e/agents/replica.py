@@ -116,7 +116,12 @@ async def main(name: str, port: int, folder: Path, binding: str) -> None:
 
     calls = create_rest_routes(handler) if binding == "HTTP+JSON" else create_jsonrpc_routes(handler, "/")
     app = Starlette(routes=[*create_agent_card_routes(known), *calls])
-    http = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_config=None, access_log=False, lifespan="off"))
+    # The end of a stream that its client has left takes the SDK up to half a minute, and servers wait for that.
+    config = uvicorn.Config(
+        app, "127.0.0.1", port,
+        log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=int(GRACE),
+    )  # fmt: skip
+    http = uvicorn.Server(config)
     await asyncio.gather(http.serve(), ready())
 
 
