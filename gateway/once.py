@@ -1,14 +1,15 @@
 """A message that comes twice is sent once, where the agent takes two messages with one id for one.
 
-The second of two equal sends of one caller waits for the first, or gets the answer that it had; for ten minutes. The
-same id with another body is refused. What went wrong is told to those who wait, and not kept: the next one is sent.
-Answers that are streamed, or too long to be kept, are not kept either.
+The second of two equal sends of one caller waits for the first, or gets the answer that it had; for ten minutes after
+that. The same id with another body is refused. What went wrong is told to those who wait, and not kept: the next one is
+sent. Answers that are streamed, or too long to be kept, are not kept either.
 
 What is remembered lies in this process alone.
 """
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -45,7 +46,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Message:
-    """One message: what it says, since when it is known, and its answer, if it has one yet."""
+    """One message: what it says, since when it is answered (monotonic seconds), and its answer, if it has one yet."""
 
     digest: bytes
     since: float
@@ -62,6 +63,8 @@ class Once:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._known: dict[_Key, _Message] = {}
+        # Those of them that are answered, the first one first: one that an agent works on for long keeps no other.
+        self._answered: dict[_Key, None] = {}
         self._bytes = 0
 
     def key(self, exchange: Exchange, call: Call) -> _Key | None:
@@ -115,7 +118,7 @@ class Once:
         wire: Wire,
         forward: Callable[[Wire], Coroutine[Any, Any, None]],
     ) -> None:
-        message = _Message(digest, self._clock(), asyncio.get_running_loop().create_future())
+        message = _Message(digest, math.inf, asyncio.get_running_loop().create_future())
         self._known[key] = message
         keeping = _Keeping(wire)
         answer: _Answer | None = None
@@ -136,19 +139,22 @@ class Once:
         if told is not None and told[0] < 300 and exchange.progress.error is None and len(told[2]) <= MOST_BYTES // 16:
             answer = _Answer(*told, exchange.progress)
             self._bytes += len(answer.body)
-        elif (told is not None and told[0] >= 300) or exchange.progress.error is not None:
+        if (told is not None and told[0] >= 300) or exchange.progress.error is not None:
             del self._known[key]
+        else:
+            message.since = self._clock()
+            self._answered[key] = None
         message.answer.set_result(answer)
 
     def _find(self, key: _Key) -> _Message | None:
         """What is known of a message, once what is too old or too much is forgotten."""
         begin = self._clock() - KEPT
-        while self._known:
-            oldest, message = next(iter(self._known.items()))
-            crowded = len(self._known) > MOST or self._bytes > MOST_BYTES
-            if not message.answer.done() or not (crowded or message.since <= begin):
+        while self._answered:
+            oldest = next(iter(self._answered))
+            message = self._known[oldest]
+            if message.since > begin and len(self._known) <= MOST and self._bytes <= MOST_BYTES:
                 break
-            del self._known[oldest]
+            del self._known[oldest], self._answered[oldest]
             answer = message.answer.result()
             self._bytes -= 0 if answer is None else len(answer.body)
         return self._known.get(key)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from gateway import once
 from tests.doubles.gateway import RESULT, agent, bearer, fronted, keys, running
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, resets_at_once, whole
 
@@ -120,6 +121,33 @@ async def test_one_id_with_two_bodies_is_refused() -> None:
         answer = (await gateway.post("/echo", sends(2, "m", "another text"))).json
         assert answer["error"]["code"] == -32602
         assert len(backend.requests) == 1
+
+
+async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(once, "MOST", 3)
+    gate = asyncio.Event()
+
+    async def play(wire: Wire) -> None:
+        while True:
+            request = await wire.request()
+            if b"slow" in request.body:
+                await gate.wait()
+            await wire.send(whole(RESULT))
+
+    async with fronted(agent(play), IDEMPOTENT) as (gateway, backend):
+        slow = asyncio.ensure_future(gateway.post("/echo", sends(1, "slow")))
+        await backend.until(lambda: len(backend.requests) == 1)
+        for number in range(5):
+            assert "result" in (await gateway.post("/echo", sends(1, f"m{number}"))).json
+        for message, asked in (("m4", 6), ("m0", 7)):
+            assert "result" in (await gateway.post("/echo", sends(1, message))).json
+            assert len(backend.requests) == asked
+        # Nor is it forgotten itself.
+        again = asyncio.ensure_future(gateway.post("/echo", sends(2, "slow")))
+        await gateway.until(lambda: gateway.serving == 2)
+        gate.set()
+        assert [(await slow).json["id"], (await again).json["id"]] == [1, 2]
+        assert len(backend.requests) == 7
 
 
 async def test_what_went_wrong_is_not_kept() -> None:

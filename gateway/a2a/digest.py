@@ -38,7 +38,10 @@ class Shape(NamedTuple):
 
 _STATUS = Shape(frozenset({b"state"}))
 # In both spellings of ProtoJSON, as `progress` reads them.
-_NAMING = frozenset({b"id", b"taskId", b"task_id", b"contextId", b"context_id", b"sessionId", b"kind", b"name"})
+_NAMING = frozenset({
+    b"id", b"taskId", b"task_id", b"contextId", b"context_id", b"sessionId", b"kind", b"name",
+    b"Id", b"TaskId", b"ContextId",
+})  # fmt: skip
 _WRAPPED = Shape(_NAMING, {b"status": _STATUS})
 _WRAPPERS = (
     b"task", b"message", b"msg", b"statusUpdate", b"artifactUpdate", b"status_update", b"artifact_update",

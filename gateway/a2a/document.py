@@ -2,9 +2,10 @@
 
 A routing decision is made on one reading, so a document that two parsers could read in two ways is refused: a member
 named twice (most parsers keep the last, some the first) and, where a member decides the route, the same name in
-another case (Go's parser takes it), or a name that a parser may cut or give a meaning of its own. The check is for the
-objects that are opened here, never inside metadata or data. The rest need not be read to be sure of: all of it is
-strict JSON (RFC 8259) in UTF-8, within the bounds of `bounds` and without numbers beyond a double.
+another spelling (Go's parser takes any case, others `task-id`), or a name that a parser may cut or give a meaning of
+its own. The check is for the objects that are opened here, never inside metadata or data. The rest need not be read to
+be sure of: all of it is strict JSON (RFC 8259) in UTF-8, within the bounds of `bounds` and without numbers beyond a
+double.
 """
 
 import codecs
@@ -24,21 +25,27 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
 
-_TELLING = {
-    name.casefold(): name
-    for name in (
-        "jsonrpc", "id", "method", "params", "tenant", "message", "request", "configuration", "taskId", "task_id",
-        "contextId", "context_id", "referenceTaskIds", "reference_task_ids", "pushNotificationConfigId", "sessionId",
-        "taskPushNotificationConfig", "task_push_notification_config", "pushNotificationConfig",
-        "push_notification_config", "pushNotification", "push_notification", "config", "configId", "config_id", "name",
-        "parent", "role", "scope", "url",
-    )
-}  # fmt: skip
-_KNOWN = frozenset(_TELLING.values()) | {
+_TELLING = frozenset({
+    "jsonrpc", "id", "method", "params", "tenant", "message", "request", "configuration", "taskId", "task_id",
+    "contextId", "context_id", "referenceTaskIds", "reference_task_ids", "pushNotificationConfigId",
+    "push_notification_config_id", "sessionId", "session_id", "taskPushNotificationConfig",
+    "task_push_notification_config", "pushNotificationConfig", "push_notification_config", "pushNotification",
+    "push_notification", "config", "configId", "config_id", "name", "parent", "role", "scope", "url",
+})  # fmt: skip
+_KNOWN = _TELLING | {
     "messageId", "parts", "metadata", "extensions", "acceptedOutputModes", "historyLength", "returnImmediately",
     "blocking", "kind", "token", "authentication", "result", "error",
 }  # fmt: skip
 """Names that mislead nobody, as they are written here."""
+
+
+def _folded(name: str) -> str:
+    """A name as somebody may read it who takes any spelling of it."""
+    # Case as Go folds it: the long s and the Kelvin sign are letters of `params` and `taskId` to its parser.
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+_BY_FOLDED = {_folded(name): name for name in sorted(_TELLING)}
 
 
 def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
@@ -47,7 +54,7 @@ def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
     Raises:
         ParseFailed: it is no JSON (an empty body, a byte-order mark, UTF-16, `NaN`, half a surrogate pair).
         BadRequest: it is JSON, but no object (a batch is one such), or beyond the bounds.
-        DuplicateKey: a member stands twice, or a telling one in another case.
+        DuplicateKey: a member stands twice, or a telling one in another spelling.
     """
     if not body.isascii():
         _refuse_other_encodings(body)
@@ -122,9 +129,8 @@ def _refuse_twins(raw: bytes | msgspec.Raw, members: Members) -> None:
 
 def _refuse_likenesses(members: Members) -> None:
     for key in members.keys() - _KNOWN:
-        # Case as Go folds it: the long s and the Kelvin sign are letters of `params` and `taskId` to its parser.
-        if (exact := _TELLING.get(key.casefold())) is not None:
-            raise DuplicateKey(f"a member is named like {exact!r} in another case")
+        if (exact := _BY_FOLDED.get(_folded(key))) is not None:
+            raise DuplicateKey(f"a member is named like {exact!r}, but not so")
         # In C a name may end at its first NUL; in JavaScript this one is the object's prototype.
         if "\0" in key or key == "__proto__":
             raise DuplicateKey("a member has a name that stands for another to some parsers")

@@ -92,7 +92,7 @@ class BadParams(BadRequest):
 
 
 class DuplicateKey(BadRequest):
-    """A JSON object names a member twice, or a routing member in another case."""
+    """A JSON object names a member twice, or a routing member in another spelling."""
 
     reason = "duplicate_key"
     a2a_reason = None

@@ -43,6 +43,10 @@ class _Named(msgspec.Struct, rename="camel", gc=False):
     other_references: msgspec.Raw = msgspec.field(default=_ABSENT, name="reference_task_ids")
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
+    # A client that does not tell capitals from small letters takes one of these for the one that is spelled right.
+    capital_id: str | None = msgspec.field(default=None, name="Id")
+    capital_task_id: str | None = msgspec.field(default=None, name="TaskId")
+    capital_context_id: str | None = msgspec.field(default=None, name="ContextId")
 
 
 class _Object(_Named, gc=False):
@@ -56,7 +60,6 @@ class _Object(_Named, gc=False):
     other_message: _Named | None = msgspec.field(default=None, name="msg")
     other_status_update: _Named | None = msgspec.field(default=None, name="status_update")
     other_artifact_update: _Named | None = msgspec.field(default=None, name="artifact_update")
-    # A client that does not tell capitals from small letters takes one of these for the one that is spelled right.
     capital_task: _Named | None = msgspec.field(default=None, name="Task")
     capital_message: _Named | None = msgspec.field(default=None, name="Message")
     capital_status_update: _Named | None = msgspec.field(default=None, name="StatusUpdate")
@@ -231,6 +234,9 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     status = named.status
     task = (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id
     context = named.context_id or named.other_context_id or named.session_id
+    # Nobody needs more than one name.
+    alone = named.other_task_id is named.other_context_id is named.session_id is named.capital_id is None
+    alone = alone and named.capital_task_id is named.capital_context_id is None
     return Progress(
         identity,
         task,
@@ -238,8 +244,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         None if status is None or status.state is None else SPOKEN.get(status.state, "unknown"),
         event,
         None,
-        # Nobody needs more than one name.
-        (named.other_task_id is named.other_context_id is named.session_id is None) or _agrees(named),
+        alone or _agrees(named),
         None
         if named.history is _ABSENT and (status is None or status.message is status.update is _ABSENT)
         else others((named.history, *(() if status is None else (status.message, status.update))), (), task, context),
@@ -255,10 +260,12 @@ def _tell_message(named: _Named, identity: bytes) -> Progress:
 
 def _agrees(named: _Named) -> bool:
     """Whether an object names one task and one context by whatever names it has for them: clients differ on which."""
-    tasks = {named.task_id, named.other_task_id}
+    tasks = {named.task_id, named.other_task_id} - _NAMELESS
     session = named.session_id
-    contexts = {named.context_id, named.other_context_id, None if session is _UNREAD else session}
-    return len(tasks - _NAMELESS) <= 1 and len(contexts - _NAMELESS) <= 1
+    contexts = {named.context_id, named.other_context_id, None if session is _UNREAD else session} - _NAMELESS
+    capitals = ((named.capital_id, {named.id}), (named.capital_task_id, tasks), (named.capital_context_id, contexts))
+    alike = all(not capital or capital is _UNREAD or capital in plain for capital, plain in capitals)
+    return alike and len(tasks) <= 1 and len(contexts) <= 1
 
 
 # ---- Several at once -------------------------------------------------------------------------------------------------
@@ -357,7 +364,7 @@ _UNREAD = "an id that cannot be read"
 """Stands for what should be an id, by being this very object."""
 _NOWHERE = _Named(_UNREAD, _UNREAD, _UNREAD)
 _MESSAGES = frozenset({"message", "other_message", "capital_message"})
-_WRAPPED_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object) if each.name in _WRAPPERS}
+_WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object)}
 
 
 def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
@@ -376,8 +383,8 @@ def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
 def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """What an object tells of which each member may be of any type."""
     found = _read_named(members, _Object())
-    for attribute, name in _WRAPPED_AS.items():
-        held = _read_object(members.get(name))
+    for attribute in _WRAPPERS:
+        held = _read_object(members.get(_WRITTEN_AS[attribute]))
         # What is no object names nothing: a text, as pages of errors have one.
         if held is not _NOWHERE or attribute not in _MESSAGES:
             setattr(found, attribute, held)
@@ -399,12 +406,9 @@ _N = TypeVar("_N", bound=_Named)
 
 
 def _read_named(members: Members, named: _N) -> _N:
-    named.id = _read_text(members.get("id"))
-    named.task_id = _read_text(members.get("taskId"))
-    named.context_id = _read_text(members.get("contextId"))
-    named.session_id = _read_text(members.get("sessionId"))
-    named.other_task_id = _read_text(members.get("task_id"))
-    named.other_context_id = _read_text(members.get("context_id"))
+    for attribute, name in _WRITTEN_AS.items():
+        if name.lower().endswith("id"):
+            setattr(named, attribute, _read_text(members.get(name)))
     named.history = members.get("history", _ABSENT)
     named.reference_task_ids = members.get("referenceTaskIds", _ABSENT)
     named.other_references = members.get("reference_task_ids", _ABSENT)

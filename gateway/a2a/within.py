@@ -35,7 +35,10 @@ class Others(msgspec.Struct, frozen=True, gc=False):
 
 
 class Said(msgspec.Struct, rename="camel", gc=False):
-    """What one message names; ProtoJSON may write a name as it was in the schema."""
+    """What one message names.
+
+    ProtoJSON may write a name as it was in the schema, and some clients do not tell capitals from small letters.
+    """
 
     task_id: str | None = None
     context_id: str | None = None
@@ -43,6 +46,9 @@ class Said(msgspec.Struct, rename="camel", gc=False):
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
     other_references: list[str] | None = msgspec.field(default=None, name="reference_task_ids")
+    capital_task_id: str | None = msgspec.field(default=None, name="TaskId")
+    capital_context_id: str | None = msgspec.field(default=None, name="ContextId")
+    capital_references: list[str] | None = msgspec.field(default=None, name="ReferenceTaskIds")
 
 
 def others(
@@ -175,6 +181,9 @@ def _odd(raw: msgspec.Raw) -> Said | None:
         _read(members.get("task_id")),
         _read(members.get("context_id")),
         _strings(members.get("reference_task_ids", _ABSENT)),
+        _read(members.get("TaskId")),
+        _read(members.get("ContextId")),
+        _strings(members.get("ReferenceTaskIds", _ABSENT)),
     )
 
 
@@ -197,11 +206,13 @@ def _twins(said: list[Said]) -> Iterator[Said]:
         yield one
         if _has_twins(one):
             yield Said(one.other_task_id, one.other_context_id, one.other_references)
+            yield Said(one.capital_task_id, one.capital_context_id, one.capital_references)
 
 
 def _has_twins(one: Said) -> bool:
-    """Whether a message has a name as it was in the schema."""
-    return one.other_task_id is not None or one.other_context_id is not None or one.other_references is not None
+    """Whether a message has a name in another spelling than the usual one."""
+    names_none = one.other_task_id is one.other_context_id is one.capital_task_id is one.capital_context_id is None
+    return not (names_none and one.other_references is one.capital_references is None)
 
 
 def _text(value: object) -> str | None:

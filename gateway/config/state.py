@@ -5,6 +5,7 @@ What follows `sqlite://` is a path, as it stands: `sqlite:///var/lib/a2a-gateway
 its four slashes mean the same file.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,11 @@ from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 DEFAULT_FILE = "a2a-gateway.db"
+LONGEST_NAME = 242
+"""Bytes of the name of a file: the ledger names one beside it with 13 more, and Linux takes 255."""
+_LONGEST_FOLDER = 255
+# Of Linux's 4,096, with room for a folder in front of a relative one and for the files beside it.
+_LONGEST_PATH = 3072
 
 StateKind = Literal["memory", "sqlite", "redis"]
 
@@ -111,6 +117,11 @@ def _file(text: str) -> Path:
         raise ValueError("is SQLite's name for no file", "write memory")
     if "?" in path or "#" in path or not path.isprintable():
         raise ValueError("has something that the name of the file cannot have", remedy)
+    *folders, name = (len(os.fsencode(part)) for part in path.split("/"))
+    if name > LONGEST_NAME:
+        raise ValueError(f"names a file by more than {LONGEST_NAME} bytes, too many for those beside it", remedy)
+    if len(os.fsencode(path)) > _LONGEST_PATH or any(each > _LONGEST_FOLDER for each in folders):
+        raise ValueError("names a folder by more than a path may have", remedy)
     # Four slashes are three to SQLAlchemy.
     return Path("/" + path.lstrip("/")) if path.startswith("/") else Path(path)
 

@@ -10,6 +10,8 @@ from gateway.config.problem import KeyPath, printable
 
 _STATE: KeyPath = ("gateway", "state")
 _AUDIT: KeyPath = ("observe", "audit", "file")
+# What Linux takes.
+_LONGEST_NAME = 255
 
 
 def check_storage(config: Config, findings: Findings) -> None:
@@ -20,7 +22,8 @@ def check_storage(config: Config, findings: Findings) -> None:
     gateway = config.gateway
     if gateway.state is not None and gateway.state.kind == "sqlite":
         path = gateway.state.beside(_folder(_STATE, findings)).path
-        if path.is_dir():
+        # Where that cannot be told, as of a name that is too long, it is told by who opens it.
+        if os.path.isdir(path):  # noqa: PTH112 - that of pathlib raises
             findings.error(_STATE, "this is a folder", "name a file in it, such as state.db")
     if (
         gateway.replicas > 1
@@ -53,7 +56,9 @@ def _audit(config: Config, findings: Findings) -> None:
     remedy = "name a file, such as /var/log/a2a-gateway/audit.jsonl, or - for standard output"
     if not written or written.endswith("/") or not written.isprintable():
         findings.error(_AUDIT, f"{printable(written)!r} names no file", remedy)
-    elif file.is_dir():
+    elif len(os.fsencode(file.name)) > _LONGEST_NAME:
+        findings.error(_AUDIT, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
+    elif os.path.isdir(file):  # noqa: PTH112 - as above
         findings.error(_AUDIT, f"{printable(written)!r} is a folder", remedy)
     elif config.gateway.state is not None and config.gateway.state.kind == "sqlite":
         state = config.gateway.state.beside(_folder(_STATE, findings)).path

@@ -184,6 +184,12 @@ def test_a_wrapper_in_capitals_beside_the_right_one_has_to_name_the_same() -> No
     assert not outline.told.legible
 
 
+@pytest.mark.parametrize("member", [b'"Id":"u"', b'"ContextId":"d"', b'"TaskId":"u"'])
+def test_an_id_in_capitals_has_to_be_the_one_that_is_spelled_right(member: bytes) -> None:
+    outline = outlined(b'{"task":{"id":"t","contextId":"c",%b},"x":1}' % member, envelope=False)
+    assert not outline.told.legible
+
+
 @pytest.mark.parametrize("member", [b'"status":"working"', b'"status":[{}]', b'"sessionId":7', b'"kind":7'])
 def test_any_other_member_of_another_type_changes_nothing(member: bytes) -> None:
     outline = outlined(b'{"id":"t","contextId":"c","x":{},' + member + b"}", envelope=False)

@@ -64,13 +64,25 @@ def test_what_a_frame_is_of_and_what_is_no_id_is_nothing_else(frame: str, task: 
     [
         (of_task(OWN, said(taskId="x"), said(taskId="x", contextId="d")), ("x",), ("d",)),
         (of_task(said(task_id="x", context_id="d")), ("x",), ("d",)),
+        (of_task(said(taskId="t", TaskId="x", ContextId="d", ReferenceTaskIds=["y"])), ("x", "y"), ("d",)),
+        (of_task(said(taskId=5, TaskId="x", ReferenceTaskIds=["y", 5])), ("x", "y"), ()),
         (of_task(said(referenceTaskIds=["t", "x", "y"])), ("x", "y"), ()),
         (of_task(said(reference_task_ids=["x"], referenceTaskIds=["y"])), ("y", "x"), ()),
         (of_task(OWN, message=said(taskId="t", contextId="d")), (), ("d",)),
         (of_task(said(taskId=5), said(taskId="x"), said(referenceTaskIds=["y", 5])), ("x", "y"), ()),
         (of_task(message={"taskId": "x", "contextId": 5}), ("x",), ()),
     ],
-    ids=["a task", "as its schema has it", "a reference", "both", "in its status", "beside no ids", "no context"],
+    ids=[
+        "a task",
+        "as its schema has it",
+        "capitals",
+        "capitals beside no id",
+        "a reference",
+        "both",
+        "in its status",
+        "beside no ids",
+        "no context",
+    ],
 )
 def test_what_messages_name_besides_is_told(
     frame: str, task: Any, tasks: tuple[str, ...], contexts: tuple[str, ...]

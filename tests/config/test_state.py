@@ -1,8 +1,12 @@
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from gateway.config.state import StateUrl, default_state, may_be_shown, read_state
+from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
+from gateway.tasks.ledger import soon
+from gateway.tasks.opening import make
+from gateway.tasks.store import Owner, Sighting, Task
 from tests.config.reading import examined, good
 
 FOLDER = Path("/etc/gateway")
@@ -49,6 +53,24 @@ def test_a_redis_is_dialled_by_its_url_and_named_without_credentials(text: str, 
     assert "hunter2" not in repr(state)
 
 
+def test_a_name_has_room_for_those_of_the_files_beside_it(tmp_path: Path) -> None:
+    longest = tmp_path / ("n" * LONGEST_NAME)
+    assert read_state(f"sqlite://{longest}").path == longest
+    store = make(StateUrl("sqlite", longest))
+
+    async def use() -> list[Task | None]:
+        await store.open()
+        try:
+            await soon(store.meet("crm", Sighting(Owner("acme", "ann"), "t", "c")))
+            return await soon(store.tasks("crm", ("t",)))
+        finally:
+            await store.aclose()
+
+    [found] = asyncio.run(use())
+    assert found is not None
+    assert found.owner.tenant == "acme"
+
+
 def test_memory_is_memory() -> None:
     assert read_state("memory") == StateUrl("memory")
     assert StateUrl("memory").label == "memory"
@@ -75,6 +97,12 @@ def test_memory_is_memory() -> None:
             "sqlite://.",
             "sqlite::memory:",
             "sqlite:///:memory:",
+        ),
+        *(
+            f"sqlite:///{'n' * 243}",
+            f"sqlite:{'ü' * 122}",
+            f"sqlite:///{'d' * 256}/s.db",
+            f"sqlite://{'d/' * 2000}s.db",
         ),
         *("sqlite:///x?mode=ro", "sqlite:///x#y", "sqlite:///a\x07b"),
         *("redis:", "redis:/h", "redis:///0", "redis://:6379", "redis://h:0", "redis://h:66000", "redis://h:hunter2"),
