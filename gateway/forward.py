@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from gateway import extended_card
+from gateway import otherwise
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
@@ -260,8 +260,15 @@ class Forwarder:
         elif call.operation.streams:
             # A stream has gone well once there is an event, and whatever is none once all of it is there.
             exchange.on_event = partial(asking.answered, response.status)
+        translation = asking.translation
+        relay = (
+            Relay(exchange, asking.backing, asking.interface, self._clock)
+            if translation is None
+            else asking.interpreter(translation, self._clock)
+        )
         try:
-            relay, response = await self._choose(asking, call, response)
+            if call.operation in otherwise.TWO_WAYS:
+                relay, response = await self._otherwise(asking, call, relay, response)
             asking.status = response.status
             exchange.received = self._clock()
             try:
@@ -273,33 +280,21 @@ class Forwarder:
             response.close()
         asking.answered(response.status)
 
-    async def _choose(self, asking: "_Asking", call: Call, response: Response) -> tuple[Relay, Response]:
-        """Who brings the client an answer, and which: of two ways to ask, an agent may know the other one alone."""
-        relay: Relay
-        if asking.translation is None:
-            relay = Relay(asking.exchange, asking.backing, asking.interface, self._clock)
-        else:
-            relay = interpreter = asking.interpreter(asking.translation, self._clock)
-            upstream = asking.backing.upstream
-            if call.operation is Operation.SUBSCRIBE_TO_TASK and isinstance(upstream, HttpUpstream):
-                response = await _by_the_other_verb(interpreter, response, call, asking)
-        if call.operation is Operation.GET_EXTENDED_CARD:
-            return await self._find_card(asking, call, relay, response)
-        return relay, response
-
-    async def _find_card(
+    async def _otherwise(
         self, asking: "_Asking", call: Call, relay: Relay, response: Response
     ) -> tuple[Relay, Response]:
-        """The answer of an agent before 1.0 that has its extended card only where it was not asked for it."""
+        """The same, or the answer in another way, which is the only one that the agent knows, and who brings it."""
         exchange, backing, client = asking.exchange, asking.backing, asking.exchange.call
         if client is None or not isinstance(backing.upstream, HttpUpstream):
             return relay, response
-        if not await extended_card.is_elsewhere(call, asking.interface.dialect, relay, response):
+        if isinstance(relay, Interpreter) and call.operation is Operation.SUBSCRIBE_TO_TASK:
+            response = await _by_the_other_verb(relay, response, call, asking)
+        if not await otherwise.is_unknown(call, asking.interface.dialect, relay, response):
             return relay, response
         asking.answered(response.status)
-        translation = await self._translate(exchange, backing, asking.interface, client, None)
+        translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
         ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
-        found = await extended_card.find(call, translation, ask, interpreter)
+        found = await otherwise.find(call, translation, ask, interpreter)
         if found is None:
             return relay, response
         response.close()

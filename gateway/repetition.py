@@ -241,7 +241,14 @@ class Asking:
         Args:
             send: As in `again`.
         """
-        if response.status != 503 or not await self._after_busy(call, response.header(b"retry-after")):
+        if response.status != 503:
+            return response
+        try:
+            again = await self._after_busy(call, response.header(b"retry-after"))
+        except BaseException:
+            response.close()
+            raise
+        if not again:
             return response
         response.close()
         try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, fronted, request, running
+from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, card_of, fronted, request, running
 from tests.doubles.pool import pool_of
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, answers, answers_and_hangs, chunk, head, whole
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, answers, answers_and_hangs, chunk, endless, head, whole
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
@@ -49,6 +49,32 @@ async def test_a_client_that_leaves_a_stream_ends_the_upstream_call(ends: str) -
         assert gateway.metric("requests_total", outcome="client_gone") == 1
         await gateway.rested()
         assert [received.method for received in backend.requests] == [b"POST"], "the task is not cancelled"
+
+
+EXTENDED = b'{"jsonrpc":"2.0","id":1,"method":"agent/getAuthenticatedExtendedCard"}'
+SUBSCRIBE = b'{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"t"}}'
+
+
+@pytest.mark.parametrize(
+    ("speaks", "method", "path", "body"),
+    [
+        ("JSONRPC 0.3", "POST", "/echo", EXTENDED),
+        ("JSONRPC 0.3", "GET", "/echo/agent/authenticatedExtendedCard", None),
+        ("HTTP+JSON 1.0", "POST", "/echo", SUBSCRIBE),
+    ],
+)
+async def test_an_answer_that_is_only_looked_at_ends_where_it_is_too_long(
+    speaks: str, method: str, path: str, body: bytes | None
+) -> None:
+    """It is read before it is known whether the agent is asked in another way."""
+    status = b"200 OK" if body == EXTENDED else b"404 Not Found"
+    opening = head(b"transfer-encoding: chunked", status=status)
+    card = card_of("http://127.0.0.1/", speaks)
+    async with fronted(endless(opening, chunk(b" " * 65536)), card=card) as (gateway, backend):
+        answer = await gateway.ask(method, path, body, [JSON])
+        assert b"too long" in answer.body
+        await backend.until(lambda: all(wire.gone for wire in backend.wires if wire.number))
+        await gateway.rested()
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", head(b"content-length: 100") + b"{"])

@@ -11,7 +11,7 @@ from tests.doubles.gateway import CALL, JSON, agent, fronted, running
 from tests.doubles.grpc_agent import Asked, grpc_over
 from tests.doubles.grpc_gateway import standing
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, chunk, head, refused_port, whole
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, chunk, head, refused_port, whole
 from tests.doubles.undisturbed import undisturbed
 
 __all__ = ("grpc_over",)
@@ -116,6 +116,17 @@ def busy_first(good: bytes) -> tuple[list[int], Script]:
             await wire.send(BUSY if len(asked) == 1 else whole(good))
 
     return asked, play
+
+
+async def test_who_leaves_meanwhile_leaves_no_half_of_an_answer_behind() -> None:
+    half = head(b"content-length: 100", b"retry-after: 2", status=b"503 Service Unavailable") + b"{"
+    async with fronted(answers_and_hangs(half)) as (gateway, backend):
+        client = await gateway.client()
+        await client.ask("GET", "/echo/tasks/t", None, [(b"a2a-version", b"1.0")])
+        await gateway.until(lambda: gateway.metric("backend_retries_total", reason="503") == 1)
+        client.leave()
+        await backend.all_gone()
+        await gateway.rested()
 
 
 async def test_who_reads_asks_an_agent_again_that_is_busy_for_a_moment() -> None:

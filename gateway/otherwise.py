@@ -1,7 +1,8 @@
-"""Where agents before 1.0 have their extended card: 0.2 at a path of its own, 0.3 behind a method (protocol §1.3).
+"""What agents of 0.2 and 0.3 know under one of two names, and their clients ask for under the other (protocol §1.3).
 
-Agents know the one, the other or both, and no card tells which. So an agent is asked as its client asks, and where it
-does not know that, in the other way.
+The extended card is at a path of its own in 0.2, and behind a method in 0.3, which a draft called otherwise. A
+subscription has a second name in the wild. Agents know the one name, the other or both, and no card tells which. So an
+agent is asked as its client asks, and where it does not know that, in the other way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,14 +22,17 @@ from gateway.interpreter import Interpreter
 from gateway.relay import Relay
 from gateway.upstream.response import Response
 
+TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
+"""Operations that some agents know in one of two ways."""
+_SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
 # a2a-sdk 0.2 takes a request with a method that it does not know for none of A2A's.
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
-async def is_elsewhere(call: Call, theirs: Dialect, relay: Relay, response: Response) -> bool:
-    """Whether an agent does not know where it was asked for its extended card; such an answer has been read then.
+async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Response) -> bool:
+    """Whether an agent does not know how it was asked, and may know the other way; such an answer has been read then.
 
     Args:
         call: As the agent got it.
@@ -38,7 +42,7 @@ async def is_elsewhere(call: Call, theirs: Dialect, relay: Relay, response: Resp
     Raises:
         UpstreamReset, UpstreamTimeout, UpstreamProtocol: as the relay reads it.
     """
-    if theirs != JSONRPC_0_3 or answer_head(response).streams:
+    if theirs != JSONRPC_0_3 or call.operation not in TWO_WAYS or answer_head(response).streams:
         return False
     if call.path.legacy_card:
         if response.status not in _UNKNOWN_PATH:
@@ -64,23 +68,40 @@ async def find(
     Raises:
         Fault: as `ask`.
     """
-    by_path, by_method = call.path.legacy_card, translation.call
-    ways = [by_method] if by_path else [_at_path(call)]
-    if not by_path and call.method != by_method.method:
-        # An alias, which few agents know.
-        ways.insert(0, by_method)
-    for way in ways:
+    by_method = translation.call
+    for way in _ways(call, by_method):
         translation.call = way
-        bringing, response = interpreter(translation), await ask(way)
+        bringing = interpreter(translation)
+        try:
+            response = await ask(way)
+        except BaseException:
+            translation.call = by_method
+            raise
         try:
             # Who asked by the path is told what the agent says of the method.
-            if by_path or not await is_elsewhere(way, JSONRPC_0_3, bringing, response):
+            if call.path.legacy_card or not await is_unknown(way, JSONRPC_0_3, bringing, response):
                 return bringing, response
         except BaseException:
             response.close()
             raise
         response.close()
+    translation.call = by_method
     return None
+
+
+def _ways(call: Call, by_method: Call) -> list[Call]:
+    if call.path.legacy_card:
+        return [by_method]
+    alias = call.method != by_method.method
+    if call.operation is Operation.SUBSCRIBE_TO_TASK:
+        return [by_method if alias else _under_its_alias(by_method)]
+    return [by_method, _at_path(call)] if alias else [_at_path(call)]
+
+
+def _under_its_alias(call: Call) -> Call:
+    # The method stands in front of the parameters.
+    body = call.body.replace(b'"%b"' % _RESUBSCRIBE.encode(), b'"%b"' % _SUBSCRIBE.encode(), 1)
+    return replace(call, method=_SUBSCRIBE, body=body)
 
 
 def _at_path(call: Call) -> Call:

@@ -1,4 +1,4 @@
-"""Extended cards of agents before 1.0: 0.2 has them at a path, 0.3 behind a method, and clients ask in either way."""
+"""What agents before 1.0 know under one of two names: their clients may ask under either."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.interpreted import Answer, agent, call, complaint, document, plays, result
+from tests.doubles.interpreted import (
+    TASK_0_3,
+    Answer,
+    agent,
+    call,
+    complaint,
+    document,
+    events,
+    plays,
+    result,
+    rpc_event,
+    stream,
+)
 from tests.doubles.scripted import Received, Script, head
 from tests.e2e.running import Running
 
@@ -139,3 +151,51 @@ async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: 
         client,
     ):
         assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
+
+
+# ---- Subscriptions ---------------------------------------------------------------------------------------------------
+
+SUBSCRIPTIONS = ["tasks/resubscribe", "tasks/subscribe", "SubscribeToTask"]
+
+
+def subscribing(known: str | None, code: int = -32601) -> Script:
+    """An agent that knows subscriptions under one name, or under none."""
+
+    def answer(request: Received) -> bytes:
+        if json.loads(request.body)["method"] != known:
+            return complaint(code)(request)
+        return stream(rpc_event(request, {**TASK_0_3, "status": {"state": "working"}}))
+
+    return plays(answer)
+
+
+@pytest.mark.parametrize("how", SUBSCRIPTIONS)
+@pytest.mark.parametrize("known", ["tasks/resubscribe", "tasks/subscribe"])
+@pytest.mark.parametrize("code", [-32601, -32600])
+async def test_a_subscription_is_asked_for_under_the_name_that_its_agent_knows(
+    how: str, known: str, code: int, tmp_path: Path
+) -> None:
+    async with agent(subscribing(known, code), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        body = {"jsonrpc": "2.0", "id": "mine", "method": how, "params": {"id": "t-1"}}
+        answer = await client.post(gateway.url, json=body)
+        asked = [json.loads(request.body) for request in gateway.backend.requests]
+    [event] = events(answer.content)
+    assert event["id"] == "mine"
+    task = event["result"]
+    assert task.get("task", task)["id"] == "t-1"
+    assert [each["params"]["id"] for each in asked] == ["t-1"] * len(asked)
+    assert len(asked) == (1 if how == known or (how == "SubscribeToTask" and known == "tasks/resubscribe") else 2)
+
+
+@pytest.mark.parametrize("how", SUBSCRIPTIONS)
+async def test_an_agent_that_knows_no_subscription_says_so(how: str, tmp_path: Path) -> None:
+    async with agent(subscribing(None), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert (await call(client, gateway, how, {"id": "t-1"}))["error"]["code"] == -32601
+        assert len(gateway.backend.requests) == 2
+
+
+@pytest.mark.parametrize("code", [-32001, -32004, -32602])
+async def test_a_subscription_that_its_agent_refuses_is_not_asked_for_again(code: int, tmp_path: Path) -> None:
+    async with agent(subscribing(None, code), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["error"]["code"] == code
+        assert len(gateway.backend.requests) == 1
