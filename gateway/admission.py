@@ -20,6 +20,9 @@ from gateway.policy.limits import OTHER, Limits, OverRate, Permit
 from gateway.policy.ratelimit_headers import Standing, ratelimit_headers
 from gateway.wire import Wire
 
+_TOLL = 64 * 1024
+"""Bytes that a stream moves between two times that it is charged."""
+
 
 class Admission:
     """Holds every exchange to the limits.
@@ -82,6 +85,7 @@ class Admission:
         if permit is not None and not isinstance(permit, Permit):
             permit = await permit
         exchange.permit = permit
+        exchange.on_toll, exchange.toll = self._charge, _TOLL
 
     def leave(self, exchange: Exchange) -> None:
         """The exchange is over: give back what it held, and charge what it moved."""
@@ -89,10 +93,19 @@ class Admission:
             exchange.permit.release()
         if exchange.principal is None or exchange.backend is None:
             return
+        self._charge(exchange)
         tenant = exchange.principal.tenant
-        self._limits.spend(tenant, exchange.backend, exchange.bytes_in + exchange.bytes_out, self._clock())
         if isinstance(exchange.fault, TasksLimited):
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
+
+    def _charge(self, exchange: Exchange) -> None:
+        """Charge what was moved since the last time: a stream of days must not owe all of it at its end."""
+        assert exchange.principal is not None
+        assert exchange.backend is not None
+        due = exchange.bytes_in + exchange.bytes_out - exchange.paid
+        exchange.paid += due
+        exchange.toll = exchange.bytes_out + _TOLL
+        self._limits.spend(exchange.principal.tenant, exchange.backend, due, self._clock())
 
 
 class Quotas(NamedTuple):

@@ -3,6 +3,7 @@
 It collects what each step learns, and turns it once, at the end, into metrics and one line of the access log.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -40,14 +41,15 @@ class Exchange:
 
     Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
     is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
-    `on_event` is called for the first event of a stream.
+    `on_event` is called for the first event of a stream, `on_toll` whenever `bytes_out` has come to `toll`. Of the
+    bytes that were moved `paid` are charged.
     """
 
     __slots__ = (
         "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
         "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
-        "on_event", "operation", "permit", "principal", "progress", "pushing", "received", "rpc_id", "rule", "sent",
-        "started", "status", "stream", "trace_id", "upstream", "version",
+        "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received", "rpc_id",
+        "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -85,6 +87,9 @@ class Exchange:
         self.stream = False
         self.events = 0
         self.on_event: Callable[[], None] | None = None
+        self.on_toll: Callable[[Exchange], None] | None = None
+        self.toll = math.inf
+        self.paid = 0
         self.closed_by: str | None = None
 
     @property
@@ -113,6 +118,12 @@ class Exchange:
             return False
         # a2a-sdk 0.3 sends the header twice.
         return any(b"text/event-stream" in accepted for accepted in self.head.all(b"accept"))
+
+    def moved(self, size: int) -> None:
+        """Count bytes of an answer of several pieces that go out."""
+        self.bytes_out += size
+        if self.bytes_out >= self.toll and self.on_toll is not None:
+            self.on_toll(self)
 
     def saw(self, progress: Progress) -> None:
         """Keep what a frame told, beside what earlier ones did."""

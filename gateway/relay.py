@@ -361,7 +361,7 @@ class Relay:
         if exchange.first_byte is None:
             exchange.first_byte = self._clock()
         await wire.write(data)
-        exchange.bytes_out += len(data)
+        exchange.moved(len(data))
 
     def _headers(self, response: Response, content_type: bytes | None) -> Pairs:
         """What of the agent's head passes, and what the gateway says in its place.

@@ -163,7 +163,7 @@ class Stream:
             return not self._waiting
         if exchange.first_byte is None or len(brought) > _TURN:
             return self._write(brought)
-        exchange.bytes_out += len(brought)
+        exchange.moved(len(brought))
         return self._wire.write_nowait(brought)
 
     async def _settle(self) -> None:
@@ -330,7 +330,7 @@ class Stream:
         exchange = self._exchange
         if exchange.first_byte is None:
             exchange.first_byte = self._clock()
-        exchange.bytes_out += size
+        exchange.moved(size)
 
     # ---- Heartbeats ----------------------------------------------------------------------------------------------
 

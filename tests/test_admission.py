@@ -178,3 +178,31 @@ async def test_bytes_that_were_moved_are_made_good_before_the_next_request() -> 
         assert (refused.status, refused.reasons) == (429, ["RATE_LIMITED"])
         assert int(refused.header("retry-after") or 0) > 10
         assert (await post(gateway, "globex")).status == 200
+
+
+async def test_what_a_stream_moves_is_charged_while_it_is_open_and_once() -> None:
+    ended = asyncio.Event()
+    event = b"data: " + RESULT.replace(b'"result":{', b'"result":{"metadata":{"x":"%b"},' % (b"x" * 100_000)) + b"\n\n"
+
+    async def streams(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(SSE + chunk(event))
+        await ended.wait()
+        await wire.send(b"0\r\n\r\n")
+
+    async with limited("{ bandwidth: 1KiB/s }", script=streams) as gateway:
+        client = await gateway.client()
+        await client.ask("POST", "/echo", STREAM, [JSON, bearer("acme")])
+        await client.head()
+        read = 0
+        while read < len(event):
+            read += len(await client.piece())
+        meanwhile = await post(gateway, "acme")
+        assert (meanwhile.status, meanwhile.reasons) == (429, ["RATE_LIMITED"])
+        assert int(meanwhile.header("retry-after") or 0) > 60
+        ended.set()
+        await client.rest()
+        await gateway.until(lambda: gateway.serving == 0)
+        afterwards = await post(gateway, "acme")
+        assert afterwards.status == 429
+        assert int(afterwards.header("retry-after") or 0) <= int(meanwhile.header("retry-after") or 0) + 1

@@ -101,6 +101,22 @@ async def test_by_default_webhooks_are_https_at_public_addresses() -> None:
             assert len(there.agent.asked) == asked
 
 
+@pytest.mark.parametrize("push", ["", "push: { mode: relay }"])
+async def test_the_log_says_which_rule_a_webhook_broke_and_no_more_of_it_than_its_origin(push: str) -> None:
+    async with site(push) as there:
+        task = (await there.send("acme"))["id"]
+        for number, (url, detail) in enumerate((
+            ("https://127.0.0.1:8443/a?k=hunter2", "https://127.0.0.1:8443: the host of a webhook must have public"),
+            ("http://93.184.216.34/hunter2", "http://93.184.216.34: a webhook must be https"),
+            ("https://hunter2@93.184.216.34/", "the URL of a webhook must not have a user or a password"),
+        )):  # fmt: skip
+            answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url=url)
+            assert answer.reasons[-1] == "PUSH_DENIED"
+            line = await there.gateway.line(of=number + 2)
+            assert line["detail"].startswith(detail)
+            assert "hunter2" not in str(line)
+
+
 async def test_what_the_file_allows_passes_to_the_agent_as_it_is() -> None:
     async with site(ALLOWED) as there:
         task = (await there.send("acme"))["id"]

@@ -316,9 +316,16 @@ class ConcurrencyLimited(RateLimited):
 
 
 class PushDenied(BadParams):
-    """Where notifications are to go is not allowed here, or none are sent at all."""
+    """Where notifications are to go is not allowed here, or none are sent at all.
+
+    The log has the rule that the message tells, too, behind the `detail`: the origin of the webhook, where it has one.
+    """
 
     reason = "push_denied"
+
+    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, field: str = "") -> None:
+        told = f"{detail}: {message}" if detail else message
+        super().__init__(message, detail=told, retry_after=retry_after, field=field)
 
 
 # ---- The gateway or the agent cannot now ----------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class PushService:
         owner = hook.owner
         fields = {
             "tenant": owner.tenant,
-            "principal": owner.principal or None,
+            "principal": owner.subject or None,
             "agent": hook.agent,
             "task_id": short(hook.name or hook.task.removeprefix(hook.mark)) or None,
             "detail": words,

@@ -105,14 +105,14 @@ class WebhookPolicy:
         scheme, authority, path, query = _parts(url)
         host, port = _place(authority, scheme)
         listed = any(pattern.matches(scheme, host, port, path) for pattern in self._allow)
+        target = Target(scheme, host, port, path + query, free=listed and not self._block_private)
         if self._allow and not listed:
-            raise PushDenied("this webhook is not on the list of those that are allowed here")
-        free = listed and not self._block_private
-        if scheme != "https" and not free:
-            raise PushDenied("a webhook must be https")
-        if not free and "." not in host and ":" not in host:
-            raise PushDenied(_NOWHERE)
-        return Target(scheme, host, port, path + query, free)
+            raise PushDenied("this webhook is not on the list of those that are allowed here", detail=target.origin)
+        if scheme != "https" and not target.free:
+            raise PushDenied("a webhook must be https", detail=target.origin)
+        if not target.free and "." not in host and ":" not in host:
+            raise PushDenied(_NOWHERE, detail=target.origin)
+        return target
 
     async def refuse_address(self, target: Target) -> tuple[str, ...]:
         """The addresses of a target, if every one of them may be called.
@@ -127,17 +127,17 @@ class WebhookPolicy:
             try:
                 found = await self._resolve(target.host)
             except OSError as error:
-                raise Unresolved(_NOWHERE) from error
+                raise Unresolved(_NOWHERE, detail=target.origin) from error
         if not found:
-            raise Unresolved(_NOWHERE)
+            raise Unresolved(_NOWHERE, detail=target.origin)
         if len(found) > _MOST_ADDRESSES:
-            raise PushDenied(_NOWHERE)
+            raise PushDenied(_NOWHERE, detail=target.origin)
         may = addresses.is_dialled if target.free else addresses.is_public
         for text in found:
             address = addresses.parse(text)
             if address is None or not may(address):
                 # One is enough: which of them is dialled is chance.
-                raise PushDenied(_NOWHERE)
+                raise PushDenied(_NOWHERE, detail=target.origin)
         return tuple(found)
 
 

@@ -42,11 +42,16 @@ class Owner(msgspec.Struct, frozen=True):
 
     Attributes:
         tenant: The caller's tenant as it was proven, never the A2A `tenant` field.
-        principal: Who within it; empty where nobody is told apart.
+        principal: Who within it: the name of the issuer, which has no slash, one slash, and the subject; or empty.
     """
 
     tenant: str
     principal: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The principal as the logs have it, without its issuer; or empty."""
+        return self.principal.partition("/")[2]
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -10,9 +10,10 @@ from gateway.config.push import Push
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
 from gateway.tasks.memory import MemoryStore
+from gateway.tasks.store import Owner
 from gateway.telemetry.audit import Event
 from tests.doubles.scripted import WAIT
-from tests.push.desk import ANN, CLIENT, TASK, V1_0, id_of
+from tests.push.desk import CLIENT, TASK, V1_0, id_of
 from tests.push.receiving import Names
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,7 @@ async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audi
         resolver=cast("Resolver", names),
     )  # fmt: skip
     assert made.relay is not None
-    adopted = await made.relay.adopt(dict(CLIENT), ANN, "crm/acme", "task-7", V1_0)
+    adopted = await made.relay.adopt(dict(CLIENT), Owner("acme", "corp/ann/1"), "crm/acme", "task-7", V1_0)
     found = await made.relay.proven(id_of(adopted), {b"x-a2a-notification-token": adopted.config["token"].encode()})
     assert found is not None
     assert await made.relay.receive(found, TASK) == 200
@@ -72,7 +73,7 @@ async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audi
     async with asyncio.timeout(WAIT):
         event, fields = await events.get()
     assert event is Event.WEBHOOK_REFUSED
-    assert (fields["tenant"], fields["principal"], fields["agent"]) == ("acme", "ann", "crm")
+    assert (fields["tenant"], fields["principal"], fields["agent"]) == ("acme", "ann/1", "crm")
     assert fields["task_id"] == "task-7"
     assert fields["detail"].startswith("https://hooks.example: ")
     assert "key" not in str(fields)
