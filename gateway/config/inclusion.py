@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def matching(pattern: str, folder: Path) -> list[Path]:
-    """Those that are regular files, by name; none where there is nothing.
+    """Those that are regular files, by name; none where there is nothing. A link that leads nowhere is an error, too.
 
     Args:
         pattern: Relative to `folder`, or absolute; `*`, `?` and `[…]` stand for parts of one name, and for the dot that
@@ -54,4 +54,7 @@ def _is_file(path: Path) -> bool:
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            # What it led to is gone, with a mount, say; what was taken away on purpose has no link any more.
+            raise
         return False

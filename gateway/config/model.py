@@ -21,6 +21,7 @@ from gateway.config.value import (
     Duration,
     Flag,
     Format,
+    Memory,
     Name,
     Names,
     Positive,
@@ -118,7 +119,7 @@ class Gateway(Part):
     """Networks whose X-Forwarded-For is believed."""
     body_limit: Size = 10 * 1024 * 1024
     """Longest request body."""
-    memory_limit: Size | None = None
+    memory_limit: Memory | None = None
     """Memory that the gateway may take, where that is less than its container has: near it no stream is begun."""
     http: Http = Http()
     """Bounds on the connections of clients."""

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, SecretStr, model_validator
 
 from gateway.a2a.framing.lsp import LONGEST
 from gateway.config.part import Part
-from gateway.config.value import Count, Duration, Flag, OneOrMany, Positive, Room, Strings, Wait
+from gateway.config.value import Count, Duration, Flag, Memory, OneOrMany, Positive, Room, Strings, Wait
 
 SCHEME = "stdio:"
 """How the URL of a backend begins that is a command."""
@@ -20,7 +20,7 @@ def is_stdio(url: str) -> bool:
 class StdioLimits(Part):
     """What one process of an agent may have; no bound where it is left out."""
 
-    memory: Room | None = None
+    memory: Memory | None = None
     """Its data: heap and stack, not what it maps of files."""
     cpu: Wait | None = None
     """CPU time of its whole life; it is killed then, and started again."""

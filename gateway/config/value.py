@@ -33,6 +33,7 @@ _FLAGS = {"true": True, "false": False}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST = 366 * 86400.0
 _LARGEST = 1024**3
+_MOST_MEMORY = 1024**5
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -47,6 +48,20 @@ def _duration(value: object) -> object:
 
 
 def _size(value: object) -> object:
+    size = _bytes(value)
+    if size > _LARGEST:
+        raise ValueError("is more than the gateway would hold in memory", "write at most 1GiB")
+    return size
+
+
+def _memory(value: object) -> object:
+    size = _bytes(value)
+    if size > _MOST_MEMORY:
+        raise ValueError("is more memory than there is", "write at most 1048576GiB")
+    return _positive(size)
+
+
+def _bytes(value: object) -> int:
     size = value
     if isinstance(value, str):
         try:
@@ -55,8 +70,6 @@ def _size(value: object) -> object:
             size = None
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
-    if size > _LARGEST:
-        raise ValueError("is more than the gateway would hold in memory", "write at most 1GiB")
     return size
 
 
@@ -244,6 +257,8 @@ Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDT
 """Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
 Room = Annotated[Size, AfterValidator(_positive)]
 """Bytes from 1 on, written as a size."""
+Memory = Annotated[int, BeforeValidator(_memory), WithJsonSchema(_SIZE_SCHEMA)]
+"""Bytes that a process may have, from 1 on, written as a size; those of large machines, too."""
 Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
 """The name of a header; empty for none, which may be written as null or false."""
 Name = Annotated[str, AfterValidator(_name)]

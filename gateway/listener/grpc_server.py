@@ -40,6 +40,7 @@ def grpc_server(
         deadline=written.deadline,
     )
     answers = GrpcListener(line, ready, scope_field=written.scope_field)
-    limits = client_limits(gateway.http.model_copy(update={"connections": written.connections}))
+    asked = gateway.http.model_copy(update={"connections": written.connections})
+    limits = client_limits(asked, beside=gateway.http.connections)
     edge = Edge(answers, limits, line.unreadable, shares, line.distrusted)
     return HttpServer(listener, edge, tls=tls, protocol=partial(Http2Connection, bounds=bounds)), answers.changed

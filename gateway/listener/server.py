@@ -88,12 +88,18 @@ def server_tls(chain: Path, key: Path, *, protocol: str = "http/1.1") -> ServerT
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
 
 
-def client_limits(written: Http) -> Http:
-    """The bounds that a configuration writes; fewer connections where the system grants fewer open files."""
+def client_limits(written: Http, beside: int = 0) -> Http:
+    """The bounds that a configuration writes; fewer connections where the system grants fewer open files.
+
+    Args:
+        beside: How many another listener for clients may have. Where there are not enough files for both, this one
+            gets what that one leaves, and half of them in any case: who fills one shuts nobody out of the other.
+    """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         allowed = _MOST_FILES
-    connections = min(written.connections, int(allowed * _FILES_FOR_CLIENTS))
+    for_clients = int(allowed * _FILES_FOR_CLIENTS)
+    connections = min(written.connections, max(for_clients - beside, for_clients // 2))
     return written.model_copy(update={"connections": connections})
 
 

@@ -32,14 +32,26 @@ def filled(folder: Path, *names: str) -> Path:
         ("one", []),
         ("none/*.yaml", []),
         ("none.yaml", []),
-        ("dangling.yaml", []),
     ],
 )
 def test_patterns_match_regular_files_by_name(tmp_path: Path, pattern: str, found: list[str]) -> None:
     folder = filled(tmp_path, "a.yaml", "b.yaml", ".hidden.yaml", "one/c.yaml", "one/d.yaml", "two/c.yaml")
-    (folder / "dangling.yaml").symlink_to("nowhere")
     assert matching(pattern, folder) == [folder / each for each in found]
     assert matching(str(folder / pattern), Path("/nowhere")) == [folder / each for each in found]
+
+
+@pytest.mark.parametrize("pattern", ["*.yaml", "b.yaml"])
+def test_a_link_that_leads_nowhere_is_an_error_with_its_name(tmp_path: Path, pattern: str) -> None:
+    folder = filled(tmp_path, "a.yaml", "mounted/b.yaml")
+    (folder / "b.yaml").symlink_to("mounted/b.yaml")
+    (folder / ".#b.yaml").symlink_to("somebody@somewhere")  # as editors lock files
+    assert folder / "b.yaml" in matching(pattern, folder)
+    (folder / "mounted/b.yaml").unlink()
+    with pytest.raises(FileNotFoundError) as raised:
+        matching(pattern, folder)
+    assert raised.value.filename == str(folder / "b.yaml")
+    (folder / "b.yaml").unlink()
+    assert folder / "b.yaml" not in matching(pattern, folder)
 
 
 def test_a_name_that_no_file_has_is_none() -> None:

@@ -258,6 +258,11 @@ def test_there_are_no_more_connections_than_files(few_files: None) -> None:
     assert client_limits(Http.model_validate({"connections": 5})).connections == 5
 
 
+def test_two_listeners_have_no_more_connections_together_than_there_are_files(few_files: None) -> None:
+    for most, beside, allowed in ((20_000, 10_000, 450), (20_000, 100, 800), (5, 10_000, 5), (10_000, 5, 895)):
+        assert client_limits(Http(connections=most), beside).connections == allowed
+
+
 def test_a_process_takes_the_files_that_it_may_have(few_files: None) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     raise_file_limit()
