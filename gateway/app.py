@@ -276,6 +276,8 @@ class Gateway:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WARM):
                     await snapshot.settled()
+            # The cards of new agents are more than all that was built, and the next collection would go through them.
+            keep()
             ready = not self.draining
         finally:
             if not ready:

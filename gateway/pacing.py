@@ -1,4 +1,4 @@
-"""Work beside the loop that gives way to it: a millisecond of it at most falls into one turn of the loop.
+"""Work beside the loop that gives way to it: about a millisecond of it falls into one turn of the loop.
 
 All threads share one interpreter. The loop asks for it anew after each system call and for each socket that is ready,
 and each time whoever works meanwhile keeps it for a moment (`process._SWITCH`), or for longer where that reads many
@@ -6,7 +6,7 @@ files; with some hundred sockets ready these moments are 50 ms in one turn. So w
 configuration says at many places that it could stop there, at least once for each agent. When it has worked for a
 millisecond by then, it waits until the loop has been through a turn, in which nobody is in its way.
 
-Nobody waits where nothing was said of a pace: at the start, on the command line, and in tests of what is read.
+Nobody waits where nothing was said of a pace: where a file is read before anybody is served, and on the command line.
 
 Decision (2026-11-22): places in the code that goes through a file, and not another process that reads it. What comes
 back from there would have to be made into objects here, which is as much work as reading it.
@@ -23,8 +23,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 WORK = 0.001
-"""Seconds of work, by the processor's time, after which the loop has a turn."""
-PATIENCE = 5.0
+"""Seconds of work, by the processor's time, after which the loop has a turn; as much more for each second that the work
+has waited already. With turns of 20 ms half a second of work is over after 4 s, and not after 10."""
+PATIENCE = 8.0
 """Seconds for which one piece of work waits in all: whoever has it read is to see the end of it, however busy the loop
 is, and `aside.PATIENCE` is longer."""
 
@@ -53,14 +54,16 @@ class Pace:
         self._soon = soon
         self._worked = worked
         self._now = now
-        self._left = patience
+        self._patience = self._left = patience
+        self._work = WORK
         self._thread = threading.get_ident()
         self._since, self._began = worked(), now()
 
     def give_way(self) -> None:
         """Wait for the loop to have been through a turn, where it is due one."""
         # Nobody works for longer than time goes by, and that is told for a tenth of the price.
-        if self._now() - self._began < WORK or self._left <= 0 or self._worked() - self._since < WORK:
+        work = self._work
+        if self._now() - self._began < work or self._left <= 0 or self._worked() - self._since < work:
             return
         if threading.get_ident() != self._thread:
             # What the work has the loop do inherits its context, and the loop must not wait for itself.
@@ -87,6 +90,7 @@ class Pace:
             return
         turned.acquire(timeout=self._left)
         self._left -= self._now() - began
+        self._work = WORK * (1 + self._patience - self._left)
         self.turns += 1
 
 

@@ -79,6 +79,21 @@ def test_a_loop_that_does_not_turn_is_waited_for_no_longer_than_patience_lasts()
     asked[0]()
 
 
+def test_the_longer_the_loop_is_waited_for_the_more_is_done_in_one_go() -> None:
+    hands = Hands()
+
+    def turn(call: Callable[[], None]) -> None:
+        hands.now += 0.5
+        hands.soon(call)
+
+    pace = Pace(turn, worked=lambda: hands.worked, now=lambda: hands.now, patience=8.0)
+    for _ in pace.through(range(10_000)):
+        hands.work(WORK / 10)
+    # A second of work: 1 ms in one go at first, then 1.5 ms, at last 9 ms; nobody waits for longer than 8 s.
+    assert pace.turns == hands.asked == 16
+    assert hands.now == pytest.approx(9.0)
+
+
 def test_a_loop_that_is_closed_is_not_waited_for() -> None:
     asked = 0
 

@@ -23,7 +23,7 @@ def registry() -> CollectorRegistry:
 def test_the_text_is_that_of_the_library() -> None:
     whole = registry()
     assert text_of(whole) == generate_latest(whole)
-    pace = Pace(lambda turned: turned(), worked=count(0.0, WORK).__next__, now=count(0.0, WORK).__next__)
+    pace = Pace(lambda turned: turned(), worked=count(0.0, 1.0).__next__, now=count(0.0, 10 * WORK).__next__)
     assert paced(pace, text_of, whole) == generate_latest(whole)
     lines = [line for line in text_of(whole).splitlines() if not line.startswith(b"#")]
     assert pace.turns >= len(lines)
