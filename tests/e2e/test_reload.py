@@ -203,10 +203,11 @@ async def reload_under_load(
                     open_streams = [group.create_task(load.stream("/clock")) for _ in range(streams)]
                     took, swapped = [], []
                     # Of the reloads alone: to open a thousand agents, and all the streams at a time, is not theirs.
+                    caller = Caller(process)
                     async with asyncio.timeout(60):
-                        while load.begun < streams:  # noqa: ASYNC110 - the load tells nobody
+                        while load.begun < streams or len(await caller.series("card_age_seconds")) <= agents:  # noqa: ASYNC110 - as below
                             await asyncio.sleep(0.05)
-                    before, stalls = await lags(Caller(process)), metric(process, "event_loop_stalls_total")
+                    before, stalls = await lags(caller), metric(process, "event_loop_stalls_total")
                     for turn in range(1, turns + 1):
                         if turn % 2:
                             write(text(turn), folder)
@@ -219,7 +220,7 @@ async def reload_under_load(
                         if turn % 2:
                             assert (await http.post(f"{process.url}/turn-{turn}", json=SEND)).status_code == 200
                         open_streams += [group.create_task(load.stream("/clock")) for _ in range(streams // 10)]
-                    after = await lags(Caller(process))
+                    after = await lags(caller)
                     stalls = metric(process, "event_loop_stalls_total") - stalls
                     while load.done["/echo"] < calls:  # noqa: ASYNC110 - the load tells nobody
                         await asyncio.sleep(0.05)
