@@ -115,7 +115,7 @@ class Gateway:
             pressure=self._pressure,
         )
         self._listeners = Listeners(worker.listen, self._line, ready=self._takes_calls, shares=self._is_proxy)
-        self._outgoing = Outgoing(self._background)
+        self._outgoing = Outgoing(self._background, self.metrics.sweep)
         self._asides = Asides()
         self.reloader: Reloader | None = None
         if origin is not None:

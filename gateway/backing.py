@@ -232,6 +232,7 @@ class Backings:
         else:
             replicas = roster.replicas(way, source, treatment.credentials)
             repeats = _repeats(retry, idempotent=agent.message_id_idempotent)
+        meter.backends |= {each.key for each in replicas}
         upstream = replicas[0].upstream
         methods = None if agent.methods is None else frozenset(agent.methods)
         cards = ServedCards(

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from gateway.aside import aside
@@ -20,10 +20,15 @@ _OURS = 2
 
 
 class Outgoing:
-    """Takes them apart and closes what they had open, when nobody uses it any more."""
+    """Takes them apart and closes what they had open, when nobody uses it any more.
 
-    def __init__(self, background: Background) -> None:
+    Args:
+        gone: Does what is to be done when there is nothing left of one, in steps between which the loop has its turn.
+    """
+
+    def __init__(self, background: Background, gone: Callable[[], Iterable[None]] = tuple) -> None:
         self._background = background
+        self._gone = gone
         self._holdings: set[Holdings] = set()
 
     def __len__(self) -> int:
@@ -62,6 +67,8 @@ class Outgoing:
         await aside(dismantle, last)
         self._holdings.discard(holdings)
         await holdings.aclose()
+        for _ in self._gone():
+            await asyncio.sleep(0)
 
 
 def _is_held(last: list[Snapshot]) -> bool:

@@ -18,6 +18,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.a2a.call import Call
@@ -377,7 +378,11 @@ class Asking:
             self._pauses += 1
             pause = min(_SHORTEST * 2 ** min(self._pauses, 10), _LONGEST_WAIT, left)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-            if group.breaker.admits(self._clock()):
+            now = self._clock()
+            if group.breaker.admits(now):
+                if self._turn is not None:
+                    # It may be the one call by which the backend is tried.
+                    self._turn = replace(self._turn, tries_all=group.breaker.begin(now))
                 self.exchange.attempts += 1
                 return True
         return False

@@ -1,6 +1,7 @@
 """What another configuration has taken the place of goes, wholly, and holds nobody up as it goes."""
 
 import gc
+import re
 import sys
 import threading
 from pathlib import Path
@@ -51,6 +52,45 @@ async def test_a_snapshot_goes_in_a_thread_once_its_last_call_is_over(
         await until(lambda: len(gone) == 2)
         assert gone[1][0] == ["one"]
         assert threading.main_thread() not in {thread for _, thread in gone}
+
+
+async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named() -> set[str]:
+        text = site.running.gateway.metrics.render().decode()
+        return set(re.findall(r'(?:agent|name)="([^"]*)"', text)) - {"-"}
+
+    def backends_of(agent: str) -> set[str]:
+        return {
+            labels["backend"] for labels, _ in site.running.series("backend_requests_total") if labels["agent"] == agent
+        }
+
+    monkeypatch.setattr(outgoing, "LINGER", 0.01)
+    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
+    held = streaming()
+    async with backends(ECHO, held, ECHO) as (one, two, three):
+        twice = f"{{ backend: [{{ url: '{one.url}', label: a }}, {{ url: '{three.url}', label: b }}] }}"
+        async with serving(tmp_path, f"agents: {{ one: {twice}, two: '{two.url}' }}") as site:
+            client = await site.running.client()
+            await client.ask("POST", "/two", STREAM, [JSON])
+            assert (await client.head())[0] == 200
+            assert await client.piece() == EVENT
+            while backends_of("one") != {"one@a", "one@b"}:
+                assert (await site.running.post("/one")).status == 200
+            await site.rewrite(f"agents: {{ one: '{one.url}' }}")
+            assert (await site.running.post("/one")).status == 200
+            assert named() == {"one", "two"}
+            assert site.running.metric("streams_open", agent="two") == 1
+            held.go.set()
+            assert await client.rest() == b""
+            await until(lambda: named() == {"one"})
+            assert backends_of("one") == {"one"}
+            # And it counts from nothing where it is back.
+            await site.rewrite(f"agents: {{ one: '{one.url}', two: '{one.url}' }}")
+            assert (await site.running.post("/two")).status == 200
+            await until(lambda: not site.running.gateway._outgoing)
+            assert site.running.metric("requests_total", agent="two") == 1
 
 
 async def reload_often(site: Site, client: Client, backend: ScriptedBackend, turns: range) -> int:

@@ -141,24 +141,32 @@ async def test_who_waits_takes_nothing_from_the_budget() -> None:
         assert there.gateway.metric("backend_retries_total") == 0
 
 
-async def test_nobody_who_waits_asks_a_backend_that_is_left_alone() -> None:
-    more = WAITS.replace("eject: {", "breaker: { after: 3, time: 500ms }, eject: {")
+async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> None:
+    more = WAITS.replace("eject: {", "breaker: { after: 3, time: 1s }, eject: {")
     async with site(more=more) as there:
         await there.first.__aexit__(None, None, None)
-        breaker = there.group.breaker
+        breaker, clock = there.group.breaker, there.group.clock
         waiting = [there.ask(GET) for _ in range(8)]
         await there.gateway.until(lambda: breaker.opened)
-        asked: list[bool] = []
+        left: list[float] = []
+        go = asyncio.Event()
         play = named("a")
 
         async def watched(wire: Wire) -> None:
-            asked.append(breaker.left(there.group.clock()) == 0)
+            left.append(breaker.left(clock()))
+            # Long enough for the trial to be the only one.
+            breaker._time = 60
+            await go.wait()
             await play(wire)
 
-        async with there.successor(watched), asyncio.timeout(WAIT):
+        async with there.successor(watched) as successor, asyncio.timeout(WAIT):
+            await successor.until(lambda: bool(left))
+            assert left == [0.0]
+            assert not breaker.admits(clock())
+            go.set()
             # Some may have come when it was left alone already.
             assert any("result" in each for each in await asyncio.gather(*waiting))
-        assert all(asked)
+        assert not breaker.opened
 
 
 async def test_a_call_is_repeated_at_random_moments_and_later_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,7 +244,7 @@ class Agent(Part):
     """Which calls are sent again, where that differs from `defaults`."""
     message_id_idempotent: Flag = False
     """Whether the agent takes two messages with one `messageId` for one: then a send is repeated like other calls, and
-    the second of two equal ones gets the answer of the first."""
+    the second of two equal ones that come to one process of the gateway gets the answer of the first."""
 
     @model_validator(mode="before")
     @classmethod

@@ -29,6 +29,8 @@ EVERY = 1.0
 _MOST = frozenset({"build_info", "draining", "card_age_seconds", "config_last_reload_success_timestamp_seconds"})
 _LEAST = frozenset({"backend_up", "config_last_reload_successful", "jwks_last_success_timestamp_seconds"})
 _PREFIX = "a2a_gateway_"
+_EACH_AGENT = _PREFIX + "requests_in_flight"
+"""It has a series for each agent, whether it was ever called or not."""
 _GONE = "gone"
 _NEW = ".new"
 
@@ -83,9 +85,10 @@ class Board:
         own = _families(registry.collect())
         with self._locked(fcntl.LOCK_SH):
             names = {path.name for path in self._folder.iterdir()} - {self._lock.name, str(os.getpid())}
-            others = [self._read(name) for name in sorted(names) if not name.endswith(_NEW)]
+            others = [self._read(name) for name in sorted(names - {_GONE}) if not name.endswith(_NEW)]
+            gone = self._read(_GONE)
         together = CollectorRegistry()
-        together.register(_Told(_sum([own, *others])))
+        together.register(_Told(_sum([own, *others, _left(gone, [own, *others])])))
         return text_of(together)
 
     def _read(self, name: str) -> list[_Family]:
@@ -141,6 +144,28 @@ def _families(metrics: Iterable[Metric]) -> list[_Family]:
             [(sample.name, dict(sample.labels), sample.value) for sample in unhurried(metric.samples)],
         )
         for metric in metrics
+    ]
+
+
+def _left(gone: list[_Family], boards: Iterable[list[_Family]]) -> list[_Family]:
+    """What those have counted that are gone, but for agents that are in nobody's file any more (`Metrics.sweep`)."""
+    agents = {
+        labels["agent"]
+        for families in boards
+        for family in families
+        if family.name == _EACH_AGENT
+        for _, labels, _ in family.series
+    }
+    if not agents:
+        return gone
+    return [
+        _Family(
+            family.name,
+            family.type,
+            family.help,
+            [each for each in unhurried(family.series) if "agent" not in each[1] or each[1]["agent"] in agents],
+        )
+        for family in gone
     ]
 
 

@@ -4,11 +4,16 @@ A request pays a dictionary look-up and an addition for each of them (`tally`). 
 is in no closed set becomes `other`; a request that found no agent has the agent `-`, which can be no agent's name.
 What a label may be stands in its metric's help: that bounds the series, whatever clients and agents send. `agents` are
 those of the file and `-`, `backends` those of the file.
+
+What another file has taken away has no series any more once nothing goes on that began before it (`Metrics.sweep`):
+files may name other agents every day.
 """
 
+import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,7 +24,7 @@ from gateway.a2a.operation import Kind
 from gateway.pacing import unhurried
 from gateway.telemetry.board import Board
 from gateway.telemetry.exposition import text_of
-from gateway.telemetry.tally import Distribution, Spread, Tally
+from gateway.telemetry.tally import Distribution, Gone, Labels, Spread, Tally
 
 NO_AGENT = "-"
 NO_TENANT = "-"
@@ -73,6 +78,10 @@ class Metrics:
     Args:
         read: Samples that are taken when the metrics are read.
         board: Where other processes of the same gateway put theirs up; None for one alone.
+
+    Attributes:
+        meters: Those of all configurations that are in use, or being made, by whatever tells them apart.
+        meeting: Held while one is made, in whichever thread, and while it is found out which there are.
     """
 
     def __init__(
@@ -80,6 +89,9 @@ class Metrics:
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library does not annotate it
         self.board = board
+        self.meters: WeakValueDictionary[int, AgentMeter] = WeakValueDictionary()
+        self.meeting = threading.Lock()
+        self._counted: list[Tally | Distribution] = []
         self.registry = registry = CollectorRegistry()
         self.requests = self._tally(
             "requests_total",
@@ -212,44 +224,83 @@ class Metrics:
 
     def _tally(self, name: str, words: str, labels: tuple[str, ...] = ()) -> Tally:
         tally = Tally(_PREFIX + name, words, labels)
+        self._counted.append(tally)
         self.registry.register(tally)
         return tally
 
     def _distribution(self, name: str, words: str, labels: tuple[str, ...], bounds: tuple[float, ...]) -> Distribution:
         distribution = Distribution(_PREFIX + name, words, labels, bounds)
+        self._counted.append(distribution)
         self.registry.register(distribution)
         return distribution
+
+    def sweep(self) -> Iterator[None]:
+        """Have no more series of agents, or of backends of theirs, that have no meter; a step for each metric.
+
+        Those of an agent that comes back begin at 0, as after a restart.
+        """
+        for counted in self._counted:
+            if "agent" in counted.labels or "scope" in counted.labels:
+                with self.meeting:
+                    counted.drop(_gone(counted.labels, self._living()))
+                yield
+
+    def _living(self) -> dict[str, set[str]]:
+        """The agents that there are, with their backends."""
+        living: dict[str, set[str]] = {NO_AGENT: set()}
+        for meter in [known() for known in self.meters.valuerefs()]:
+            if meter is not None:
+                living.setdefault(meter.agent, set()).update(meter.backends)
+        return living
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
         return text_of(self.registry) if self.board is None else self.board.render(self.registry)
 
 
+def _gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:
+    if "scope" in labels:
+        scope, name = labels.index("scope"), labels.index("name")
+        named = living.keys() | {OTHER}
+        return lambda values: values[scope] == "agent" and values[name] not in named
+    agent = labels.index("agent")
+    if "backend" not in labels:
+        return lambda values: values[agent] not in living
+    backend = labels.index("backend")
+    return lambda values: values[backend] not in living.get(values[agent], ())
+
+
 class AgentMeter:
     """The metrics of one agent, or of requests that found none.
 
-    Attributes:
+    Args:
         tenants: Names that `tenant_requests_total` may carry.
+
+    Attributes:
+        backends: Those that it has, as metrics call them.
     """
 
     def __init__(self, metrics: Metrics, agent: str, tenants: frozenset[str]) -> None:
         self._metrics = metrics
-        self._agent = agent
+        self.agent = agent
+        self.backends: frozenset[str] = frozenset()
         self._tenants = tenants | {NO_TENANT}
-        # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
-        self._in_flight = metrics.in_flight.share(())
-        self._streams = metrics.streams_open.share(())
-        for gauge in (self._in_flight, self._streams):
-            gauge.setdefault(agent, 0)
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
         self._times: dict[Kind, tuple[Spread, Spread, Spread]] = {}
-        self._events = metrics.stream_events.share((agent,))
-        self._closed = metrics.streams_closed.share((agent,))
-        self._tasks = metrics.tasks.share((agent,))
+        with metrics.meeting:
+            metrics.meters[id(self)] = self
+            # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
+            self._in_flight = metrics.in_flight.share(())
+            self._streams = metrics.streams_open.share(())
+            for gauge in (self._in_flight, self._streams):
+                gauge.setdefault(agent, 0)
+            self._events = metrics.stream_events.share((agent,))
+            self._closed = metrics.streams_closed.share((agent,))
+            self._tasks = metrics.tasks.share((agent,))
 
     def request(self, operation: str, binding: str, outcome: str, tenant: str) -> None:
         """Count one request that is over."""
-        metrics, agent = self._metrics, self._agent
+        metrics, agent = self._metrics, self.agent
         outcomes = self._requests.get((operation, binding))
         if outcomes is None:
             outcomes = self._requests[operation, binding] = metrics.requests.share((agent, operation, binding))
@@ -258,7 +309,7 @@ class AgentMeter:
 
     def rejected(self, reason: str) -> None:
         """Count a refusal."""
-        self._metrics.rejected.add((self._agent, reason))
+        self._metrics.rejected.add((self.agent, reason))
 
     def timed(self, kind: Kind, duration: float, first_byte: float | None, overhead: float | None) -> None:
         """Observe the times of one request, in seconds."""
@@ -267,8 +318,8 @@ class AgentMeter:
             # Made when they are needed: a thousand idle agents have no histograms to build, render or scrape.
             metrics = self._metrics
             times = self._times[kind] = (
-                metrics.duration.of((self._agent, kind.value)),
-                metrics.first_byte.of((self._agent, kind.value)),
+                metrics.duration.of((self.agent, kind.value)),
+                metrics.first_byte.of((self.agent, kind.value)),
                 metrics.overhead.of((kind.value,)),
             )
         for spread, seconds in zip(times, (duration, first_byte, overhead), strict=True):
@@ -279,11 +330,11 @@ class AgentMeter:
 
     def forwarding(self, change: int) -> None:
         """One request more (1) or fewer (-1) is being forwarded."""
-        self._in_flight[self._agent] += change
+        self._in_flight[self.agent] += change
 
     def streaming(self, change: int) -> None:
         """One stream more (1) or fewer (-1) is open."""
-        self._streams[self._agent] += change
+        self._streams[self.agent] += change
 
     def stream_closed(self, by: str) -> None:
         """Count the end of a stream: by agent, client or gateway."""
@@ -295,7 +346,7 @@ class AgentMeter:
 
     def task_denied(self, operation: str) -> None:
         """Count a call that named a task which is not its caller's."""
-        self._metrics.tasks_denied.add((self._agent, operation))
+        self._metrics.tasks_denied.add((self.agent, operation))
 
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
@@ -306,12 +357,12 @@ class AgentMeter:
         if client == agent:
             return
         ours, theirs = (f"{dialect.binding.label}/{dialect.version}" for dialect in (client, agent))
-        self._metrics.translations.add((self._agent, ours, theirs))
+        self._metrics.translations.add((self.agent, ours, theirs))
 
     def repeated(self, backend: str, reason: str) -> None:
         """Count a call that is sent again."""
-        self._metrics.backend_retries.add((self._agent, backend, reason))
+        self._metrics.backend_retries.add((self.agent, backend, reason))
 
     def answered(self, backend: str, status: int | None) -> None:
         """Count one answer of a backend; None where there was none."""
-        self._metrics.backend_requests.add((self._agent, backend, _CLASSES.get(status, "error")))
+        self._metrics.backend_requests.add((self.agent, backend, _CLASSES.get(status, "error")))

@@ -6,7 +6,7 @@ of a dictionary in one step of the interpreter.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,6 +15,8 @@ from prometheus_client.registry import Collector
 from gateway.pacing import unhurried
 
 Labels = tuple[str, ...]
+Gone = Callable[[Labels], bool]
+"""Whether the series of these values is of something that there is no more."""
 
 
 class Tally(Collector):
@@ -46,6 +48,21 @@ class Tally(Collector):
     def set(self, values: Labels, amount: float) -> None:
         """Say how much there is."""
         self._values[values] = amount
+
+    @property
+    def labels(self) -> Labels:
+        """Their names."""
+        return self._labels
+
+    def drop(self, is_gone: Gone) -> None:
+        """Have no more of these series; nobody may count them by a `share` that was asked for before."""
+        for values in [values for values in self._values if is_gone(values)]:
+            del self._values[values]
+        for last in [last for last in self._shares.get((), ()) if is_gone((last,))]:
+            del self._shares[()][last]
+        # Of the others the last label is one of a closed set.
+        for values in [values for values in self._shares if values and is_gone((*values, ""))]:
+            del self._shares[values]
 
     def collect(self) -> Iterable[Metric]:
         """Every series as it is now."""
@@ -99,6 +116,16 @@ class Distribution(Collector):
         if spread is None:
             spread = self._spreads[values] = Spread(self._bounds, [0] * (len(self._bounds) + 1))
         return spread
+
+    @property
+    def labels(self) -> Labels:
+        """Their names."""
+        return self._labels
+
+    def drop(self, is_gone: Gone) -> None:
+        """As `Tally.drop`."""
+        for values in [values for values in self._spreads if is_gone(values)]:
+            del self._spreads[values]
 
     def collect(self) -> Iterable[Metric]:
         """Every series as it is now."""

@@ -367,8 +367,9 @@ async def running(
         running.port, running.admin_port = map(_port, gateway._listeners.servers[:2])
         if settled:
             async with asyncio.timeout(WAIT):
-                for backing in gateway.snapshot.backings.values():
-                    await backing.source.settled.wait()
+                # Nothing of the configuration is to be kept from here.
+                for source in [backing.source for backing in gateway.snapshot.backings.values()]:
+                    await source.settled.wait()
         yield running
     finally:
         for client in running._clients:

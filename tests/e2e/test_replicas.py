@@ -97,7 +97,8 @@ async def replicas(folder: Path, binding: str, *names: str) -> AsyncIterator[lis
 
 def site(found: list[Replica], **more: Any) -> dict[str, Any]:
     backend = [{"url": each.url, "label": each.name, **each.spoken} for each in found]
-    agent = {"backend": backend, "affinity": {"by": "task", "wait": "30s"}, **more}
+    # On a busy machine a replica takes half a minute to come back; clients wait for a whole one.
+    agent = {"backend": backend, "affinity": {"by": "task", "wait": "50s"}, **more}
     return {"agents": {"agent": agent}}
 
 

@@ -80,6 +80,20 @@ def test_who_is_gone_has_counted_and_has_nothing_open(tmp_path: Path, as_process
     assert after["config_last_reload_successful"] == 1
 
 
+def test_who_is_gone_tells_nothing_of_agents_that_nobody_has_any_more(tmp_path: Path, as_process: As) -> None:
+    board = Board(tmp_path)
+    as_process(1)
+    board.post(busy(board, 3).registry)
+    board.bury(1)
+    as_process(2)
+    metrics = Metrics("1", board=board)
+    other = AgentMeter(metrics, "other", frozenset())
+    other.request("SendMessage", "JSONRPC", "ok", "-")
+    assert told(metrics)["requests_total"] == 1
+    # What is of no agent stays.
+    assert told(metrics)["event_loop_lag_seconds_count"] == 1
+
+
 def test_nothing_is_left_of_it(tmp_path: Path) -> None:
     folder = tmp_path / "board"
     folder.mkdir()

@@ -194,6 +194,44 @@ def test_an_agent_that_nobody_called_has_no_series_of_times() -> None:
     assert not any("_bucket" in line and "idle" in line for line in lines)
 
 
+def test_an_agent_that_no_configuration_has_is_on_the_metrics_no_more() -> None:
+    metrics, meter = used()
+    meter.backends = frozenset({"echo@a"})
+    strangers = AgentMeter(metrics, NO_AGENT, frozenset())
+    strangers.rejected("no_route")
+    for limit, scope, name in (("requests", "agent", "echo"), ("requests", "tenant", "echo"), ("body", "agent", OTHER)):
+        metrics.limit_hits.add((limit, scope, name))
+    for backend in ("echo@a", "echo@b"):
+        meter.answered(backend, 200)
+    list(metrics.sweep())
+    assert value(metrics, "streams_open", agent="echo") == 1
+    assert {dict(labels)["backend"] for name, labels in values(metrics) if name == "backend_requests_total"} == {
+        "echo@a"
+    }
+    again = AgentMeter(metrics, "echo", frozenset())
+    del meter
+    list(metrics.sweep())
+    # Another configuration has it as well.
+    assert value(metrics, "streams_open", agent="echo") == 1
+    assert not any(name == "backend_requests_total" for name, _ in values(metrics))
+    del again
+    list(metrics.sweep())
+    left = {labels for _, labels in values(metrics) if ("agent", "echo") in labels}
+    assert not left
+    assert value(metrics, "rejected_total", agent=NO_AGENT, reason="no_route") == 1
+    hits = {
+        tuple(dict(labels)[each] for each in ("scope", "name"))
+        for name, labels in values(metrics)
+        if name == "limit_hits_total"
+    }
+    assert hits == {("tenant", "acme"), ("tenant", "echo"), ("agent", OTHER)}
+    # It begins at nothing where it comes back.
+    back = AgentMeter(metrics, "echo", frozenset())
+    back.event("task")
+    assert value(metrics, "stream_events_total", agent="echo", event="task") == 1
+    assert value(metrics, "streams_open", agent="echo") == 0
+
+
 def test_figures_are_read_when_the_metrics_are() -> None:
     held = [1.0]
 

@@ -91,3 +91,26 @@ def test_a_share_is_rendered_like_any_other_series() -> None:
     tally.add(("b", "task"), 2)
     assert 'events_total{agent="a",event="task"} 1.0' in rendered(tally)
     assert 'events_total{agent="b",event="task"} 2.0' in rendered(tally)
+
+
+def test_series_of_what_is_gone_are_dropped_and_no_others() -> None:
+    tally = Tally("calls_total", "Calls.", ("agent", "outcome"))
+    shared = Tally("events_total", "Events.", ("agent", "event"))
+    open_now = Tally("open", "Open.", ("agent",))
+    times = Distribution("seconds", "Times.", ("agent",), (1,))
+    kept, idle = shared.share(("b",)), shared.share(("c",))
+    for agent in ("a", "b"):
+        tally.add((agent, "ok"))
+        shared.share((agent,))["task"] = 1
+        open_now.share(())[agent] = 0
+        times.of((agent,)).observe(0.5)
+    for each in (tally, shared, open_now, times):
+        each.drop(lambda values: values[0] == "a")
+    text = rendered(tally, shared, open_now, times)
+    assert 'agent="a"' not in text
+    assert text.count('agent="b"') == 7
+    # Who has asked for a share counts in it as before, also where nothing was counted in it yet.
+    kept["task"] += 1
+    idle["task"] = 5
+    assert 'events_total{agent="b",event="task"} 2.0' in rendered(shared)
+    assert 'events_total{agent="c",event="task"} 5.0' in rendered(shared)
