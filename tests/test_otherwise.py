@@ -199,3 +199,10 @@ async def test_a_subscription_that_its_agent_refuses_is_not_asked_for_again(code
     async with agent(subscribing(None, code), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["error"]["code"] == code
         assert len(gateway.backend.requests) == 1
+
+
+async def test_a_long_answer_in_the_place_of_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
+    task = {**TASK_0_3, "metadata": {"long": "x" * 5_000_000}}
+    async with agent(plays(result(task)), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["result"] == task
+        assert len(gateway.backend.requests) == 1
