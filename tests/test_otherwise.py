@@ -20,7 +20,7 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Script, head
+from tests.doubles.scripted import Received, Script, Wire, head
 from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +151,32 @@ async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: 
         client,
     ):
         assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("how", ["agent/getAuthenticatedExtendedCard", "/v1/card"])
+async def test_where_the_other_way_breaks_off_the_agent_is_asked_anew(how: str, learns: object, tmp_path: Path) -> None:
+    """Another replica may know the first way."""
+    cut = 0
+
+    async def script(wire: Wire) -> None:
+        nonlocal cut
+        while True:
+            request = await wire.request()
+            if request.method != b"GET":
+                await wire.send(result(CARD)(request) if cut and learns else complaint(-32601)(request))
+            elif cut:
+                await wire.send(card(request))
+            else:
+                cut += 1
+                await wire.send(card(request)[:-5])
+                wire.close()
+                return
+
+    async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, how) == "extended"
+        methods = [request.method for request in gateway.backend.requests]
+    assert methods == [b"POST", b"GET", b"POST", b"GET"][: 3 if learns else 4]
 
 
 # ---- Subscriptions ---------------------------------------------------------------------------------------------------
