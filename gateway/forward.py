@@ -261,6 +261,9 @@ class Forwarder:
             # A stream has gone well once there is an event, and whatever is none once all of it is there.
             exchange.on_event = partial(asking.answered, response.status)
         translation = asking.translation
+        if translation is not None and call.operation in otherwise.TWO_WAYS:
+            # What was asked before it was asked in another way, and is asked again now.
+            translation.call = call
         relay = (
             Relay(exchange, asking.backing, asking.interface, self._clock)
             if translation is None

@@ -27,6 +27,8 @@ TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
 _SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
+_LENGTHY = 6
+"""Digits of the length of an answer that is no such error."""
 # a2a-sdk 0.2 takes a request with a method that it does not know for none of A2A's.
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
@@ -49,6 +51,10 @@ async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Respon
             return False
         await relay.read(response)
         return True
+    length = response.header(b"content-length")
+    if length is not None and len(length) > _LENGTHY:
+        # It says more than that it does not know, and the relay may pass it on as it comes.
+        return False
     error = envelope.error(call, response.status, await relay.read(response))
     return error is not None and error.code in _UNKNOWN_METHOD
 

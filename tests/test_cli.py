@@ -117,9 +117,17 @@ def test_route_asks_for_a_caller_with_a_certificate(tmp_path: Path) -> None:
 def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
     asked = ("route", "POST", "/support")
-    claim, key, tenant = runs(
-        (*asked, "--claim", "x"), (*asked, "--key", "x"), (*asked, "--claim", "a=b"), cwd=tmp_path, code=2
+    claim, key, tenant, host, method = runs(
+        (*asked, "--claim", "x"),
+        (*asked, "--key", "x"),
+        (*asked, "--claim", "a=b"),
+        (*asked, "--host", "a b"),
+        ("route", "post", "/support"),
+        cwd=tmp_path,
+        code=2,
     )
+    assert "'a b' is no host" in host.stderr
+    assert "write POST" in method.stderr
     assert "name=value" in claim.stderr
     assert "API key" in key.stderr
     assert "name the tenant" in tenant.stderr

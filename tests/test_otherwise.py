@@ -20,7 +20,7 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Script, head
+from tests.doubles.scripted import Received, Script, Wire, head
 from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio
@@ -153,6 +153,32 @@ async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: 
         assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
 
 
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("how", ["agent/getAuthenticatedExtendedCard", "/v1/card"])
+async def test_where_the_other_way_breaks_off_the_agent_is_asked_anew(how: str, learns: object, tmp_path: Path) -> None:
+    """Another replica may know the first way."""
+    cut = 0
+
+    async def script(wire: Wire) -> None:
+        nonlocal cut
+        while True:
+            request = await wire.request()
+            if request.method != b"GET":
+                await wire.send(result(CARD)(request) if cut and learns else complaint(-32601)(request))
+            elif cut:
+                await wire.send(card(request))
+            else:
+                cut += 1
+                await wire.send(card(request)[:-5])
+                wire.close()
+                return
+
+    async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert await asked(client, gateway, how) == "extended"
+        methods = [request.method for request in gateway.backend.requests]
+    assert methods == [b"POST", b"GET", b"POST", b"GET"][: 3 if learns else 4]
+
+
 # ---- Subscriptions ---------------------------------------------------------------------------------------------------
 
 SUBSCRIPTIONS = ["tasks/resubscribe", "tasks/subscribe", "SubscribeToTask"]
@@ -198,4 +224,11 @@ async def test_an_agent_that_knows_no_subscription_says_so(how: str, tmp_path: P
 async def test_a_subscription_that_its_agent_refuses_is_not_asked_for_again(code: int, tmp_path: Path) -> None:
     async with agent(subscribing(None, code), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["error"]["code"] == code
+        assert len(gateway.backend.requests) == 1
+
+
+async def test_a_long_answer_in_the_place_of_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
+    task = {**TASK_0_3, "metadata": {"long": "x" * 5_000_000}}
+    async with agent(plays(result(task)), tmp_path, "jsonrpc 0.3") as (gateway, client):
+        assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["result"] == task
         assert len(gateway.backend.requests) == 1

@@ -155,6 +155,8 @@ def _all(call: Call, params: Parameters) -> Mentions:
     about, context = (call.task_id, call.context_id) if call.params is not NOTHING else _about(call, params)
     asked, queried = (None, None) if rest or not call.query else named_in(call.query)
     tasks = [about, *_texts(message, _TASK), *_texts(members, _TASK), asked]
+    if call.query and not rest:
+        tasks += _of_names(query_value(call.query, name) for name in ("name", "parent"))
     if not _names_config(operation, call.dialect.version, params):
         tasks += _texts(members, ("id",))
     references: list[str] = []
@@ -230,7 +232,11 @@ def _kept_references(metadata: msgspec.Raw) -> list[str]:
 
 def _named(members: Members) -> list[str]:
     """The tasks that resource names of 0.3 name, where there are such names."""
-    found = [_RESOURCE.match(said) for said in _texts(members, ("name", "parent"))]
+    return _of_names(_texts(members, ("name", "parent")))
+
+
+def _of_names(names: Iterable[str | None]) -> list[str]:
+    found = [_RESOURCE.match(name) for name in names if name]
     return [each[1] for each in found if each is not None]
 
 

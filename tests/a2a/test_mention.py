@@ -236,6 +236,8 @@ def test_any_other_operation_may_too(
         (b"context_id=%63", ("t",), "c"),
         (b"taskId=t&x=1&id=9&name=n&assistant_id=a", ("t",), None),
         (b"contextId=", ("t",), None),
+        (b"name=tasks/u", ("t", "u"), None),
+        (b"parent=tasks%2fu/pushNotificationConfigs&name=tasks/t", ("t", "u"), None),
     ],
 )
 def test_the_query_of_a_json_rpc_request_is_a_place(query: bytes, tasks: tuple[str, ...], context: str | None) -> None:

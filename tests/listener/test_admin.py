@@ -336,6 +336,8 @@ async def test_a_question_nobody_answers_is_answered_with_the_reason(site: Site)
         (b"", 400, "no question about a route"),
         (b"{", 400, "no question about a route"),
         (b"[]", 400, "no question about a route"),
+        (b'{"path":"/support","host":"a b"}', 400, "'a b' is no host"),
+        (b'{"path":"/support","method":"post"}', 400, "'post' is no method of HTTP"),
         (b"\xff\xfe", 400, "no question about a route"),
         (b'{"method":"POST"}', 400, "missing required field `path`"),
         (b'{"path":7}', 400, "Expected `str`"),
