@@ -160,10 +160,13 @@ class _Steps:
         if page.broken and (own := await self._mine([{"id": task} for task in page.broken])):
             words = "the agent's answer is not what its version of A2A says"
             raise UpstreamProtocol(words, detail=page.broken[own[0]["id"]])
-        # A task that moves while its agent is asked may be on two pages.
-        fresh = [task for task in page.tasks if task["id"] not in self._met]
-        self._met.update(task["id"] for task in fresh)
-        return await self._mine(fresh) if fresh else ()
+        # A task that moves while its agent is asked may be on two pages, or twice on one.
+        fresh: dict[str, Tree] = {}
+        for task in page.tasks:
+            if task["id"] not in self._met:
+                fresh.setdefault(task["id"], task)
+        self._met.update(fresh)
+        return await self._mine(list(fresh.values())) if fresh else ()
 
     async def count(self) -> int:
         """How many tasks of the caller's are on all the pages that are left.

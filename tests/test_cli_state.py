@@ -1,6 +1,7 @@
 """`a2a-gateway state`, run as people and scripts run it."""
 
 import asyncio
+import socket
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,15 @@ def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
     assert [one["tenant"] for one in told["tenants"]] == ["acme", "globex"]
     both = ("state", "stats", "-c", "gateway.yaml", "--state", "memory")
     assert "not both" in run(*both, cwd=tmp_path, code=2).stderr
+
+
+def test_a_place_that_does_not_answer_is_told_programs_in_json_alone(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        # Nobody listens here, and nobody else can.
+        taken.bind(("127.0.0.1", 0))
+        place = f"redis://127.0.0.1:{taken.getsockname()[1]}"
+        told = report(run("state", "stats", "--state", place, "--output", "json", cwd=tmp_path, code=1))
+    assert told == {"ok": False, "error": f"{place}: it cannot be used now (redis: Down, ConnectionRefusedError)"}
 
 
 def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:

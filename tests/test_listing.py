@@ -202,6 +202,17 @@ def test_a_task_that_moves_while_the_agent_is_asked_is_told_once() -> None:
     assert found["totalSize"] == 2
 
 
+def test_a_task_that_is_twice_on_one_page_is_told_once() -> None:
+    twice = [task_of("acme", "acme-1"), task_of("globex", "globex-1"), task_of("acme", "acme-1")]
+
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, twice)
+
+    found = page(listed(), ask)
+    assert ids(found) == ["acme-1"]
+    assert found["totalSize"] == 1
+
+
 def test_whoever_knows_whose_a_task_is_may_change_it() -> None:
     async def renamed(tasks: Sequence[Tree]) -> list[Tree]:
         return [{**task, "contextId": "chat-1"} for task in await acmes(tasks)]

@@ -1,5 +1,6 @@
 """What a command answers on standard output, to people or to programs."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,10 @@ PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Who reads th
 @contextmanager
 def reporting(*, as_json: bool) -> Iterator[None]:
     """With JSON output, a failure is JSON too, and standard error stays empty."""
+    # Python writes what nobody takes care of to standard error.
+    deaf, log = logging.NullHandler(), logging.getLogger("gateway")
+    if as_json:
+        log.addHandler(deaf)
     try:
         yield
     except CommandFailed as failed:
@@ -33,6 +38,8 @@ def reporting(*, as_json: bool) -> Iterator[None]:
             raise
         show_json({"ok": False, "error": failed.message})
         raise typer.Exit(failed.code) from failed
+    finally:
+        log.removeHandler(deaf)
 
 
 def write(text: str) -> None:

@@ -260,8 +260,8 @@ async def _ask(store: Store, question: Callable[[], Soon[T]]) -> T:
         answer = question()
         return await answer if inspect.isawaitable(answer) else answer
     except StateUnavailable as fault:
-        told = f"{fault.message}: {fault.detail}" if fault.detail else fault.message
-        raise CommandFailed(f"{store.label}: {told}") from fault
+        # What its message says is for clients.
+        raise CommandFailed(f"{store.label}: it cannot be used now ({fault.detail})") from fault
 
 
 # ---- how it is told ------------------------------------------------------------------------------------------------

@@ -112,8 +112,9 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
     over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
     for number, name in enumerate(agent.forward_headers):
         here: KeyPath = (*at, number)
-        if _TOKEN.fullmatch(name) is None or "_" in name:
-            remedy = "write a header name such as X-Region, without an underscore"
+        if _TOKEN.fullmatch(name) is None or "_" in name or "*" in name:
+            # HTTP would take a * in a name, and whoever writes it here means a pattern.
+            remedy = "write a whole header name such as X-Region, without an underscore"
             findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
         elif name.lower() in ("authorization", "x-api-key"):
             remedy = "remove it; `forward_caller: true` hands the caller's credential on"

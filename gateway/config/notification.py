@@ -38,6 +38,9 @@ def check_notifications(config: Config, findings: Findings) -> None:
 
 
 def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
+    if _is_never_called(pattern.host):
+        findings.error(at, "no webhook is called at this address, whatever allows it", "name a machine's own address")
+        return
     if not push.block_private_networks or findings.is_broken((*_AT, "block_private_networks")):
         return
     if pattern.scheme == "http":
@@ -46,6 +49,15 @@ def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Finding
     elif _is_private(pattern.host):
         fact = "the address is private, and private networks are blocked"
         findings.error(at, fact, "write `block_private_networks: false` where what is listed may be private")
+
+
+def _is_never_called(host: str) -> bool:
+    """Whether it is an address where clouds hand out credentials, or that is no machine's."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_link_local or address.is_multicast or address.is_unspecified
 
 
 def _is_private(host: str) -> bool:

@@ -67,6 +67,8 @@ class RedisLink:
         self._down_since = 0.0
         self._told_at = -LOG_EVERY
         self._was_told = False
+        # Why it was down the last time.
+        self._why = ""
 
     @property
     def up(self) -> bool:
@@ -146,7 +148,7 @@ class RedisLink:
         if self._attempt is not None:
             await asyncio.wait((self._attempt,), timeout=_WAIT)
         if self._connection is None:
-            raise unavailable("Down")
+            raise unavailable(f"Down, {self._why}" if self._why else "Down")
         return self._connection
 
     def _refused(self, complaint: Complaint) -> StateUnavailable:
@@ -195,6 +197,8 @@ class RedisLink:
             attempt.set_result(broken)
 
     def _tell(self, why: str, *, is_down: bool) -> None:
+        if is_down:
+            self._why = why
         now = self._clock()
         if now - self._told_at < LOG_EVERY:
             return

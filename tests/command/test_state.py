@@ -259,7 +259,9 @@ async def test_a_redis_that_does_not_answer_is_told_by_its_name(tmp_path: Path) 
         url = f"redis://:hunter2@127.0.0.1:{taken.getsockname()[1]}"
         gone = Keeping(read_state(url))
         for asking in (figures(gone), migrate(file, gone, NOW), migrate(gone, file, NOW)):
-            with pytest.raises(CommandFailed, match=r"^redis://127\.0\.0\.1:[0-9]+: ") as failed:
+            with pytest.raises(
+                CommandFailed, match=r"^redis://127\.0\.0\.1:[0-9]+: it cannot be used now \(redis: Down, Conn"
+            ) as failed:
                 await asking
             assert "hunter2" not in failed.value.message
 
