@@ -84,7 +84,7 @@ async def recovered(gateway: Running) -> None:
             await asyncio.sleep(0.02)
 
 
-_LENIENT = ("length-only", "length-too-long")
+_LENIENT = ("length-only", "length-too-long", "length-too-short")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,7 @@ _LENIENT = ("length-only", "length-too-long")
         *((mode, RESET) for mode in MODES if mode.startswith(("length-", "header")) and mode not in _LENIENT),
         ("length-only", ("lied",)),
         ("length-too-long", TIMEOUT),
+        ("length-too-short", PROTOCOL + RESET),
         *((mode, RESET) for mode in ("charset-other", "line-endless", "blank-endless", "garbage")),
         ("byte-order-mark", RESET),
         *((mode, ("behind it",)) for mode in ("log-json", "log-line", "blank-lines")),
