@@ -103,7 +103,7 @@ class Report:
     Attributes:
         at: Unix seconds.
         why: Why it was refused, in one sentence; empty where it was not.
-        problems: What is wrong with it, by place.
+        problems: What is wrong with it, by place; what is only likely to be wrong, where it was not refused.
         waiting: What is written and takes effect with the next start.
         changed: What is another than before.
         took: Seconds from the first byte read to the swap, or the refusal.
@@ -258,7 +258,9 @@ class Reloader:
         text_hash = before[0].text_hash
         changed = await aside(_changes, before, replace(examined, config=self._running().config))
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
-        told = report(result, examined, waiting=used.waiting, changed=changed, swap=used.swap)
+        told = report(
+            result, examined, problems=examined.problems, waiting=used.waiting, changed=changed, swap=used.swap
+        )
         if result is Result.APPLIED:
             self._applied(examined, told)
         return told
@@ -290,6 +292,9 @@ class Reloader:
             logger.info("%s", change)
         for waiting in report.waiting:
             logger.warning("%s", waiting)
+        if report.result is Result.APPLIED:
+            for problem in report.problems:
+                logger.warning("%s: %s", problem.place, problem.fact)
 
 
 def usable(

@@ -279,7 +279,9 @@ class Asking:
         done = self._missed.get(how, 0)
         if how not in repeats.when or sum(self._missed.values()) >= repeats.most:
             return False
-        if (how is not Missed.CONNECT and done) or not may_repeat(call, how, idempotent=repeats.idempotent):
+        # What the client has named counts, and of what was translated only its own words are there to be read.
+        asked = call if self.exchange.call is None else self.exchange.call
+        if (how is not Missed.CONNECT and done) or not may_repeat(asked, how, idempotent=repeats.idempotent):
             return False
         if (
             how is Missed.CONNECT

@@ -29,7 +29,7 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
-from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
 
@@ -195,7 +195,7 @@ class Snapshot:
             "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
             "its addresses. Series: backends.",
             ("agent", "backend"),
-            tuple((names, float(sum(each.condition.is_up for each in several))) for names, several in replicas.items()),
+            tuple((names, float(sum(map(_is_up, several)))) for names, several in replicas.items()),
         )
         yield Sample(
             "card_age_seconds",
@@ -214,6 +214,10 @@ class Snapshot:
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
+
+
+def _is_up(replica: Replica) -> bool:
+    return replica.condition.is_up and not trouble_of(replica.upstream)
 
 
 def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:

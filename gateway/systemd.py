@@ -1,6 +1,7 @@
 """Tells systemd how the service is (sd_notify(3)): ready, reading its configuration again, stopping, alive.
 
-Without `NOTIFY_SOCKET` in the environment nothing is told. Type=notify-reload, WatchdogSec= and NotifyAccess=main.
+Without `NOTIFY_SOCKET` in the environment nothing is told. For Type=notify (from systemd 253 on also notify-reload),
+WatchdogSec= and NotifyAccess=main.
 """
 
 import contextlib

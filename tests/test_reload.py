@@ -248,6 +248,21 @@ async def test_what_needs_a_restart_is_named_and_the_rest_is_served(tmp_path: Pa
         assert report.waiting == ()
 
 
+async def test_what_is_likely_wrong_is_told_when_it_is_put_to_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fact = "there is no program 'no-such-program' here"
+    async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
+        report = await site.rewrite(f"agents: {{ one: '{one.url}', two: {{ backend: {{ stdio: no-such-program }} }} }}")
+        assert report.result is Result.APPLIED
+        assert [(each.severity, each.fact) for each in report.problems] == [("warning", fact)]
+        assert report.as_json()["problems"][0]["severity"] == "warning"
+        assert sum(fact in each.message for each in caplog.records) == 1
+        assert (await site.running.post("/one")).status == 200
+        await site.rewrite(site.file.read_text(), Trigger.SIGNAL)
+        assert sum(fact in each.message for each in caplog.records) == 1
+
+
 async def test_an_open_address_is_never_left_without_what_guards_it(tmp_path: Path) -> None:
     guarded = keys(acme="acme") + "tenants: { acme: [one] }\nagents: { one: 'http://127.0.0.1:1' }\n"
     anywhere = 'gateway: { listen: "0.0.0.0:0", admin: "127.0.0.1:0", public_url: "https://gw.test" }\n'

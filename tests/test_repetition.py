@@ -197,6 +197,23 @@ async def test_a_push_configuration_is_set_again_where_the_client_named_it(
         assert len(backend.requests) == times
 
 
+@pytest.mark.parametrize(
+    ("target", "body", "times"),
+    [
+        ("/echo/message:send", b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}', 2),
+        ("/echo/tasks/t/pushNotificationConfigs", b'{"id":"p","url":"https://93.184.216.34/"}', 2),
+        ("/echo/tasks/t/pushNotificationConfigs", b'{"url":"https://93.184.216.34/"}', 1),
+    ],
+)
+async def test_what_was_translated_is_sent_again_by_what_its_client_named(target: str, body: bytes, times: int) -> None:
+    async with ScriptedBackend(agent(answered_once)) as backend:
+        where = f'{{ url: "{backend.url}", protocol: jsonrpc, a2a_version: "1.0" }}'
+        async with running(f"agents: {{ echo: {{ backend: {where}, message_id_idempotent: true }} }}") as gateway:
+            answer = await gateway.ask("POST", target, body, [JSON, (b"a2a-version", b"1.0")])
+            assert answer.reasons == ["UPSTREAM_RESET"]
+            assert len(backend.requests) == times
+
+
 async def test_with_no_repeats_there_are_none() -> None:
     async with fronted(agent(answered_once), "retry: { max: 0 }") as (gateway, backend):
         await sent(gateway, asks("GetTask", id="t"))

@@ -84,7 +84,7 @@ async def recovered(gateway: Running) -> None:
             await asyncio.sleep(0.02)
 
 
-_LENIENT = ("length-only", "length-too-long")
+_LENIENT = ("length-only", "length-too-long", "length-too-short")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,7 @@ _LENIENT = ("length-only", "length-too-long")
         *((mode, RESET) for mode in MODES if mode.startswith(("length-", "header")) and mode not in _LENIENT),
         ("length-only", ("lied",)),
         ("length-too-long", TIMEOUT),
+        ("length-too-short", PROTOCOL + RESET),
         *((mode, RESET) for mode in ("charset-other", "line-endless", "blank-endless", "garbage")),
         ("byte-order-mark", RESET),
         *((mode, ("behind it",)) for mode in ("log-json", "log-line", "blank-lines")),
@@ -274,6 +275,13 @@ async def test_an_agent_that_does_not_start_is_no_healthy_backend(mode: str, why
         agent = gateway.gateway.snapshot.backings["bad"].upstream
         await gateway.until(lambda: any((each["ended"] or "").startswith(why) for each in agent.report()))  # type: ignore[attr-defined]  # it is one on stdio
         assert (await gateway.get("/-/ready")).status == 200
+        assert (gateway.metric("backend_up", agent="good"), gateway.metric("backend_up", agent="bad")) == (1, 0)
+        good, bad = (await gateway.get("/-/agents", admin=True)).json["agents"]
+        assert (good["up"], bad["up"]) == (True, False)
+        assert [each["state"] for each in good["replicas"]] == ["up"]
+        [shown] = bad["replicas"]
+        assert shown["up"] is False
+        assert shown["state"].startswith(f"down: {why}")
 
 
 async def test_what_prints_its_card_first_is_introduced_by_it(tmp_path: Path) -> None:

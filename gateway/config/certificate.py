@@ -12,6 +12,8 @@ _REMEDIES = {
 }
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2, whatever the system's own list is: RFC 9113 §9.2.2 refuses all others. Those of 1.3 are good."""
+_ANOTHERS = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
+"""The last one: of another kind, such as RSA."""
 _WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})
 
 
@@ -67,7 +69,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
         remedy = "store it without one, readable by the gateway alone"
         raise CertificateUnusable("key", "is under a passphrase", remedy) from error
     except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
+        if error.reason in _ANOTHERS:
             raise CertificateUnusable("key", "is not the private key of the certificate") from error
         if error.reason in _WEAK:
             fact, remedy = "is too weak for TLS", "use a certificate with RSA 2048, P-256 or stronger, and SHA-256"

@@ -26,6 +26,7 @@ from gateway.config.source import Marks
 from gateway.config.storage import check_storage
 from gateway.config.tenancy import Names, check_tenancy
 from gateway.config.trial import check_tests, failed_tests
+from gateway.config.validity import check_validity
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_storage(draft, findings)
     check_allowances(draft, findings)
     check_notifications(draft, findings)
+    check_validity(draft, findings)
     check_tests(draft, names, findings)
     if not names.agents and not findings.is_broken(("agents",), ("include",)):
         findings.warning(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")

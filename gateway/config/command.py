@@ -153,6 +153,9 @@ def _environment(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
             findings.error(here, f"{printable(name)!r} is no name of a variable", _AS_NAME)
         elif name in stdio.env:
             findings.error(here, f"{name} is in `env` too", "keep one of the two")
+        elif name not in os.environ:
+            remedy = "set it where the gateway runs, or take the name out"
+            findings.warning(here, f"there is no variable {name} here, so the command gets none", remedy)
 
 
 def _user(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
@@ -174,7 +177,7 @@ def _folder(stdio: Stdio, at: KeyPath, findings: Findings) -> Path | None:
 
 def _is_there(name: str, folder: Path, path: str) -> bool:
     if "/" in name:
-        return os.access(folder / name, os.X_OK)
+        return os.access(folder / name, os.X_OK) and not (folder / name).is_dir()
     return shutil.which(name, path=path) is not None
 
 

@@ -23,7 +23,8 @@ from gateway.listener.request import host_name
 from gateway.reload import Reloader, Report, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
-from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.replica import Replica
+from gateway.upstream.stdio import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}
@@ -273,22 +274,8 @@ def _health_of(backing: Backing) -> dict[str, Any]:
     """How a backend is, and each of its replicas, in words."""
     now = time.monotonic()
     group = backing.group
-    found: dict[str, Any] = {
-        "up": any(each.condition.is_up for each in backing.replicas),
-        "replicas": [
-            {
-                "name": each.name or each.key,
-                "url": each.url,
-                "label": each.label,
-                "weight": each.weight,
-                "up": each.condition.is_up,
-                "state": each.condition.state(now),
-                "ejections": each.condition.ejections,
-                "connections": {"active": each.upstream.active, "idle": each.upstream.idle},
-            }
-            for each in backing.replicas
-        ],
-    }
+    replicas = [_replica(each, now) for each in backing.replicas]
+    found: dict[str, Any] = {"up": any(each["up"] for each in replicas), "replicas": replicas}
     if group is not None and group.trouble:
         found["trouble"] = group.trouble
     if group is not None and group.breaker.opened:
@@ -296,3 +283,17 @@ def _health_of(backing: Backing) -> dict[str, Any]:
         when = f"for {left:.0f} s more" if left else "until a call goes well"
         found["breaker"] = f"open {when}: the last failure: {group.breaker.why}"
     return found
+
+
+def _replica(replica: Replica, now: float) -> dict[str, Any]:
+    condition, trouble = replica.condition, trouble_of(replica.upstream)
+    return {
+        "name": replica.name or replica.key,
+        "url": replica.url,
+        "label": replica.label,
+        "weight": replica.weight,
+        "up": condition.is_up and not trouble,
+        "state": f"down: {trouble}" if trouble else condition.state(now),
+        "ejections": condition.ejections,
+        "connections": {"active": replica.upstream.active, "idle": replica.upstream.idle},
+    }

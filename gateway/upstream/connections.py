@@ -302,7 +302,8 @@ class ConnectionPool:
             raise self._unreachable(f"not connected after {seconds:g} s") from error
         # UnicodeError: a host that IDNA cannot encode.
         except (OSError, UnicodeError) as error:
-            raise self._unreachable(str(error)) from error
+            # The loop says nothing of a handshake that the other side ends.
+            raise self._unreachable(str(error) or "it ended the connection before there was one") from error
         finally:
             if not connected:
                 connection.drop()

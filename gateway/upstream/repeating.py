@@ -77,7 +77,7 @@ def may_repeat(call: Call, how: Missed, *, idempotent: bool) -> bool:
     """Whether a call may be sent once more.
 
     Args:
-        call: As the agent gets it.
+        call: As the client sent it.
         idempotent: Whether the agent takes two messages with one id for one.
     """
     if how is Missed.CONNECT:

@@ -27,13 +27,15 @@ from gateway.upstream.stdio_agent import StdioAgent
 from gateway.upstream.stdio_call import Nowhere, StdioCall
 from gateway.upstream.stdio_link import Link
 from gateway.upstream.stdio_list import merged
-from gateway.upstream.upstream import Caller, Timeouts, Treatment
+from gateway.upstream.stdio_worker import State
+from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
 _PIPE = (Binding.JSONRPC,)
 _MOST_KNOWN = 16
 """What is worked out from one head that is kept at most: a client may call many agents with it."""
 _MOST_PASSED = 4096
 """Bytes of a client's headers; a frame's header has 8 KiB."""
+_FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
 _LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
 
@@ -129,6 +131,13 @@ class StdioUpstream:
         """End the processes."""
         await self.agent.aclose()
 
+    @property
+    def trouble(self) -> str:
+        """Why no process can be asked, where the last ones have failed; empty where one is, or may well come to be."""
+        workers = [worker for _, worker in self.agent.workers()]
+        failing = [worker for worker in workers if worker.link is None and worker.why and worker.state in _FAILING]
+        return (failing[-1].why or "") if failing and len(failing) == len(workers) else ""
+
     def report(self) -> list[dict[str, Any]]:
         """Every process, for operators."""
         return [
@@ -166,6 +175,11 @@ class StdioUpstream:
             head.known.clear()
         head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
         return lines
+
+
+def trouble_of(upstream: Upstream) -> str:
+    """Why an agent on stdio cannot be asked, in words; empty where it can be, and for all that is none."""
+    return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
 
 
 class _Prepared(msgspec.Struct, frozen=True, eq=False):

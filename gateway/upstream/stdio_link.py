@@ -4,6 +4,7 @@ A frame is written whole, behind those that wait. What comes is read always, and
 
     an open call       its answer, or an event of its stream (`stdio_call`)
     a call that is over, or that its client gave up     dropped: the agent cannot be told
+    what is no JSON    as one of no call; where its id can be read all the same, that call fails
     no call            dropped, and counted: too many of them, and the pipe is *broken*
     a request of the agent's own      refused: clients serve no methods; counted as one that is no call's
     a notification of its own         dropped: JSON-RPC lets it say what it likes to who need not listen
@@ -18,11 +19,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.a2a.bindings.stdio import hear, readdress, refusal
+from gateway.a2a.bindings.stdio import addressee, hear, readdress, refusal
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.document import Members
-from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.lsp import HEADER_BYTES, LONGEST, BadFrame, Frame, FrameDecoder, Framing, whole
 from gateway.upstream.response import Response
 from gateway.upstream.stdio_call import StdioCall
@@ -237,6 +238,8 @@ class Link:
             self._first.set_result(frame.content)
             return
         heard = hear(frame.content)
+        if heard is None:
+            self._fail(frame.content)
         call = None if heard is None or heard.method else self._open.get(heard.id)
         if heard is not None and heard.method and not heard.id:
             self.notices += 1
@@ -249,6 +252,12 @@ class Link:
         told = call.deliver(frame, heard)
         if self._learn is not None and told is not None and (told.task_id or told.context_id):
             self._learn(self, told.task_id, told.context_id)
+
+    def _fail(self, content: bytes) -> None:
+        """Tell whoever waits for it that their answer is no JSON: another one will not come."""
+        call = self._open.get(addressee(content))
+        if call is not None:
+            call.fail(UpstreamProtocol("the agent's answer is no JSON"))
 
     def _stray(self, identity: bytes, *, request: bool) -> None:
         if not request and self._was_given(identity):

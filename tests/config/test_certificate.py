@@ -34,6 +34,10 @@ class Files:
         self.chain = self.write("chain.pem", b"".join(blob.bytes() for blob in one.cert_chain_pems))
         self.key = self.write("key.pem", one.private_key_pem.bytes())
         self.other = self.write("other.pem", other.private_key_pem.bytes())
+        self.kind = self.write(
+            "kind.pem",
+            rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        )
         self.text = self.write("text.pem", b"nothing of the kind\n")
         self.empty = self.write("empty.pem", b"")
         self.broken = self.write("broken.pem", self.chain.read_bytes()[:200])
@@ -109,6 +113,7 @@ def _talking(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObj
         ("chain", "text", "key", "has no private key"),
         ("chain", "chain", "key", "has no private key"),
         ("chain", "other", "key", "is not the private key of the certificate"),
+        ("chain", "kind", "key", "is not the private key of the certificate"),
         ("chain", "locked", "key", "is under a passphrase"),
     ],
 )

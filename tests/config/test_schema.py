@@ -49,7 +49,10 @@ def test_the_file_beside_the_examples_is_this_schema() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_file_of_the_folder_is_accepted_by_the_schema_and_by_the_gateway(path: Path) -> None:
+def test_every_file_of_the_folder_is_accepted_by_the_schema_and_by_the_gateway(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTES_TOKEN", "handed on by env_from")
     tree = read(path, AsWritten({})).tree
     VALIDATOR.validate(tree)
     found = examine(path, ENVIRON, today=TODAY)

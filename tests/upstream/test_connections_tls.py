@@ -97,6 +97,20 @@ async def test_an_agent_that_speaks_no_tls_is_a_failed_connect(authority: trustm
         await backend.all_gone()
 
 
+async def test_whatever_ends_a_handshake_is_told_in_words(authority: trustme.CA) -> None:
+    async def leaves(wire: Wire) -> None:
+        await wire.received(1)
+        wire.close()
+
+    async with ScriptedBackend(leaves) as backend:
+        pool = ConnectionPool(Origin("https", "localhost", backend.port), tls=trusting(authority))
+        with pytest.raises(UpstreamConnect) as raised:
+            await send(pool)
+        place, _, why = raised.value.detail.partition(": ")
+        assert place == f"https://localhost:{backend.port}"
+        assert why != ""
+
+
 @undisturbed(0.05)
 async def test_streams_and_cuts_over_tls_are_as_without(authority: trustme.CA) -> None:
     pair = Tls(serving(authority), trusting(authority))

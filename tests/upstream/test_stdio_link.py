@@ -9,7 +9,7 @@ import pytest
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import NoHealthyBackend, Overloaded, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import NoHealthyBackend, Overloaded, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.framing.lsp import Frame, FrameDecoder, Framing, encode
 from gateway.a2a.operation import Operation
 from gateway.upstream import stdio_link
@@ -100,6 +100,26 @@ async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> 
     agent.ask()
     agent.say({"jsonrpc": "2.0", "id": identity, "result": {}})
     assert (agent.link.late, agent.link.strays, agent.link.calls) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'{"jsonrpc": "2.0", "id": "g-1", "result": {"score": NaN}}',
+        b'{"id":"g-1","jsonrpc":"2.0","result":%b}' % (b"[" * 100_000 + b"]" * 100_000),
+        b'{"result": {"score": Infinity}, "id": "g-1", "jsonrpc": "2.0"}\n',
+    ],
+    ids=["nan", "deep", "behind"],
+)
+async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: bytes) -> None:
+    agent = Agent()
+    response, other = agent.ask(), agent.ask()
+    agent.link.hear(encode(said, Framing.LSP))
+    with pytest.raises(UpstreamProtocol):
+        await whole(response)
+    assert (agent.link.calls, agent.link.strays, agent.link.is_up) == (1, 1, True)
+    agent.answer({"id": "t"})
+    assert (await whole(other))["result"] == {"id": "t"}
 
 
 async def test_too_many_of_them_in_a_row_break_the_pipe() -> None:

@@ -9,6 +9,7 @@ may: the task waits for its client, or an agent of before 1.0 tells that it rest
 a2a-python 0.3 does of a task that was cancelled.
 """
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 
@@ -52,6 +53,16 @@ def hear(content: bytes) -> Heard | None:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     return Heard(bytes(members.get("id", b"")), "method" in members, members)
+
+
+def addressee(content: bytes) -> bytes:
+    """The raw id of what is no JSON, where it stands at either end of it, beside the version alone; else empty.
+
+    Python writes NaN for what is no number, and some write what no parser goes through. Whoever waits for that frame
+    is not to wait for the answer to come.
+    """
+    found = _FIRST.match(content) or _LAST.search(content[-_TAIL:])
+    return b"" if found is None else found[1]
 
 
 def readdress(members: document.Members, identity: bytes) -> bytes:
@@ -117,6 +128,9 @@ class _Final(msgspec.Struct, gc=False):
 _members = msgspec.json.Decoder(document.Members)
 _encoder = msgspec.json.Encoder()
 _final = msgspec.json.Decoder(_Final)
+_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("[^"\\]{1,64}")\s*,')
+_LAST = re.compile(rb',\s*"id"\s*:\s*("[^"\\]{1,64}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_TAIL = 256
 _NULL = msgspec.Raw(b"null")
 _TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
 _INTERRUPTED = frozenset({"input-required", "auth-required"})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.bindings.stdio import Course, course, hear, is_empty, readdress, refusal, says_end
+from gateway.a2a.bindings.stdio import Course, addressee, course, hear, is_empty, readdress, refusal, says_end
 from gateway.a2a.dialect import Version
 from gateway.a2a.progress import read_jsonrpc
 
@@ -107,3 +107,23 @@ def test_a_header_may_say_that_a_frame_is_the_last() -> None:
     assert says_end([(b"content-length", b"2"), (b"a2a-stream", b"End")])
     assert not says_end([(b"a2a-stream", b"open")])
     assert not says_end([])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'{"id":"g-1","result":NaN}', b'"g-1"'),
+        (b' {\n "jsonrpc": "2.0",\n "id": "g-1",\n "result": NaN\n}', b'"g-1"'),
+        (b'{"jsonrpc":"2.0","result":NaN,"id":"g-1"}', b'"g-1"'),
+        (b'{"result":NaN,"id":"g-1","jsonrpc":"2.0"}\r\n', b'"g-1"'),
+        (b'{"result":{"id":"g-1","score":NaN}}', b""),
+        (b'{"result":{"score":NaN,"id":"g-1"}}', b""),
+        (b'{"result":NaN,"id":"g-1","more":1}', b""),
+        (b'{"id":7,"result":NaN}', b""),
+        (b'{"id":"\\u0067-1","result":NaN}', b""),
+        (b'[{"id":"g-1","result":NaN}]', b""),
+        (b"", b""),
+    ],
+)
+def test_whose_a_frame_is_that_is_no_json_is_read_at_its_ends(content: bytes, expected: bytes) -> None:
+    assert addressee(content) == expected

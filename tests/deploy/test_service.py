@@ -1,0 +1,30 @@
+"""The unit for systemd is one for the systemd that is here."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[2] / "deploy" / "a2a-gateway.service"
+ANALYZE = shutil.which("systemd-analyze")
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="there is no systemd here that could say so")
+def test_systemd_understands_all_of_it(tmp_path: Path) -> None:
+    assert ANALYZE is not None
+    text = UNIT.read_text()
+    assert "ExecStart=/usr/local/bin/a2a-gateway " in text
+    # The program is elsewhere, or nowhere, on the machine that runs the tests.
+    unit = tmp_path / UNIT.name
+    unit.write_text(text.replace("/usr/local/bin/a2a-gateway", shutil.which("true") or "/bin/true"))
+    done = subprocess.run([ANALYZE, "verify", unit], capture_output=True, text=True, timeout=60, check=False)
+    about = [line for line in done.stderr.splitlines() if UNIT.name in line]
+    assert (about, done.returncode) == ([], 0)
+
+
+def test_it_waits_until_the_gateway_is_ready_and_can_have_it_read_again() -> None:
+    lines = UNIT.read_text().splitlines()
+    # `notify-reload` is a word of systemd 253; older ones pass over it, and know neither.
+    assert "Type=notify" in lines
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
