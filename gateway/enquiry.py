@@ -17,12 +17,12 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.listing import Listing
 from gateway.a2a.task_state import state_of
 from gateway.a2a.tree import Tree
-from gateway.a2a.within import of_details, of_tree
+from gateway.a2a.within import of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
-from gateway.ownership import count, own, tells_of_others
+from gateway.ownership import count, own, refuse_others, tells_of_others
 from gateway.relay import Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
@@ -143,9 +143,7 @@ class Enquiry:
     async def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
         if answer.status is not None:
             self.status = read_status(answer.status, Version.V1_0).http_status
-            named = of_details(read_status(answer.status, asked.dialect.version).details)
-            if named is not None and await soon(tells_of_others(claims, named)):
-                raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
+            await refuse_others(claims, read_status(answer.status, asked.dialect.version).details)
             raise Complaint(read_status(claims.mark.unmarked_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()

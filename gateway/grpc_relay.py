@@ -24,15 +24,13 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.a2a.within import of_details
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange, meet
 from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
-from gateway.ownership import tells_of_others
+from gateway.ownership import refuse_others
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
-from gateway.tasks.ledger import soon
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.repertoire import Interface
 from gateway.wire import Wire
@@ -240,19 +238,9 @@ class InterpretedGrpcStream(InterpretedStream):
 
 
 async def _refuse_others(claims: Claims | None, status: Status, asked: Call) -> None:
-    """Refuse an error whose details name what is known to be another's.
-
-    Args:
-        status: As the agent wrote it.
-        asked: What the agent was asked.
-
-    Raises:
-        UpstreamProtocol: they do.
-        StateUnavailable: nobody knows.
-    """
-    named = of_details(read_status(status, asked.dialect.version).details)
-    if claims is not None and named is not None and await soon(tells_of_others(claims, named)):
-        raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
+    """As `refuse_others`, of the status that the agent wrote to what it was asked."""
+    if claims is not None:
+        await refuse_others(claims, read_status(status, asked.dialect.version).details)
 
 
 def _shown(exchange: Exchange, status: Status) -> Status:

@@ -1,13 +1,14 @@
 """Whose something is, asked of the ledger for the caller of one exchange; asking lets nothing through (`claims.py`)."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
+from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.mention import Mentions
 from gateway.a2a.progress import Progress
-from gateway.a2a.within import Others
+from gateway.a2a.within import Others, of_details
 from gateway.claims import Claims
-from gateway.tasks.ledger import carried
+from gateway.tasks.ledger import carried, soon
 from gateway.tasks.store import OPEN, Owner, Sighting, Soon, Task
 from gateway.tenure import kept
 
@@ -72,6 +73,18 @@ def _is_others(claims: Claims, told: Progress) -> Generator[Any, Any, bool]:
 def tells_of_others(claims: Claims, named: Others) -> Soon[bool]:
     """Whether something of what messages, or the details of an error, name is known to be another's."""
     return carried(claims.names_others(named)) if claims.tenure.keeps else False
+
+
+async def refuse_others(claims: Claims, details: Iterable[object]) -> None:
+    """Refuse an error over gRPC whose details name what is known to be another's.
+
+    Raises:
+        UpstreamProtocol: they do.
+        StateUnavailable: nobody knows.
+    """
+    named = of_details(details)
+    if named is not None and await soon(tells_of_others(claims, named)):
+        raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
 
 
 def has_begun(claims: Claims, context: str) -> Soon[bool]:

@@ -1,12 +1,17 @@
 """The program, run as people and scripts run it."""
 
+import atexit
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import IO, Any
 
 import msgspec
@@ -18,16 +23,52 @@ ENVIRONMENT = {
     "NO_COLOR": "1",
     "COLUMNS": "100",
 }
+_STARTING = Lock()
 COMMAND = [sys.executable, "-W", "error", "-m", "gateway"]
 
 
 def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
+    """A command that ends by itself, in a process that need not load the program first (`forked.py`)."""
+    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as asked:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        out.touch()
+        err.touch()
+        asked.settimeout(120)
+        asked.connect(_forking())
+        wanted = {"arguments": arguments, "cwd": str(cwd), "out": str(out), "err": str(err)}
+        asked.sendall(msgspec.json.encode(wanted) + b"\n")
+        exit_code = int(asked.recv(16))
+        done = subprocess.CompletedProcess(list(arguments), exit_code, out.read_text(), err.read_text())
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+def _forking() -> str:
+    """Where the process listens that runs commands."""
+    with _STARTING:
+        return _forker()
+
+
+@cache
+def _forker() -> str:
+    """Start it; it ends with this one."""
+    folder = TemporaryDirectory()
+    path = str(Path(folder.name, "socket"))
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "tests.forked", path],
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    atexit.register(folder.cleanup)
+    atexit.register(process.wait)
+    atexit.register(process.stdin.close)
+    assert process.stdout.readline() == b"ready\n"
+    process.stdout.close()
+    return path
 
 
 def runs(*commands: tuple[str, ...], cwd: Path, code: int = 0) -> list[subprocess.CompletedProcess[str]]:

@@ -7,12 +7,9 @@ from a2a.types import a2a_pb2 as new
 from google.protobuf import any_pb2  # type: ignore[import-untyped]  # it brings no types
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it brings no types
 
-from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import keys, running
-from tests.doubles.grpc_agent import Asked, grpc_agent
-from tests.doubles.grpc_gateway import LISTENS, dialled
-from tests.test_claims_over_grpc import MESSAGE, Site, every_client
+from tests.doubles.grpc_agent import Asked
+from tests.doubles.grpc_shared import MESSAGE, every_client, shared
 
 pytestmark = pytest.mark.anyio
 
@@ -31,31 +28,16 @@ def naming(task: str) -> bytes:
 @pytest.mark.parametrize("names", ["T", "U", "W"], ids=["another's", "its own", "nobody's"])
 @pytest.mark.parametrize("where", ["at once", "behind an event", "to a list"])
 async def test_an_error_over_grpc_names_nothing_of_anothers(client: str, names: str, where: str) -> None:
-    says: dict[Operation, Any] = {}
-
-    async def answer(asked: Asked) -> None:
-        operation = BY_PATH[asked.path].operation
-        if operation is Operation.SEND_MESSAGE:
-            await asked.write(says[operation].SerializeToString())
-            return
+    async def fail(asked: Asked) -> None:
         if where == "behind an event":
             await asked.write(NEWS.SerializeToString())
         await asked.fail("INTERNAL", "no", naming(names))
 
-    async with grpc_agent(answer) as agent:
-        text = f"""\
-gateway: {{ {LISTENS} }}
-{keys(acme="acme", globex="globex")}
-tenants: {{ acme: [echo], globex: [echo] }}
-agents:
-  echo: {{ backend: {{ url: "{agent.url}", a2a_version: "1.0" }}, expose: [jsonrpc, grpc] }}
-"""
-        async with running(text) as gateway, dialled(gateway) as caller:
-            site = Site(gateway, caller, says)
-            await site.begins("acme", "T")
-            await site.begins("globex", "U")
-            asked: dict[str, Any] = {} if where == "to a list" else {"message": MESSAGE}
-            operation = Operation.LIST_TASKS if where == "to a list" else Operation.SEND_STREAMING_MESSAGE
-            _, told = await getattr(site, client)("globex", operation, **asked)
-            assert (SECRET in told) is (names != "T")
-            assert ("of-U" in told) is (where == "behind an event")
+    async with shared(fail) as site:
+        await site.begins("acme", "T")
+        await site.begins("globex", "U")
+        asked: dict[str, Any] = {} if where == "to a list" else {"message": MESSAGE}
+        operation = Operation.LIST_TASKS if where == "to a list" else Operation.SEND_STREAMING_MESSAGE
+        _, told = await getattr(site, client)("globex", operation, **asked)
+        assert (SECRET in told) is (names != "T")
+        assert ("of-U" in told) is (where == "behind an event")

@@ -9,9 +9,9 @@ from a2a.types import a2a_pb2 as new
 from gateway.a2a.notification import read
 from gateway.a2a.operation import Operation
 from gateway.tasks.store import Owner
+from tests.doubles.grpc_shared import MESSAGE as PROTO
+from tests.doubles.grpc_shared import every_client, shared
 from tests.test_claims import MESSAGE
-from tests.test_claims_over_grpc import MESSAGE as PROTO
-from tests.test_claims_over_grpc import every_client, shared
 from tests.test_claims_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
 
 pytestmark = pytest.mark.anyio

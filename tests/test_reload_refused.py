@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.app import Gateway
 from gateway.reload import Result, Trigger
 from gateway.snapshot import Snapshot
 from tests.doubles.assembly import until
@@ -43,6 +44,26 @@ async def test_a_broken_file_changes_nothing_and_is_explained(tmp_path: Path, ca
         assert report.result is Result.UNCHANGED
         assert site.running.metric("config_last_reload_successful") == 1
         assert (await site.running.get("/-/config", admin=True)).json["last_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("others", "status"),
+    [
+        ({"workers": [], "unheard": 1}, 202),
+        ({"workers": [{"pid": 7, "result": "applied"}], "unheard": 0}, 200),
+        ({"workers": [{"pid": 7, "result": "refused"}], "unheard": 1}, 422),
+    ],
+)
+async def test_the_status_is_that_of_the_worst_worker(
+    others: dict[str, Any], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told(*_: object) -> dict[str, Any]:
+        return others
+
+    monkeypatch.setattr(Gateway, "reload_all", told)
+    async with serving(tmp_path, "agents: { one: 'http://127.0.0.1:1' }") as site:
+        answer = await site.running.ask("POST", "/-/reload", b"", admin=True)
+        assert (answer.status, answer.json["workers"], answer.json["unheard"]) == (status, *others.values())
 
 
 async def test_a_file_that_fails_its_own_tests_is_not_put_to_use(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ async def test_a_process_has_no_more_than_the_file_says(
     mode: str, count: str, limit: str, expected: tuple[str, ...], tmp_path: Path
 ) -> None:
     limits = f"limits: {{ {limit} }}"
-    async with site(tmp_path, mode, count, more=limits, timeouts="stream_idle: 1m") as gateway:
+    async with site(tmp_path, mode, count, more=limits, timeouts="first_byte: 30s, stream_idle: 1m") as gateway:
         answer = await gateway.post("/bad", call("now"))
         assert told(answer) in (*expected, *(TIMEOUT if mode == "eats-time" else ()))
         await recovered(gateway)

@@ -213,14 +213,12 @@ def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> N
 
 
 def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
-    path = Path(findings.marks.place(at).file).parent / file
+    folder = Path(findings.marks.place(at).file).parent
+    path = folder / file
     try:
         if not path.is_file():
-            findings.error(
-                at,
-                f"{printable(file)!r} is no file",
-                f"create it, or correct the path, which is relative to {path.parent}",
-            )
+            remedy = f"create it, or correct the path, which is relative to {folder}"
+            findings.error(at, f"{printable(file)!r} is no file", remedy)
             return
         with path.open("rb") as stream:
             data = stream.read(LARGEST_CARD + 1)

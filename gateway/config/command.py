@@ -120,12 +120,12 @@ def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> Co
             findings.warning(here, fact, "write a list, a word each: [PROGRAM, ARGUMENT, …]")
         return CommandLine(stdio.command)
     where: KeyPath = (*at, "card")
-    path = Path(findings.marks.place(where).file).parent / backend.card
+    folder = Path(findings.marks.place(where).file).parent
     try:
-        line = command_of(parse_card(_ordinary(path).read_bytes()))
+        line = command_of(parse_card(_ordinary(folder / backend.card).read_bytes()))
     except OSError as error:
         fact = f"the card {printable(backend.card)!r} cannot be read: {error.strerror}"
-        findings.error(where, fact, f"create it, or correct the path, which is relative to {path.parent}")
+        findings.error(where, fact, f"create it, or correct the path, which is relative to {folder}")
         return None
     except CardInvalid as error:
         findings.error(where, f"it is no card: {error}", "correct the file")

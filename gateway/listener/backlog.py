@@ -42,6 +42,17 @@ class Backlog:
                 waiter.set_result(None)
 
 
+def end_writing(transport: asyncio.Transport) -> bool:
+    """Say that nothing more will come, and go on reading; False where the client has reset the connection before."""
+    if transport.can_write_eof() and not transport.is_closing():
+        try:
+            transport.write_eof()
+        except OSError:
+            # What it sent before is still unread.
+            return False
+    return True
+
+
 def drop(transport: asyncio.Transport) -> None:
     """Close a connection by a reset, with all that waits for the client."""
     at_hand = transport.get_extra_info("socket")

@@ -28,7 +28,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 
 from gateway.a2a.call import Head
-from gateway.listener.backlog import Backlog, drop
+from gateway.listener.backlog import Backlog, drop, end_writing
 from gateway.listener.deadline import Deadline
 from gateway.listener.edge import Edge, ServerState
 from gateway.listener.grpc_request import GrpcBounds
@@ -354,12 +354,8 @@ class Http2Connection(asyncio.Protocol):
         transport = self.transport
         transport.resume_reading()
         self._expect(_DRAIN_TIME)
-        if transport.can_write_eof() and not transport.is_closing():
-            try:
-                transport.write_eof()
-            except OSError:
-                # It has reset the connection, and what it sent before is still unread.
-                self._close()
+        if not end_writing(transport):
+            self._close()
 
     def _close(self) -> None:
         if self._state is _CLOSING:

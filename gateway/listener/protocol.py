@@ -30,7 +30,7 @@ import secrets
 from typing import cast
 
 from gateway.a2a.call import Head
-from gateway.listener.backlog import Backlog, drop
+from gateway.listener.backlog import Backlog, drop, end_writing
 from gateway.listener.deadline import Deadline
 from gateway.listener.edge import Edge, ServerState
 from gateway.listener.incoming import IncomingBody, IncomingHeads
@@ -399,12 +399,8 @@ class ClientConnection(asyncio.Protocol):
         transport = self.transport
         transport.resume_reading()
         self._deadline.within(self._edge.limits.write_stall if self.paused else _DRAIN_TIME)
-        if transport.can_write_eof() and not transport.is_closing():
-            try:
-                transport.write_eof()
-            except OSError:
-                # It has reset the connection, and what it sent before is still unread.
-                self._close()
+        if not end_writing(transport):
+            self._close()
 
     def _close(self) -> None:
         if self._state is _CLOSING:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.edge import agent, load
-from benchmarks.edge.contestant import PROXIES, ROOT, Field, absent, contestants
+from benchmarks.edge.contestant import PROXIES, ROOT, Contestant, Field, absent, contestants
 from benchmarks.edge.measure import Crowd, Figure, check
 from benchmarks.edge.process import free_port
 from benchmarks.edge.report import Results, tables, write
@@ -22,25 +21,26 @@ from benchmarks.page import BEGIN, END
 EVENTS = 3
 
 
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """An agent's port: each of its streams has three events."""
     found = free_port()
-    with agent.running(tmp_path, ROOT, found, events=EVENTS, every=0.0005):
+    with agent.running(tmp_path_factory.mktemp("agent"), ROOT, found, events=EVENTS, every=0.0005):
         yield found
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
-async def test_every_contestant_answers_relays_and_is_stopped(proxy: str, port: int, tmp_path: Path) -> None:
+async def test_every_contestant_does_the_job_that_it_is_measured_for_and_is_stopped(
+    proxy: str, port: int, tmp_path: Path
+) -> None:
     if why := absent(proxy):
         pytest.skip(why)
-    field = Field(tmp_path, Workload.make())
-    with ExitStack() as running:
-        found = running.enter_context(contestants(field, port, [proxy]))
+    with contestants(Field(tmp_path, Workload.make()), port, [proxy]) as found:
         assert found
         for each in found:
             await check(each)
+            await _refuses(each)
             if proxy == "naive":
                 continue
             stream = await Stream.opened(each.url, each.headers, each.tenant)
@@ -53,20 +53,15 @@ async def test_every_contestant_answers_relays_and_is_stopped(proxy: str, port: 
         os.kill(process.pid, 0)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("proxy", ["gateway", "envoy", "naive"])
-async def test_every_contestant_does_the_job_that_it_is_measured_for(proxy: str, port: int, tmp_path: Path) -> None:
-    if why := absent(proxy):
-        pytest.skip(why)
-    with contestants(Field(tmp_path, Workload.make()), port, [proxy]) as found:
-        for each in found:
-            forged = {**each.headers, "Authorization": each.headers["Authorization"][:-8] + "AAAAAAAA"}
-            if each.job != "plain":
-                with pytest.raises(load.LoadFailed, match="401"):
-                    await check(replace(each, headers=forged))
-            if each.job.startswith("tenant"):
-                with pytest.raises(load.LoadFailed):
-                    await check(replace(each, tenant="somebody"))
+async def _refuses(each: Contestant) -> None:
+    """Who verifies, and who looks for a tenant, is measured at that."""
+    forged = {**each.headers, "Authorization": each.headers["Authorization"][:-8] + "AAAAAAAA"}
+    if each.job != "plain":
+        with pytest.raises(load.LoadFailed, match="401"):
+            await check(replace(each, headers=forged))
+    if each.job.startswith("tenant"):
+        with pytest.raises(load.LoadFailed):
+            await check(replace(each, tenant="somebody"))
 
 
 def test_our_own_load_counts_answers(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

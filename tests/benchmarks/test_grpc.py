@@ -1,5 +1,6 @@
 """The benchmark of gRPC is runnable: every contestant starts, answers, streams and is stopped, and the page is kept."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from benchmarks.edge.load import LoadFailed
 from benchmarks.edge.measure import Figure
 from benchmarks.edge.workload import Workload
 from benchmarks.grpc import agent
-from benchmarks.grpc.contestant import PROXIES, Field, absent, contestants
+from benchmarks.grpc.contestant import PROXIES, Contestant, Field, absent, contestants
 from benchmarks.grpc.gateway import Agents
 from benchmarks.grpc.load import Streams, calls, once
 from benchmarks.grpc.measure import check
@@ -24,25 +25,29 @@ from benchmarks.page import BEGIN, END
 EVENTS = 3
 
 
-@pytest.fixture
-def agents(tmp_path: Path) -> Iterator[Agents]:
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
     """The agent; each of its streams has three events."""
-    with agent.running(tmp_path, ROOT, events=EVENTS, every=0.001) as found:
+    with agent.running(tmp_path_factory.mktemp("agent"), ROOT, events=EVENTS, every=0.001) as found:
         yield found
 
 
-def taking_part(proxy: str) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
+async def test_every_contestant_does_the_job_that_it_is_measured_for_and_is_stopped(
+    proxy: str, agents: Agents, tmp_path: Path
+) -> None:
     if why := absent(proxy):
         pytest.skip(why)
-
-
-@pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
-def test_every_contestant_says_what_the_agent_says_and_is_stopped(proxy: str, agents: Agents, tmp_path: Path) -> None:
-    taking_part(proxy)
-    with contestants(Field(tmp_path, Workload.make()), agents, [proxy]) as found:
+    made = Workload.make()
+    with contestants(Field(tmp_path, made), agents, [proxy]) as found:
         assert found
         for each in found:
-            check(each)
+            await asyncio.to_thread(check, each)
+            if each.over_grpc and proxy in ("gateway", "envoy"):
+                await _refuses(each, made)
+        [streaming] = [each for each in found if each.job in ("plain", "tenant")]
+        await _streams(streaming)
         process = found[0].process
         assert process.cpu() >= 0.0  # ticks of 10 ms
         assert process.resident() > 0
@@ -50,35 +55,25 @@ def test_every_contestant_says_what_the_agent_says_and_is_stopped(proxy: str, ag
         os.kill(process.pid, 0)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("proxy", [name for name in PROXIES if name != "before"])
-async def test_every_contestant_relays_streams_and_crowds(proxy: str, agents: Agents, tmp_path: Path) -> None:
-    taking_part(proxy)
+async def _refuses(each: Contestant, made: Workload) -> None:
+    """Who verifies, and who looks for a tenant, is measured at that."""
+    assert is_answer(await once(each))
+    forged = replace(made, token=made.token[:-8] + "AAAAAAAA")
+    with pytest.raises(LoadFailed, match="UNAUTHENTICATED"):
+        await once(replace(each, workload=forged))
+    if each.job != "path":
+        with pytest.raises(LoadFailed):
+            await once(replace(each, tenant="somebody"))
+
+
+async def _streams(each: Contestant) -> None:
+    """It relays streams, event by event, and a crowd."""
     first, *rest = events(EVENTS)
-    with contestants(Field(tmp_path, Workload.make()), agents, [proxy], ["plain", "tenant"]) as [each]:
-        async with Streams(each) as streams:
-            await streams.more(1, first)
-            assert streams.opened[0].is_open
-            await streams.opened[0].read(rest)
-        assert await calls(each, answer(), together=6, seconds=0.1) >= 6
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("proxy", ["gateway", "envoy"])
-async def test_every_contestant_does_the_job_that_it_is_measured_for(
-    proxy: str, agents: Agents, tmp_path: Path
-) -> None:
-    taking_part(proxy)
-    made = Workload.make()
-    with contestants(Field(tmp_path, made), agents, [proxy]) as found:
-        for each in [each for each in found if each.over_grpc]:
-            assert is_answer(await once(each))
-            forged = replace(made, token=made.token[:-8] + "AAAAAAAA")
-            with pytest.raises(LoadFailed, match="UNAUTHENTICATED"):
-                await once(replace(each, workload=forged))
-            if each.job != "path":
-                with pytest.raises(LoadFailed):
-                    await once(replace(each, tenant="somebody"))
+    async with Streams(each) as streams:
+        await streams.more(1, first)
+        assert streams.opened[0].is_open
+        await streams.opened[0].read(rest)
+    assert await calls(each, answer(), together=6, seconds=0.1) >= 6
 
 
 @pytest.mark.anyio

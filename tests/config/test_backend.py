@@ -68,6 +68,15 @@ def test_a_card_file_is_a_json_object_of_bounded_size(tmp_path: Path, content: b
     assert [one.fact for one in examine(path, {}).errors] == ([] if fact is None else [fact])
 
 
+@pytest.mark.parametrize(
+    "agent", ["{ backend: http://127.0.0.1:1, card: cards/a.json }", "{ backend: { card: cards/a.json } }"]
+)
+def test_who_names_a_card_that_is_not_there_is_told_what_the_path_is_relative_to(tmp_path: Path, agent: str) -> None:
+    text = f"version: 1\nagents: {{ a: {agent} }}\n"
+    [problem] = examine(tmp_path / "gateway.yaml", {}, text=text).errors
+    assert problem.remedy.endswith(f"relative to {tmp_path}")
+
+
 def test_a_card_comes_from_one_place() -> None:
     text = agent("card: { url: 'http://127.0.0.1:1/c', file: none.json, set: { supportedInterfaces: [] } }")
     assert [path for path, _ in errors(text)] == [

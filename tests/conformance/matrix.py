@@ -24,7 +24,7 @@ from gateway.demo.stage import free_ports
 from tests.conformance.comparing import Direct, Outcome, Verdict, judge, name_of
 from tests.conformance.normal import Tree
 from tests.conformance.report import report
-from tests.conformance.running import Place, Told, agent_process, ask, in_normal_form
+from tests.conformance.running import Place, Told, agent_process, agent_processes, ask, in_normal_form
 from tests.conformance.software import CLIENTS, EVERY_AGENT, GRPC, HERE, ROOT, Software, speak_alike
 from tests.conformance.tee import Tee
 from tests.e2e.process import gateway_process
@@ -107,11 +107,12 @@ def serving(wanted: Wanted) -> Iterator[str]:
     """The agents, and one gateway in front of them; its URL."""
     with ExitStack() as stack:
         agents: dict[str, Any] = {}
-        for agent in wanted.agents:
-            place = stack.enter_context(agent_process(agent))
+        for agent, place in stack.enter_context(agent_processes(wanted.agents)).items():
             if wanted.raw is not None:
-                place = stack.enter_context(listened_in(place, wanted.raw / f"agent-{slug(agent)}"))
-            agents[slug(agent)] = entry(agent, place)
+                tapped = stack.enter_context(listened_in(place, wanted.raw / f"agent-{slug(agent)}"))
+                agents[slug(agent)] = entry(agent, tapped)
+            else:
+                agents[slug(agent)] = entry(agent, place)
         gateway: dict[str, Any] = {"listen_grpc": "127.0.0.1:0"}
         if wanted.raw is not None:
             # The gateway tells clients the address of the one who listens in, so its own must be known before.

@@ -3,8 +3,8 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,37 +37,55 @@ class Place:
 
 
 @contextmanager
-def agent_running(agent: Software) -> Iterator[str]:
-    """A sample agent until the end of the block; its URL."""
-    with agent_process(agent) as place:
-        yield place.url
+def agent_process(agent: Software) -> Iterator[Place]:
+    """A sample agent until the end of the block; where it is."""
+    with agent_processes([agent]) as places:
+        yield places[agent]
 
 
 @contextmanager
-def agent_process(agent: Software) -> Iterator[Place]:
-    """A sample agent until the end of the block; where it is."""
-    command = agent.environment.command("agents", agent.script, agent.binding, agent.version)
+def agent_processes(agents: Iterable[Software]) -> Iterator[dict[Software, Place]]:
+    """As `agent_process`, several: they start, and end, all at a time."""
+    with ExitStack() as stack:
+        started = {agent: _started(agent, stack) for agent in agents}
+        yield {agent: _place(agent, process) for agent, process in started.items()}
+        for process in started.values():
+            process.terminate()
+
+
+def _started(agent: Software, stack: ExitStack) -> "subprocess.Popen[str]":
     process = subprocess.Popen(
-        command,
+        _command(agent),
         env=ENVIRON,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    stack.callback(_end, process)
+    return process
+
+
+def _command(agent: Software) -> list[str]:
+    return agent.environment.command("agents", agent.script, agent.binding, agent.version)
+
+
+def _place(agent: Software, process: "subprocess.Popen[str]") -> Place:
     assert process.stdout is not None
+    first = process.stdout.readline()
+    assert first, f"{agent.key} did not start: {' '.join(_command(agent))}"
+    return Place(**json.loads(first))
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
     try:
-        first = process.stdout.readline()
-        assert first, f"{agent.key} did not start: {' '.join(command)}"
-        yield Place(**json.loads(first))
-    finally:
-        process.terminate()
-        try:
-            process.wait(WAIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        process.wait(WAIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def ask(client: Software, url: str, **more: Any) -> Told:

@@ -120,22 +120,22 @@ async def shows_its_extended_card(caller: Caller) -> None:
     assert SECRET_SKILL in {skill.id for skill in card.skills}
 
 
-async def streams_a_thousand(caller: Caller, name: str) -> None:
-    """Read a thousand events."""
-    events = [event async for event in caller.streaming.send_message(saying("stream 1000"))]
-    assert told(events) == [f"{name}: part {number}" for number in range(1000)]
+async def streams(caller: Caller, name: str, pieces: int = 1000) -> None:
+    """Read a stream of many events."""
+    events = [event async for event in caller.streaming.send_message(saying(f"stream {pieces}"))]
+    assert told(events) == [f"{name}: part {number}" for number in range(pieces)]
     assert kinds(events)[-1] == "status_update"
 
 
-async def answers_two_hundred(caller: Caller, name: str) -> None:
-    """Make two hundred calls at a time, a quarter of them streams."""
+async def answers_each(caller: Caller, name: str, calls: int = 200) -> None:
+    """Make many calls at a time, a quarter of them streams."""
 
     async def one(number: int) -> list[str]:
         if number % 4:
             return texts(await send(caller.unary, saying(f"number {number}")))
         return told([event async for event in caller.streaming.send_message(saying(f"stream {number % 7}"))])
 
-    answers = await asyncio.gather(*map(one, range(200)))
+    answers = await asyncio.gather(*map(one, range(calls)))
     for number, answer in enumerate(answers):
         if number % 4:
             assert answer == [f"{name}: number {number}"]

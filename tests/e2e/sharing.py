@@ -1,4 +1,4 @@
-"""A gateway of two workers that share a file: which of them serves is for the test to say."""
+"""A gateway of several workers, and of two that share a file: which of them serves is for the test to say."""
 
 import asyncio
 import os
@@ -33,12 +33,12 @@ def configuration(agent: Agent, folder: Path, **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def workers(file: Mapping[str, Any], folder: Path) -> AsyncIterator[GatewayProcess]:
-    """Both serve, until the end of the block."""
-    process = GatewayProcess(write(file, folder), "--workers", str(COUNT))
+async def workers(file: Mapping[str, Any], folder: Path, count: int = COUNT) -> AsyncIterator[GatewayProcess]:
+    """All of them serve, until the end of the block."""
+    process = GatewayProcess(write(file, folder), "--workers", str(count))
     try:
         process.await_serving()
-        await asyncio.to_thread(process.said, f"{COUNT} workers serve")
+        await asyncio.to_thread(process.said, f"{count} workers serve")
         yield process
     finally:
         process.close()

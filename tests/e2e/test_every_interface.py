@@ -15,7 +15,7 @@ from a2a.types import AgentCard, AgentInterface, GetTaskRequest
 from a2a.utils.errors import MethodNotFoundError, TaskNotFoundError
 
 from tests.conformance.matrix import slug
-from tests.conformance.running import agent_running
+from tests.conformance.running import agent_processes
 from tests.conformance.software import AGENTS, DOUBLES, JSONRPC, REST, SDK_0_3, SDK_1_3, Environment, Software
 from tests.doubles.ancient_client import AncientClient, Failed
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
@@ -47,7 +47,7 @@ EVERY_WAY = pytest.mark.parametrize("way", ["{}", "a2a/{}", "crm/{}"], ids=["by 
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """All the agents, each by a path, by a tenant, as the backend of a tenant, and with narrowed cards."""
     with ExitStack() as stack:
-        urls = {slug(each): stack.enter_context(agent_running(each)) for each in SOFTWARE}
+        urls = {slug(each): place.url for each, place in stack.enter_context(agent_processes(SOFTWARE)).items()}
         agents: dict[str, Any] = {}
         for name, url in urls.items():
             agents[name] = url

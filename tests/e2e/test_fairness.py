@@ -4,8 +4,7 @@ How fast this machine is says nothing here: what is compared was measured alone 
 whatever else the machine does can only add to it, one good run of a few is enough. Nothing may be lost in any of them.
 """
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,10 +13,16 @@ from benchmarks.fairness.bench import Bench, Row, Size, bench, typical
 from benchmarks.fairness.plan import ANSWERED
 from benchmarks.fairness.site import HANGING, RATE, STUCK
 
-SHORT = Size(seconds=1.5, rounds=1, pace=50.0, lead=0.5)
+SHORT = Size(seconds=1.0, rounds=1, pace=50.0, lead=0.3)
 ATTEMPTS = 4
 SLACK = 1.0
 """Seconds that a busy machine may add; who waits behind calls that hang waits for longer."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with bench(tmp_path_factory.mktemp("fairness"), SHORT) as made:
+        yield made
 
 
 def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
@@ -31,18 +36,16 @@ def calm(run: Callable[[Bench], Row], found: Bench) -> Row:
     pytest.fail(f"{typical(row.beside):.3f} s in place of {typical(row.alone):.3f} s")
 
 
-def test_who_calls_agents_that_hang_costs_another_tenant_nothing(tmp_path: Path) -> None:
-    with bench(tmp_path, SHORT) as found:
-        [own] = calm(scenario.hung, found).others
-        assert own.under_way > HANGING / 2
-        [shared] = calm(scenario.stuck, found).others
-        assert shared.under_way >= STUCK
-        assert shared.told.keys() <= {"concurrency_limited"}
+def test_who_calls_agents_that_hang_costs_another_tenant_nothing(found: Bench) -> None:
+    [own] = calm(scenario.hung, found).others
+    assert own.under_way > HANGING / 2
+    [shared] = calm(scenario.stuck, found).others
+    assert shared.under_way >= STUCK
+    assert shared.told.keys() <= {"concurrency_limited"}
 
 
-def test_who_asks_for_ten_times_its_limit_gets_that_and_costs_another_tenant_nothing(tmp_path: Path) -> None:
-    with bench(tmp_path, SHORT) as found:
-        [outcome] = calm(scenario.eager, found).others
+def test_who_asks_for_ten_times_its_limit_gets_that_and_costs_another_tenant_nothing(found: Bench) -> None:
+    [outcome] = calm(scenario.eager, found).others
     # What the bucket gives in that time, however late this process was, and what it holds at most.
     assert 0 < outcome.count(ANSWERED) <= RATE * (SHORT.seconds + 1.0) + RATE
     assert outcome.count("rate_limited") > outcome.count(ANSWERED)

@@ -20,7 +20,7 @@ from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untype
 
 from gateway.a2a.fault import GATEWAY_DOMAIN
 from tests.conformance.matrix import CARD_PATH, entry, host_of, slug
-from tests.conformance.running import agent_process
+from tests.conformance.running import agent_processes
 from tests.conformance.software import EVERY_AGENT, SDK_0_3, SDK_1_3, Environment, Software
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
@@ -73,7 +73,7 @@ class Past:
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     """The agents of both generations, each at a path and at a host of its own; one by a key."""
     with ExitStack() as stack:
-        places = {each: stack.enter_context(agent_process(each)) for each in SOFTWARE}
+        places = stack.enter_context(agent_processes(SOFTWARE))
         agents = {slug(each): entry(each, place) for each, place in places.items()}
         agents["desk"] = {**entry(OLD, places[OLD]), "match": {"path": "/desk", "key": "desk-key"}}
         configuration = {

@@ -23,10 +23,10 @@ from tests.doubles.stdio_host import Host, frame, hosting, rests
 from tests.e2e.agents.agent import Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.every_operation import (
-    answers_two_hundred,
+    answers_each,
     keeps_tasks,
     shows_its_extended_card,
-    streams_a_thousand,
+    streams,
     talks,
 )
 from tests.e2e.previous import previous_agent
@@ -99,22 +99,14 @@ async def calling(ground: Grounds, name: str, framing: str) -> AsyncIterator[Cal
         assert host.strays == []
 
 
-async def test_every_operation_is_there(ground: Grounds, name: str, framing: str) -> None:
+async def test_every_operation_is_there_and_of_two_hundred_calls_each_gets_its_own_answer(
+    ground: Grounds, name: str, framing: str
+) -> None:
     async with calling(ground, name, framing) as caller:
         assert caller.card.name == name
         assert {each.protocol_binding for each in caller.card.supported_interfaces} == {"stdio"}
         await talks(caller, name)
         await keeps_tasks(caller, name, old=name == "old")
         await shows_its_extended_card(caller)
-
-
-async def test_a_stream_of_a_thousand_events_comes_whole(ground: Grounds, name: str, framing: str) -> None:
-    async with calling(ground, name, framing) as caller:
-        await streams_a_thousand(caller, name)
-
-
-async def test_of_two_hundred_calls_at_a_time_each_gets_its_own_answer(
-    ground: Grounds, name: str, framing: str
-) -> None:
-    async with calling(ground, name, framing) as caller:
-        await answers_two_hundred(caller, name)
+        await streams(caller, name)
+        await answers_each(caller, name)

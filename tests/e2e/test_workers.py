@@ -6,8 +6,8 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
+from tests.e2e import sharing
 from tests.e2e.faults import figure, ms
 from tests.e2e.process import GatewayProcess, write
+from tests.e2e.sharing import pids
 
 pytestmark = pytest.mark.anyio
 
@@ -39,19 +41,8 @@ def site(fleet: str, *names: str) -> dict[str, Any]:
     }
 
 
-@asynccontextmanager
-async def workers(fleet: str, folder: Path, count: int = 2) -> AsyncIterator[GatewayProcess]:
-    process = GatewayProcess(write(site(fleet), folder), "--workers", str(count))
-    try:
-        process.await_serving()
-        await asyncio.to_thread(process.said, f"{count} workers serve")
-        yield process
-    finally:
-        process.close()
-
-
-def children(process: GatewayProcess) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+def workers(fleet: str, folder: Path, count: int = 2) -> AbstractAsyncContextManager[GatewayProcess]:
+    return sharing.workers(site(fleet), folder, count)
 
 
 def threads_and_grpc(process: GatewayProcess) -> tuple[int, bool]:
@@ -98,7 +89,7 @@ async def put_up(process: GatewayProcess, pid: int, calls: float) -> None:
 
 async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
-        assert len(children(process)) == 2
+        assert len(pids(process)) == 2
         # Whoever forks has nothing that a fork would break.
         assert threads_and_grpc(process) == (1, False)
         answers = [await http.post(process.url + "/echo", json=SEND) for _ in range(40)]
@@ -115,7 +106,7 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
     async with workers(fleet, tmp_path) as process, client() as http:
         for _ in range(20):
             await http.post(process.url + "/echo", json=SEND)
-        own = children(process)
+        own = pids(process)
         victim = own[0]
         await put_up(process, victim, 20)
         killed = time.monotonic()
@@ -123,7 +114,7 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
         answers, replaced = [], 0.0
         while time.monotonic() - killed < 1.0:
             answers.append((await http.post(process.url + "/echo", json=SEND)).status_code)
-            if not replaced and len(set(children(process)) - {victim}) == len(own):
+            if not replaced and len(set(pids(process)) - {victim}) == len(own):
                 replaced = time.monotonic() - killed
         assert set(answers) == {200}
         figure(
@@ -133,15 +124,15 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
             holds=0 < replaced < 1,
         )
         await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
-        assert len(children(process)) == 2
-        assert victim not in children(process)
+        assert len(pids(process)) == 2
+        assert victim not in pids(process)
         await counted(process, 20 + len(answers))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_them_all_and_streams_end_well(fleet: str, tmp_path: Path, number: signal.Signals) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
-        own = children(process)
+        own = pids(process)
 
         begun = asyncio.Semaphore(0)
 
@@ -178,7 +169,7 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
             # With the answer all of them serve it.
             [other] = told["workers"]
             assert (other["result"], other["hash"], other["error"]) == ("applied", told["hash"], None)
-            assert other["pid"] in children(process)
+            assert other["pid"] in pids(process)
             for _ in range(20):
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
         async with asyncio.timeout(30):
@@ -186,7 +177,7 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
                 await asyncio.sleep(0.05)
         # A file that is broken by now is nothing to begin with.
         (tmp_path / "gateway.yaml").write_text("version: 2\n")
-        for victim in children(process):
+        for victim in pids(process):
             os.kill(victim, signal.SIGKILL)
             await asyncio.to_thread(process.said, f"worker {victim} is gone")
         async with asyncio.timeout(30):
@@ -203,19 +194,21 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
         assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
         assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
         assert [(each["result"], each["error"]) for each in report["workers"]] == [("refused", report["error"])]
-        for victim in children(process):
+        for victim in pids(process):
             os.kill(victim, signal.SIGKILL)
             await asyncio.to_thread(process.said, f"worker {victim} is gone")
         for _ in range(10):
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
 
 
+# It is waited for; `tests/test_uptake.py` and `tests/test_reload_refused.py` have what is told without that.
+@pytest.mark.long
 async def test_a_worker_that_is_not_heard_of_is_told_of(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     async with workers(fleet, tmp_path) as process, client() as http:
-        stopped = children(process)[0]
+        stopped = pids(process)[0]
         os.kill(stopped, signal.SIGSTOP)
         try:
             write(site(fleet, "late"), tmp_path)
@@ -257,7 +250,7 @@ async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     async with workers(fleet, tmp_path) as process, client() as http:
-        own = children(process)
+        own = pids(process)
         for folder in temporary.iterdir():
             shutil.rmtree(folder)
         os.kill(own[0], signal.SIGKILL)
@@ -282,7 +275,7 @@ def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
         process.await_serving()
         process.said("2 workers serve" if options else "the configuration was read again")
         if options:
-            for pid in children(process):
+            for pid in pids(process):
                 os.kill(pid, signal.SIGHUP)
             process.said("the configuration was read again")
         process.signal(signal.SIGTERM)
@@ -293,7 +286,7 @@ def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
 
 async def test_who_kills_the_parent_ends_the_workers(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process:
-        own = children(process)
+        own = pids(process)
         process.signal(signal.SIGKILL)
         async with asyncio.timeout(30):
             while any(_runs(pid) for pid in own):  # noqa: ASYNC110 - as above

@@ -38,6 +38,11 @@ REQUEST = [
     (b"te", b"trailers"),
     (b"content-type", b"application/grpc"),
 ]
+STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
+OK = (200, b"0", [b"ok"])
+"""What is said to a message of `ok` where messages are echoed."""
+# RFC 9113 §7.
+NO_ERROR, PROTOCOL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 7, 8, 11
 Serve = Callable[["GrpcFront", Head, GrpcWire], Awaitable[None]]
 Pairs = list[tuple[bytes, bytes]]
 
@@ -217,6 +222,11 @@ async def grpc_fronting(
 
 
 # ---- A client of bare frames ----------------------------------------------------------------------------------------
+
+
+async def ok(client: "RawClient") -> None:
+    """Calls are answered on this connection, which echoes."""
+    assert await client.answer(client.ask(body=frame(b"ok"))) == OK
 
 
 def raw_frame(kind: int, flags: int = 0, stream: int = 0, body: bytes = b"") -> bytes:

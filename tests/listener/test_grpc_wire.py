@@ -11,11 +11,18 @@ from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, EncodedBody
 from gateway.a2a.framing.grpc import frame
 from gateway.listener.grpc_wire import FULL, GrpcWire
 from tests.listener.front import LOOPS, backend, limited
-from tests.listener.grpc_front import REQUEST, SEND, STREAM, GrpcFront, echoes, grpc_fronting, patient, streams
+from tests.listener.grpc_front import (
+    SEND,
+    STREAM,
+    STREAMING,
+    GrpcFront,
+    echoes,
+    grpc_fronting,
+    patient,
+    streams,
+)
 
 pytestmark = pytest.mark.anyio
-
-STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
 
 
 @pytest.fixture(params=LOOPS)

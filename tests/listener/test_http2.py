@@ -15,15 +15,18 @@ from tests.doubles.gateway import request
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, backend, limited
 from tests.listener.grpc_front import (
-    REQUEST,
+    ENHANCE_YOUR_CALM,
+    NO_ERROR,
+    REFUSED_STREAM,
     SEND,
     STREAM,
+    STREAMING,
     GrpcFront,
     GrpcTls,
-    RawClient,
     bounded,
     echoes,
     grpc_fronting,
+    ok,
     patient,
     raw_frame,
     streams,
@@ -31,18 +34,10 @@ from tests.listener.grpc_front import (
 
 pytestmark = pytest.mark.anyio
 
-STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
-NO_ERROR, PROTOCOL_ERROR, REFUSED_STREAM, ENHANCE_YOUR_CALM = 0, 1, 7, 11
-OK = (200, b"0", [b"ok"])
-
 
 @pytest.fixture(params=LOOPS)
 def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
     return backend(request.param)
-
-
-async def ok(client: RawClient) -> None:
-    assert await client.answer(client.ask(body=frame(b"ok"))) == OK
 
 
 # ---- The beginning -------------------------------------------------------------------------------------------------

@@ -21,13 +21,17 @@ from gateway.listener.http2_frames import PREFACE, Kind
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import LOOPS, backend, limited, slow_socket
 from tests.listener.grpc_front import (
+    ENHANCE_YOUR_CALM,
+    NO_ERROR,
+    PROTOCOL_ERROR,
     REQUEST,
     SEND,
     STREAM,
+    STREAMING,
     GrpcFront,
-    RawClient,
     bounded,
     grpc_fronting,
+    ok,
     patient,
     raw_frame,
     streams,
@@ -35,18 +39,10 @@ from tests.listener.grpc_front import (
 
 pytestmark = pytest.mark.anyio
 
-STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
-NO_ERROR, PROTOCOL_ERROR, REFUSED_STREAM, ENHANCE_YOUR_CALM = 0, 1, 7, 11
-OK = (200, b"0", [b"ok"])
-
 
 @pytest.fixture(params=LOOPS)
 def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
     return backend(request.param)
-
-
-async def ok(client: RawClient) -> None:
-    assert await client.answer(client.ask(body=frame(b"ok"))) == OK
 
 
 # ---- What breaks the rules -----------------------------------------------------------------------------------------

@@ -13,8 +13,11 @@ from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2_frames import Kind
 from tests.listener.front import LOOPS, backend
 from tests.listener.grpc_front import (
+    CANCEL,
+    ENHANCE_YOUR_CALM,
+    REFUSED_STREAM,
     REQUEST,
-    STREAM,
+    STREAMING,
     GrpcFront,
     RawClient,
     bounded,
@@ -26,9 +29,6 @@ from tests.listener.grpc_front import (
 )
 
 pytestmark = pytest.mark.anyio
-
-STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
-CANCEL, REFUSED_STREAM, ENHANCE_YOUR_CALM = 8, 7, 11
 
 
 @pytest.fixture(params=LOOPS)

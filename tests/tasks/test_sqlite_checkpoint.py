@@ -5,7 +5,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,6 @@ from gateway.tasks.sqlite_file import LedgerFile
 
 PATIENCE = 60.0
 PAGE = 4096
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[LedgerFile]:
-    file = LedgerFile(tmp_path / "state.db")
-    file.open()
-    yield file
-    file.close()
 
 
 def log_of(file: LedgerFile) -> Path:

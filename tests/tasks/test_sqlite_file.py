@@ -4,7 +4,6 @@ import logging
 import resource
 import signal
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,14 +21,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[LedgerFile]:
-    file = LedgerFile(tmp_path / "state.db")
-    file.open()
-    yield file
-    file.close()
 
 
 def timeout(file: LedgerFile) -> float:
