@@ -293,7 +293,7 @@ class Reloader:
         for waiting in report.waiting:
             logger.warning("%s", waiting)
         if report.result is Result.APPLIED:
-            for problem in report.problems:
+            for problem in report.problems[:_MOST_TOLD]:
                 logger.warning("%s: %s", problem.place, problem.fact)
 
 
