@@ -163,9 +163,10 @@ async def test_between_two_turns_of_the_loop_there_is_one_piece_of_work() -> Non
 
     def work() -> list[int]:
         seen = []
-        for _ in unhurried(range(20)):
+        for _ in unhurried(range(12)):
             seen.append(turns)
-            busy_for(1.5 * WORK)
+            # More than is done in one go by who has waited for as long as may be.
+            busy_for(10 * WORK)
         return seen
 
     turn()

@@ -10,8 +10,10 @@ import asyncio
 import fcntl
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -54,10 +56,17 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = folder / "lock"
+        self._numbers = count(1)
+        self._posted = 0
+        self._posting = threading.Lock()
 
     def post(self, registry: CollectorRegistry) -> None:
-        """Put up what this process has counted."""
-        self._write(str(os.getpid()), _families(registry.collect()))
+        """Put up what this process has counted, unless somebody began later and has done so already."""
+        number, families = next(self._numbers), _families(registry.collect())
+        with self._posting:
+            if number > self._posted:
+                self._posted = number
+                self._write(str(os.getpid()), families)
 
     async def keep_posting(self, registry: CollectorRegistry) -> None:
         """Put it up again and again, and once more at the end."""
@@ -98,7 +107,7 @@ class Board:
             return []
 
     def _write(self, name: str, families: list[_Family]) -> None:
-        # A name for each writing: the last one may begin while a thread is still at the one before.
+        # A name for each writing: who was killed in the middle of one has left its own.
         number, new = tempfile.mkstemp(suffix=_NEW, prefix=f"{name}.", dir=self._folder)
         try:
             with os.fdopen(number, "wb") as file:

@@ -1,11 +1,15 @@
 """Several processes tell of one gateway, and no counter goes back when one of them is gone."""
 
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from gateway.telemetry.board import Board
 from gateway.telemetry.metrics import AgentMeter, Metrics
@@ -111,6 +115,23 @@ def test_a_process_may_write_once_more_while_it_still_writes(tmp_path: Path) -> 
         for written in [threads.submit(board.post, registry) for _ in range(100)]:
             written.result()
     assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+def test_who_began_before_the_last_writing_does_not_write_over_it(tmp_path: Path, as_process: As) -> None:
+    board = Board(tmp_path)
+    last = busy(board, 3)
+
+    class Overtaken(Collector):
+        def collect(self) -> Iterable[Metric]:
+            # As at the end of a process, while a thread has begun to put up what was counted until then.
+            board.post(last.registry)
+            return []
+
+    slow = CollectorRegistry()
+    slow.register(Overtaken())
+    board.post(slow)
+    as_process(os.getpid() + 1)
+    assert told(Metrics("1", board=board))["requests_total"] == 3
 
 
 def test_what_a_process_did_not_write_to_its_end_goes_with_it(tmp_path: Path, as_process: As) -> None:
