@@ -13,12 +13,13 @@ from pathlib import Path
 
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
-_ONLY_FOLDERS = 0x0100_0000
+_ONLY_FOLDERS, _MASK_ADD = 0x0100_0000, 0x2000_0000
 
 _OF_FOLDERS = (
     _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _ATTRIB | _ONLY_FOLDERS
 )
-_OF_FILES = _MODIFY | _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
+# What is given as a file may be a folder that is watched already.
+_OF_FILES = _MASK_ADD | _MODIFY | _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
 _READ = 1 << 16
 
 
@@ -59,14 +60,11 @@ class Inotify:
                 continue
 
     def read(self) -> bool:
-        """Take what has been told by now; whether that was anything."""
-        found = False
+        """Take some of what has been told by now; whether there was anything."""
         try:
-            while os.read(self._file, _READ):
-                found = True
+            return bool(os.read(self._file, _READ))
         except BlockingIOError:
-            pass
-        return found
+            return False
 
     def close(self) -> None:
         """Let go of it."""

@@ -1,14 +1,16 @@
 """Notices that files have changed: told by the system where it can, and by looking at them from time to time.
 
-What the system tells of is folders, not files: editors and ConfigMaps put another file, or another link to a folder,
-in the place of the old one, which whoever watches the file would never hear of. Network file systems, and some mounts
-of containers, tell nothing; there only looking helps. Either way it is the contents that count: a file that was written
-once more with what it said before has not changed.
+What the system tells of is folders, not files alone: editors and ConfigMaps put another file, or another link to a
+folder, in the place of the old one, which whoever watches the file would never hear of. So all folders with a link on
+the way to a file are listened to, and after each piece of news those that the way leads through by then. Network file
+systems, and some mounts of containers, tell nothing; there only looking helps. Either way it is the contents that
+count: a file that was written once more with what it said before has not changed.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +25,9 @@ _QUIET = 0.1
 _LONGEST = 1.0
 _AGAIN = 60.0
 """Seconds after which a system that would not watch is asked again."""
+_MOST_LINKS = 40
+"""Links on the way to a file beyond which Linux opens none."""
+_MOST_ATTEMPTS = 10
 
 logger = logging.getLogger("gateway.watch")
 
@@ -68,6 +73,7 @@ class Watch:
         self._due = due
         self._known: dict[Path, bytes] = {}
         self._one = asyncio.Lock()
+        self._news = asyncio.Event()
         self.listening = asyncio.Event()
         """Set while the system tells."""
 
@@ -83,38 +89,52 @@ class Watch:
         while True:
             every = self._every()
             await asyncio.sleep(every or _AGAIN)
-            if every and not await self._compare(Notice.POLL) and await aside(self._due):
+            if not every:
+                continue
+            found = await self._compare(Notice.POLL)
+            if not found and await aside(self._due):
                 async with self._one:
                     await self._changed(Notice.POLL)
+                found = True
+            if found:
+                # Other files may count by now, and nobody may have told of it.
+                self._news.set()
 
     async def _listen(self) -> None:
+        fault = ""
         while True:
             if not self._listens():
                 await asyncio.sleep(_AGAIN)
                 continue
             try:
                 await self._hear()
+                fault = ""
             except (OSError, RuntimeError) as error:
-                logger.warning("changes of the configuration are not told by the system: %s", error)
+                # Once: a system that has no such thing will never have one.
+                if fault != str(error):
+                    fault = str(error)
+                    logger.warning("changes of the configuration are not told by the system: %s", fault)
                 await asyncio.sleep(_AGAIN)
 
     async def _hear(self) -> None:
-        """Listen to the files and folders of now, until others count."""
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        """Compare the files of now, and listen to them and their folders until there is news.
+
+        What it is about the next one finds out, which listens by then to what lies there by then: a folder may be
+        another one, though all files say the same, and may have been read already because somebody asked for it.
+        """
+        loop = asyncio.get_running_loop()
+        self._news.clear()
 
         def told() -> None:
             if inotify.read():
-                news.set()
+                self._news.set()
 
         inotify = await aside(_listening, self._files)
         try:
             loop.add_reader(inotify.fileno(), told)
             self.listening.set()
-            # What changed before there was anybody to hear of it.
-            moved = await self._compare(Notice.WATCH)
-            while not moved and self._listens():
-                await _settled(news)
-                moved = await self._compare(Notice.WATCH)
+            if not await self._compare(Notice.WATCH):
+                await _settled(self._news)
         finally:
             self.listening.clear()
             loop.remove_reader(inotify.fileno())
@@ -166,7 +186,19 @@ def _listening(files: Callable[[], Iterable[Path]]) -> Inotify:
     found = tuple(files())
     inotify = Inotify()
     try:
-        inotify.watch(_folders(found), unhurried(found))
+        watched: tuple[Path, ...] = ()
+        for attempt in range(_MOST_ATTEMPTS):
+            # What is made or moved before its folder is watched is not told.
+            folders = _folders(found)
+            if folders == watched:
+                break
+            try:
+                inotify.watch(folders, unhurried(found))
+                watched = folders
+            except (FileNotFoundError, NotADirectoryError):
+                # It was removed since.
+                if attempt == _MOST_ATTEMPTS - 1:
+                    raise
     except BaseException:
         inotify.close()
         raise
@@ -174,10 +206,32 @@ def _listening(files: Callable[[], Iterable[Path]]) -> Inotify:
 
 
 def _folders(files: Iterable[Path]) -> tuple[Path, ...]:
-    """Where the files are, and where the links lead that they are reached by."""
-    found: dict[Path, None] = {}
-    for file in unhurried(files):
-        for folder in (file.parent, file.resolve().parent):
-            if folder.is_dir():
-                found[folder.absolute()] = None
-    return tuple(found)
+    """Those in which it is decided what the files are."""
+    return tuple(dict.fromkeys(folder for file in unhurried(files) for folder in _deciding(file)))
+
+
+def _deciding(file: Path) -> Iterator[Path]:
+    """The folders with a link on the way to a file, and the one that it is in; or where the way ends, if it does."""
+    at, *rest = file.absolute().parts
+    folder, left, links = Path(at), rest[::-1], 0
+    while left:
+        part = left.pop()
+        if part == "..":
+            folder = folder.parent
+            continue
+        try:
+            link = (folder / part).readlink()
+        except (OSError, ValueError):
+            if left and os.path.isdir(folder / part):  # noqa: PTH112 - of what may not be looked at it says no
+                folder /= part
+                continue
+            yield folder
+            return
+        links += 1
+        if not left or links > _MOST_LINKS or os.access(folder, os.R_OK):
+            yield folder
+        if links > _MOST_LINKS:
+            return
+        if link.is_absolute():
+            folder = Path(link.anchor)
+        left += [part for part in link.parts if part != link.anchor][::-1]

@@ -75,6 +75,12 @@ async def test_each_write_to_a_file_itself_is_told(tmp_path: Path, inotify: Inot
         await news(inotify)
 
 
+async def test_a_file_that_is_a_folder_as_well_tells_what_both_tell(tmp_path: Path, inotify: Inotify) -> None:
+    inotify.watch([tmp_path], [tmp_path])
+    (tmp_path / "file").touch()
+    await news(inotify)
+
+
 def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path: Path, inotify: Inotify) -> None:
     with pytest.raises(FileNotFoundError):
         inotify.watch([tmp_path / "missing"], [])

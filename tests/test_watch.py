@@ -1,7 +1,9 @@
 """Files that change are noticed, however they are changed, and only where they say something else."""
 
 import asyncio
+import gc
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.stamp import stamp, stamp_of
-from gateway.watch import Notice, Watch
+from gateway.watch import Notice, Watch, _folders
 from tests.doubles.assembly import until
 from tests.doubles.scripted import WAIT
 
@@ -106,6 +108,138 @@ async def test_a_file_behind_a_link_is_noticed_where_it_lies(tmp_path: Path) -> 
         await heard.next()
 
 
+async def listens_again(watch: Watch, does: Callable[[], object]) -> None:
+    """Do what is told, and wait until it has been looked at, and the next is listened for."""
+    stopped, began = asyncio.Event(), asyncio.Event()
+    clear, start = watch.listening.clear, watch.listening.set
+
+    def clearing() -> None:
+        clear()
+        stopped.set()
+
+    def starting() -> None:
+        start()
+        began.set()
+
+    watch.listening.clear, watch.listening.set = clearing, starting  # type: ignore[method-assign]  # to hear of both
+    try:
+        does()
+        async with asyncio.timeout(WAIT):
+            await stopped.wait()
+            await began.wait()
+    finally:
+        watch.listening.clear, watch.listening.set = clear, start  # type: ignore[method-assign]  # as they were
+
+
+@pytest.mark.parametrize("link", ["in the way", "to a link", "to a folder of a link", "up and down"])
+async def test_a_link_anywhere_on_the_way_that_is_put_in_anothers_place_is_noticed(tmp_path: Path, link: str) -> None:
+    """As a release is put in the place of another: current → releases/2."""
+    for name in ("1", "2"):
+        (tmp_path / "releases" / name).mkdir(parents=True)
+        (tmp_path / "releases" / name / "gateway.yaml").write_text(name)
+    (tmp_path / "srv/deep").mkdir(parents=True)
+    (tmp_path / "srv/current").symlink_to("../releases/1")
+    (tmp_path / "etc").mkdir()
+    file = tmp_path / "etc/gateway.yaml"
+    match link:
+        case "in the way":
+            file = tmp_path / "srv/current/gateway.yaml"
+        case "to a link":
+            file.symlink_to(tmp_path / "srv/current/gateway.yaml")
+        case "to a folder of a link":
+            (tmp_path / "etc/to").symlink_to(tmp_path / "srv")
+            file = tmp_path / "etc/to/current/gateway.yaml"
+        case _:
+            file = tmp_path / "srv/deep/../current/gateway.yaml"
+    heard = Heard(file)
+    async with watching(heard):
+        (tmp_path / "srv/new").symlink_to("../releases/2")
+        (tmp_path / "srv/new").rename(tmp_path / "srv/current")
+        assert await heard.next() is Notice.WATCH
+
+
+def test_a_link_to_itself_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "gateway.yaml").symlink_to("gateway.yaml")
+    assert set(_folders([tmp_path / "gateway.yaml", tmp_path / "a\0b"])) == {tmp_path}
+
+
+async def test_a_folder_that_is_made_anew_is_listened_to(tmp_path: Path) -> None:
+    """Also where it says what the one before said."""
+    folder = tmp_path / "etc"
+    file = folder / "gateway.yaml"
+    (tmp_path / "etc").mkdir()
+    file.write_text("one")
+    heard = Heard(file)
+
+    def replaced() -> None:
+        folder.rename(tmp_path / "old")
+        folder.mkdir()
+        file.write_text("one")
+
+    async with watching(heard) as watch:
+        await listens_again(watch, replaced)
+        heard.news.clear()
+        file.write_text("two")
+        assert await heard.next() is Notice.WATCH
+
+
+async def test_a_folder_that_is_not_there_yet_is_listened_for(tmp_path: Path) -> None:
+    file = tmp_path / "etc/conf/gateway.yaml"
+    heard = Heard(file)
+    async with watching(heard):
+        (tmp_path / "etc/conf").mkdir(parents=True)
+        file.write_text("one")
+        assert await heard.next() is Notice.WATCH
+
+
+async def test_what_somebody_else_read_meanwhile_names_what_is_listened_to(tmp_path: Path) -> None:
+    """As where SIGHUP comes before the news: nothing says something else than was read, but other files count."""
+    (tmp_path / "more").mkdir()
+    file, more = tmp_path / "gateway.yaml", tmp_path / "more/agents.yaml"
+    file.write_text("one")
+    more.write_text("one")
+    heard = Heard(file)
+    read = {file: stamp_of(file)}
+
+    def sighup() -> None:
+        file.write_text("two")
+        read.update({file: stamp_of(file), more: stamp_of(more)})
+        heard.files = [file, more]
+
+    async with watching(heard, read=lambda: read) as watch:
+        await until(lambda: bool(watch._known) and not watch._one.locked())
+        await listens_again(watch, sighup)
+        assert heard.told == []
+        more.write_text("two")
+        assert await heard.next() is Notice.WATCH
+
+
+async def test_no_descriptor_is_left_however_often_there_is_news_or_whenever_it_is_cancelled(tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}/agents.yaml" for number in range(300)]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("one")
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - their number only
+    for steps in range(12):
+        heard = Heard(*files)
+        watch = Watch(lambda heard=heard: heard.files, heard.changed, every=lambda: 0.0)  # type: ignore[misc]
+        task = asyncio.get_running_loop().create_task(watch.run())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if steps == 11:
+            for text in ("two", "three"):
+                async with asyncio.timeout(WAIT):
+                    await watch.listening.wait()
+                files[-1].write_text(text)
+                await heard.next()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: not any(thread.name == "files" for thread in threading.enumerate()))
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - as above
+
+
 async def test_what_says_the_same_as_before_has_not_changed(tmp_path: Path) -> None:
     file, other = tmp_path / "gateway.yaml", tmp_path / "state.db"
     file.write_text("one")
@@ -194,9 +328,11 @@ async def test_a_folder_that_cannot_be_watched_is_told_and_they_are_looked_at(
     heard = Heard(file)
     watch = Watch(lambda: heard.files, heard.changed, every=lambda: 0.01)
     task = asyncio.get_running_loop().create_task(watch.run())
+    monkeypatch.setattr("gateway.watch._AGAIN", 0.0)
     await until(lambda: "not told by the system: no space left" in caplog.text)
     file.write_text("two")
     assert await heard.next() is Notice.POLL
+    assert caplog.text.count("not told by the system") == 1
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -159,6 +159,9 @@ class Arrivals:
             self._release()
         # What was whole stays as it is until the file is begun anew, which is found out when it is held again.
         self._read(size)
+        if os.pread(self._file, HEAD, 0) != self._head:
+            # So what was read may be of the epoch that follows, and what was in its place has not been.
+            self.seen.doubt()
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down what is new; only while the file is held.
@@ -178,8 +181,7 @@ class Arrivals:
                 os.ftruncate(self._file, self.end)
             raise
         self.end += len(line)
-        for entry in entries:
-            self.seen.add(self._young.put(entry))
+        self._take_in(entries)
 
     def renew(self, epoch: int) -> None:
         """Begin the file anew, for all of it is in the tables; only while it is held.
@@ -328,8 +330,12 @@ class Arrivals:
             # Another process has changed the tables.
             self._young.tables.clear()
             self.seen.doubt()
-        for entry in entries:
-            self.seen.add(self._young.put(entry))
+        self._take_in(entries)
+
+    def _take_in(self, entries: Sequence[Entry]) -> None:
+        # All of them first: where the filter has no room, they have arrived nevertheless.
+        for name in [self._young.put(entry) for entry in entries]:
+            self.seen.add(name)
 
     def _pass_over(self) -> None:
         self._damaged += 1

@@ -51,7 +51,7 @@ _OPEN = ", ".join(f"'{state}'" for state in sorted(OPEN))
 _CARRY = """
     INSERT INTO record (
         kind, scope, id, tenant, principal, context, state, replica, dialect, made, seen, aged, open, epoch
-    ) SELECT *, column1 = 1 AND column7 IN ({open}), {epoch:d} FROM (VALUES {rows}) WHERE true
+    ) SELECT *, column1 = 1 AND column7 IN ({open}), ? FROM (VALUES {rows}) WHERE true
     ON CONFLICT (kind, scope, id) DO UPDATE
     SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen,
         aged = excluded.aged, epoch = excluded.epoch
@@ -82,7 +82,8 @@ class Carrier:
         self._later = later
         self._arrivals: Arrivals | None = None
         self._db: sqlite3.Connection | None = None
-        self._seen: tuple[int, float] | None = None
+        # When something was found there first that is there still.
+        self._since: float | None = None
 
     def round(self, db: sqlite3.Connection) -> None:
         """Put what has arrived on the disk, and carry it over if it is time.
@@ -91,19 +92,23 @@ class Carrier:
             sqlite3.Error, OSError: it cannot be now.
         """
         arrivals = self._of(db)
+        if self._is_time(arrivals.sync()) and not _is_busy(db):
+            carry_over(db, arrivals)
+        # Last, for nobody has to wait for it.
         if self.seen is not None:
             self.seen.fill(db, lambda: time.sleep(_PAUSE))
-        size = arrivals.sync()
+
+    def _is_time(self, size: int) -> bool:
         if size <= HEAD:
-            self._seen = None
-            return
+            self._since = None
+            return False
         now = time.monotonic()
-        if self._seen is None:
-            self._seen = (size, now)
-        if size >= self._many or now >= self._seen[1] + self._later:
-            self._seen = None
-            if not _is_busy(db):
-                carry_over(db, arrivals)
+        if self._since is None:
+            self._since = now
+        if size < self._many and now < self._since + self._later:
+            return False
+        self._since = None
+        return True
 
     def leave(self, db: sqlite3.Connection) -> None:
         """Carry over what is left, and remove the file of arrivals if nobody wrote to it meanwhile.
@@ -222,9 +227,14 @@ def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _put(db: sqlite3.Connection, entries: Sequence[Entry], epoch: int) -> None:
-    if entries:
-        statement = _CARRY.format(open=_OPEN, epoch=epoch, rows=", ".join([_ROW] * len(entries)))
-        db.execute(statement, list(chain.from_iterable(map(astuple, entries))))
+    at = 0
+    while left := len(entries) - at:
+        # All at once, or a power of two: of each number, Python keeps a statement, up to 150 KiB of them.
+        number = left if left == _AT_A_TIME else 1 << left.bit_length() - 1
+        some = entries[at : at + number]
+        statement = _CARRY.format(open=_OPEN, rows=", ".join([_ROW] * number))
+        db.execute(statement, [epoch, *chain.from_iterable(map(astuple, some))])
+        at += number
 
 
 def _next_epoch(db: sqlite3.Connection) -> int:

@@ -75,9 +75,13 @@ class Checkpoints:
         file = -1
         try:
             while not self._stopping.wait(self._every):
-                if self._astray():
+                is_astray = self._astray()
+                if is_astray or _is_elsewhere(file, self._path):
+                    # Nobody is astray where the loop has opened what lies there by now, for a reason of its own. What
+                    # has arrived for that one must not be carried over into the one before, nor that gone through.
                     self._let_go()
                     file = _closed(file)
+                if is_astray:
                     continue
                 try:
                     if file < 0:
@@ -87,6 +91,8 @@ class Checkpoints:
                 except (sqlite3.Error, OSError) as error:
                     self._fail(error)
             if self._carrier is not None and not self._astray():
+                if _is_elsewhere(file, self._path):
+                    self._let_go()
                 try:
                     self._carrier.leave(self._open())
                 except (sqlite3.Error, OSError) as error:
@@ -135,6 +141,16 @@ class Checkpoints:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _is_elsewhere(file: int, path: Path) -> bool:
+    """Whether a descriptor is open, and that of another file than lies at a place."""
+    if file < 0:
+        return False
+    try:
+        return not os.path.samestat(os.fstat(file), path.stat())
+    except OSError:
+        return True
 
 
 def _closed(file: int) -> int:

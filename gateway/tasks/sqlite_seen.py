@@ -12,11 +12,13 @@ the tables by a thread, and with whatever arrives from then on, so it must have 
 Everything here is for the event loop, but for `Succession.ended` and `Seen.fill`, which are for the thread.
 """
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from gateway.tasks.sqlite_schema import is_busy
 from gateway.tasks.sqlite_young import Name
 
 MOST_ROWS = 4_000_000
@@ -34,11 +36,15 @@ _LONGEST = 3_600.0
 # Names that are young when it is begun: they are gone through on the loop, in a few milliseconds.
 _MOST_YOUNG = 4_000
 _AT_A_TIME = 1_000
-# Parts of that size that are gone through in one round, for others are waiting for the thread, too: about a second.
+# Parts of that size, and seconds, for one round: what has arrived waits for the thread, too. Where the interpreter is
+# busy it takes longer, for the thread has to wait for it with each row.
 _PAGES = 200
+_ROUND = 1.0
 
 _PAGE = """
     SELECT kind, scope, id FROM record WHERE (kind, scope, id) > (?, ?, ?) ORDER BY kind, scope, id LIMIT ?"""
+
+logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 class Succession:
@@ -120,7 +126,7 @@ class Seen:
         self._last: Bits | None = None
         # Grows with each beginning and each doubt: what was filled for another one is of no use.
         self._turn = 0
-        self._filled: tuple[int, Bits] | None = None
+        self._filled: tuple[int, Bits | None] | None = None
         # How far the thread is, and the turn for which it is done; and whether it is about to begin.
         self._filling: _Filling | None = None
         self._done = 0
@@ -150,7 +156,11 @@ class Seen:
     def doubt(self) -> None:
         """Not all was heard of."""
         if self._last is not None:
-            self._not_before = self._clock() + self._pause
+            now = self._clock()
+            if now > self._not_before + _LONGEST:
+                # That was long ago.
+                self._pause = _AGAIN
+            self._not_before = now + self._pause
             self._pause = min(2 * self._pause, _LONGEST)
             self._give_up()
 
@@ -164,6 +174,10 @@ class Seen:
             turn, bits = self._filled
             self._filled = None
             if turn == self._turn and self._last is not None:
+                if bits is None:
+                    # So that nothing is kept for it.
+                    self.doubt()
+                    return
                 self._filters.append(bits)
                 self.ready = True
         elif self._asked and self._last is None and len(young) <= _MOST_YOUNG:
@@ -178,9 +192,6 @@ class Seen:
 
         Args:
             pause: Called now and then, to let others go on.
-
-        Raises:
-            sqlite3.Error: they cannot be read now; it goes on the next time.
         """
         if self._last is None:
             self._asked = self._clock() >= self._not_before
@@ -188,23 +199,42 @@ class Seen:
         turn = self._turn
         if turn == self._done:
             return
-        if self._filling is None or self._filling.turn != turn:
+        try:
+            self._go_through(db, turn, pause)
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return
+            # A damaged page, say: then there is no filter, but what has arrived is carried over all the same.
+            logger.warning("the ledger cannot be gone through, so each new id is looked for in it: %s", error)
+            self._end(turn, None)
+        except MemoryError:
+            self._end(turn, None)
+
+    def _go_through(self, db: sqlite3.Connection, turn: int, pause: Callable[[], object]) -> None:
+        filling = self._filling
+        if filling is None or filling.turn != turn:
             (rows,) = db.execute("SELECT count(*) FROM record").fetchone()
             if rows > MOST_ROWS:
-                self._done = turn
+                self._end(turn, None)
                 return
             # Some come while it is filled, and do no harm.
-            self._filling = _Filling(turn, Bits(rows + _AT_A_TIME))
-        filling = self._filling
+            filling = self._filling = _Filling(turn, Bits(rows + _AT_A_TIME))
+        until = time.monotonic() + _ROUND
         for _ in range(_PAGES):
             found = db.execute(_PAGE, (*filling.after, _AT_A_TIME)).fetchall()
             for name in found:
                 filling.bits.add(hash(name))
             if len(found) < _AT_A_TIME:
-                self._filled, self._done, self._filling = (turn, filling.bits), turn, None
+                self._end(turn, filling.bits)
                 return
             filling.after = found[-1]
+            if time.monotonic() >= until:
+                return
             pause()
+
+    def _end(self, turn: int, bits: Bits | None) -> None:
+        """Leave it to the loop: what was filled, or that there is none."""
+        self._filled, self._done, self._filling = (turn, bits), turn, None
 
     def _begin_next(self) -> Bits:
         self._last = Bits(_FIRST << len(self._filters))

@@ -1,18 +1,20 @@
 """One of several processes that use the ledger in a file at a time, at random: it writes down what it was told.
 
 Arguments: the database, a seed, seconds, the file of what it is told, and how many ids there are of a kind: 2,000 at
-most.
+most. Beside what it is told it makes a file once its filter has said of anything that it is in no table.
 """
 
 import asyncio
 import random
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite
+from gateway.tasks import sqlite, sqlite_seen
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_carrying import Carrier
 from gateway.tasks.sqlite_checkpoint import Checkpoints
@@ -52,22 +54,32 @@ def act(store: SqliteStore, chance: random.Random, ids: int, told: TextIO) -> No
             told.write(f"{name} {whose.tenant} {whose.principal}\n")
 
 
+def note_filter(store: SqliteStore, note: Path) -> None:
+    """Make the file once there is a filter that says of something new that it is new."""
+    arrivals = store._arrivals
+    if arrivals is not None and not arrivals.seen.may_hold(1, "s", "new") and not note.exists():
+        note.touch()
+
+
 async def main(path: Path, seed: int, seconds: float, told: TextIO, ids: int) -> None:
     """Act until the time is over, or somebody kills this."""
     chance = random.Random(seed)
 
     class Often(Checkpoints):
-        def __init__(self, path: Path, **_: object) -> None:
-            carrier = Carrier(path, many=chance.choice((0, 500, 5000)), later=chance.choice((0.0, 0.05)))
-            super().__init__(path, every=chance.choice((0.001, 0.01, 0.05)), long=20, carrier=carrier)
+        def __init__(self, path: Path, *, astray: Callable[[], bool], carrier: Carrier) -> None:
+            super().__init__(path, every=chance.choice((0.001, 0.01, 0.05)), long=20, astray=astray, carrier=carrier)
 
     vars(sqlite)["Checkpoints"] = Often
+    vars(sqlite)["Carrier"] = partial(Carrier, many=chance.choice((0, 500, 5000)), later=chance.choice((0.0, 0.05)))
+    # A filter that is in doubt is filled again at once, a few names at a time.
+    vars(sqlite_seen).update(_AGAIN=0.0, _AT_A_TIME=chance.choice((7, 1_000)), _FIRST=chance.choice((100, 200_000)))
     store = SqliteStore(path)
     await store.open()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
             act(store, chance, ids, told)
+            note_filter(store, Path(f"{told.name}-new"))
         except StateUnavailable:
             # Somebody was stopped while it held the file.
             await asyncio.sleep(0.001)

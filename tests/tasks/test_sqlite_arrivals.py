@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_arrivals
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_seen import Seen, Succession
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import Met
 from tests.tasks.asking import ACME, GLOBEX, sighting
@@ -141,6 +142,42 @@ def test_who_reads_ahead_cuts_nothing(arrivals: Arrivals, other: Arrivals, path:
     other.read_ahead()
     assert known(other) == []
     assert other.epoch == 9
+
+
+def test_who_reads_ahead_what_is_begun_anew_meanwhile_is_in_doubt(path: Path, epochs: Epochs) -> None:
+    """Lines of one length lie where those lay that were not read: by the length nothing was missed."""
+    succession, doubts = Succession(), list[str]()
+
+    class Doubting(Seen):
+        def doubt(self) -> None:
+            doubts.append("not all was heard of")
+
+    class Slow(Arrivals):
+        meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+        def _read(self, size: int) -> bool:
+            self.meanwhile()
+            return super()._read(size)
+
+    def renewed() -> None:
+        slow.meanwhile = lambda: None
+        with carrier:
+            carrier.renew(2)
+        put(writer, "u1")
+        put(writer, "u2")
+
+    writer, carrier = Arrivals(path, epochs), Arrivals(path, epochs, succession=succession)
+    slow = Slow(path, epochs, succession=succession, seen=Doubting())
+    put(writer, "t1")
+    assert known(slow) == ["t1"]
+    put(writer, "t2")
+    doubts.clear()
+    slow.meanwhile = renewed
+    slow.read_ahead()
+    assert known(slow) == ["u1", "u2"]
+    assert doubts
+    for each in (writer, carrier, slow):
+        each.close()
 
 
 @pytest.mark.parametrize("left", [b"", b"A2A gate", b"\0" * 5000])

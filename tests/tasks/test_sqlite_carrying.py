@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,11 @@ import pytest
 from gateway.tasks import sqlite_carrying
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_arrivals import HEAD
-from gateway.tasks.sqlite_carrying import Carrier, arrivals_of, carry_over, settle
-from gateway.tasks.sqlite_schema import connect
-from gateway.tasks.store import Bounds, Met
-from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, NOW, sighting
+from gateway.tasks.sqlite_carrying import Carrier, _parts, _put, arrivals_of, carry_over, settle
+from gateway.tasks.sqlite_schema import TASK, connect
+from gateway.tasks.sqlite_young import Entry
+from gateway.tasks.store import OPEN, Bounds, Met
+from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, NOW, STRANGE, sighting
 
 Between = Callable[[Callable[[], None]], None]
 
@@ -52,6 +54,13 @@ def other(path: Path) -> Iterator[SqliteStore]:
     store = opened(path)
     yield store
     ended(store)
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    db = connect(path, 0.25, 0.0)
+    yield db
+    db.close()
 
 
 @pytest.fixture
@@ -224,11 +233,41 @@ def test_arrivals_that_are_newer_than_the_tables_end_in_an_epoch_of_their_own(st
     assert store.open_tasks("acme") == 2
 
 
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    db = connect(path, 0.25, 0.0)
-    yield db
-    db.close()
+@pytest.mark.parametrize("seed", range(3))
+def test_each_column_of_what_is_carried_over_is_as_it_arrived(db: sqlite3.Connection, seed: int) -> None:
+    chance = random.Random(seed)
+    texts = (*STRANGE, "", "1", "NULL", "completed", "Working", "working ", "working\0", *sorted(OPEN))
+    wanted: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for epoch in (1, 2**40):
+        some: dict[tuple[object, ...], Entry] = {}
+        for _ in range(400):
+            kind, (scope, name, context, state, replica, dialect) = chance.randrange(2), chance.choices(texts, k=6)
+            made, seen, aged = chance.choice((0, 2**40)), chance.randrange(9), chance.randrange(2)
+            some[kind, scope, name] = Entry(
+                kind, scope, name, "acme", "ann", context, state, replica, dialect, made, seen, aged
+            )
+        for part in _parts([*some.values()]):
+            _put(db, part, epoch)
+        for key, each in some.items():
+            # What was told of it first stays; of the rest it is the last.
+            first = wanted[key][4:7] if key in wanted else (each.replica, each.dialect, each.made)
+            is_open = int(each.kind == TASK and each.state in OPEN)
+            wanted[key] = ("acme", "ann", each.context, each.state, *first, each.seen, each.aged, is_open, epoch)
+    found = db.execute(
+        "SELECT kind, scope, id, tenant, principal, context, state, replica, dialect, made, seen, aged, open, epoch"
+        " FROM record"
+    )
+    assert {row[:3]: row[3:] for row in found} == wanted
+
+
+def test_few_statements_are_kept_for_what_is_carried_over(db: sqlite3.Connection) -> None:
+    """Each takes up to 150 KiB, and Python keeps 128 of a connection."""
+    made = set[int]()
+    db.set_trace_callback(lambda text: made.add(text.count("), (")))
+    for number in range(1, 201):
+        _put(db, [Entry(1, "crm", f"t{number}-{n}", "acme", "", "", "", "", "", 1, 1) for n in range(number)], 1)
+    assert len(made) <= 9
+    assert db.execute("SELECT count(*) FROM record").fetchone() == (200 * 201 / 2,)
 
 
 def test_a_round_carries_over_what_is_much_or_has_been_there_for_long(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
+from gateway.tasks.sqlite_carrying import Carrier
 from gateway.tasks.sqlite_checkpoint import LONG, Checkpoints
 from gateway.tasks.sqlite_file import LedgerFile
 
@@ -84,6 +85,39 @@ def test_a_log_is_begun_anew_though_somebody_writes_all_the_time(file: LedgerFil
             longest = max(longest, log_of(file).stat().st_size)
     file.close()
     checkpoints.stop()
+
+
+def test_where_another_file_lies_at_its_place_that_one_is_carried_over(file: LedgerFile, tmp_path: Path) -> None:
+    """Also where nobody is astray: the loop may have opened the other one already, for a reason of its own."""
+    other = LedgerFile(tmp_path / "other.db")
+    other.open()
+    with other as db:
+        (wanted,) = db.execute("SELECT id FROM arrivals").fetchone()
+    other.close()
+    found, went_on = list[str](), threading.Semaphore(0)
+
+    class Looking(Carrier):
+        def round(self, db: sqlite3.Connection) -> None:
+            found.append(db.execute("SELECT id FROM arrivals").fetchone()[0])
+            went_on.release()
+
+        def leave(self, db: sqlite3.Connection) -> None:
+            self.round(db)
+
+    checkpoints = Checkpoints(file.path, every=0.001, carrier=Looking(file.path))
+    assert went_on.acquire(timeout=PATIENCE)
+    assert found[-1] != wanted
+    for end in ("-wal", "-shm"):
+        file.path.with_name(f"{file.path.name}{end}").unlink()
+    other.path.rename(file.path)
+    for _ in range(2):
+        while went_on.acquire(blocking=False):
+            pass
+        assert went_on.acquire(timeout=PATIENCE)
+    assert found[-1] == wanted
+    file.close()
+    checkpoints.stop()
+    assert found[-1] == wanted
 
 
 def test_what_was_written_gets_into_the_database_by_itself(file: LedgerFile) -> None:

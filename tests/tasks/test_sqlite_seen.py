@@ -13,6 +13,7 @@ from gateway.tasks.sqlite_schema import connect
 from gateway.tasks.sqlite_seen import Bits, Seen, Succession
 from gateway.tasks.store import Met, Row
 from tests.tasks.asking import ACME, GLOBEX, NOW, sighting
+from tests.tasks.sqlite_world import world
 
 MANY = 3_000
 
@@ -56,6 +57,20 @@ def thread(path: Path) -> Iterator[sqlite3.Connection]:
     db = connect(path, 0.25, 0.0)
     yield db
     db.close()
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+def unavailable(_: int) -> Bits:
+    raise MemoryError
+
+
+def rows(db: sqlite3.Connection) -> int:
+    (number,) = db.execute("SELECT count(*) FROM record").fetchone()
+    return int(number)
 
 
 def seen(store: SqliteStore) -> Seen:
@@ -226,17 +241,68 @@ def test_large_tables_are_gone_through_in_several_rounds(
         assert store.meet("crm", sighting(GLOBEX, f"t{number}")) == Met(ACME)
 
 
-def test_tables_that_are_too_large_have_none(
-    store: SqliteStore, thread: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", ["many rows", "no memory", "a damaged page"])
+def test_tables_that_cannot_be_gone_through_have_none_until_later_and_keep_nobody_from_carrying_over(
+    store: SqliteStore,
+    thread: sqlite3.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
 ) -> None:
-    monkeypatch.setattr(sqlite_seen, "MOST_ROWS", 2)
     for number in range(3):
         store.meet("crm", sighting(ACME, f"t{number}"))
     carry_over(store, thread)
-    for _ in range(4):
+    told, clock = seen(store), [0.0]
+    told._clock = lambda: clock[0]
+    with monkeypatch.context() as patch:
+        if fault == "many rows":
+            patch.setattr(sqlite_seen, "MOST_ROWS", 2)
+        for number in range(4):
+            store._carrier.round(thread)
+            store.meet("crm", sighting(ACME, f"u{number}"))
+            if fault == "no memory":
+                patch.setattr(sqlite_seen, "Bits", unavailable)
+            if fault == "a damaged page":
+                patch.setattr(sqlite_seen, "_PAGE", "SELECT damaged")
+            carry_over(store, thread)
+            assert rows(thread) == 4 + number
+        assert not told.ready
+        assert told._filters == []
+    assert ("cannot be gone through" in caplog.text) is (fault == "a damaged page")
+    clock[0] += 60.0
+    get_ready(store, thread)
+
+
+def test_a_round_through_the_tables_ends_after_a_while(
+    store: SqliteStore, thread: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For what has arrived is carried over between two of them."""
+    monkeypatch.setattr(sqlite_seen, "_AT_A_TIME", 1)
+    monkeypatch.setattr(sqlite_seen, "_ROUND", 0.0)
+    for number in range(5):
+        store.meet("crm", sighting(ACME, f"t{number}"))
+    carry_over(store, thread)
+    rounds = 0
+    while not seen(store).ready:
         store._carrier.round(thread)
         store.meet("crm", sighting(ACME, "t0"))
-    assert not seen(store).ready
+        rounds += 1
+    assert rounds >= 5
+
+
+def test_after_a_long_time_without_doubt_the_next_one_is_short(clock: list[float]) -> None:
+    told, db = Seen(lambda: clock[0]), sqlite3.connect(":memory:")
+    for gap in (0.0, 120.0, 10_000.0, 60.0):
+        clock[0] += gap
+        told.fill(db, lambda: None)
+        told.go_on(())
+        assert told._last is not None, gap
+        told.doubt()
+        told.fill(db, lambda: None)
+        told.go_on(())
+        assert told._last is None
+        clock[0] += 60.0
+    db.close()
 
 
 def test_it_grows_with_what_arrives_and_is_begun_anew_when_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,3 +332,27 @@ def test_a_succession_joins_what_it_was_told_of_and_nothing_else() -> None:
     assert succession.joins(3, 500, 4)
     for epoch, end, following in ((3, 400, 4), (2, 500, 4), (3, 500, 5)):
         assert not succession.joins(epoch, end, following)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_whatever_several_processes_do_on_one_file_no_filter_gives_away_what_is_in_the_tables(
+    tmp_path: Path, processes: int
+) -> None:
+    ready = 0
+    for seed in range(3):
+        with world(tmp_path / f"{seed}.db", seed, processes=processes, ids=(10, 60, 300)[seed]) as one:
+            for _ in range(150):
+                one.turn()
+            ready += one.done["told new"]
+    assert ready > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(30))
+def test_nor_in_thousands_of_steps(tmp_path: Path, seed: int) -> None:
+    faults = (0.0, 0.01, 0.05)[seed % 3]
+    with world(tmp_path / "state.db", 1_000 + seed, processes=1 + seed // 3 % 3, ids=100, faults=faults) as one:
+        for _ in range(1_000):
+            one.turn()
+        assert one.done["told new"] > 0

@@ -76,6 +76,10 @@ class Members:
         """The files that are there beside what was told."""
         return [each.name for each in self._folder.iterdir() if not each.name.startswith("told-")]
 
+    def had_filters(self) -> int:
+        """How many had a filter that said of what is new that it is in no table."""
+        return len([*self._folder.glob("told-*-new")])
+
     def told(self) -> tuple[dict[str, Owner], int]:
         """Whose everything is by what any of them was told, and how often they were told."""
         owners: dict[str, Owner] = {}
@@ -106,6 +110,7 @@ async def torture(folder: Path, seed: int, harms: int, ids: int) -> None:
             some.harm()
     owners, count = some.told()
     assert some.killed > 0
+    assert some.had_filters() > 0
     assert count > len(owners) > 0
 
     store = SqliteStore(some.path)
