@@ -112,8 +112,9 @@ def _said(client: Software, asked: object) -> list[Told]:
         timeout=RUN,
         check=False,
     )
-    assert done.stdout, f"{client.key} said nothing: {done.stderr[-2000:]}"
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert told, f"{client.key} said nothing: {done.stderr[-2000:]}"
+    return told
 
 
 def in_normal_form(told: Mapping[str, Tree]) -> Told:
