@@ -90,7 +90,18 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 def ask(client: Software, url: str, **more: Any) -> Told:
     """Have a client do every operation at a URL, or those that `operations` names; what it was told, as it is."""
-    asked = {"url": url, "binding": client.binding, "version": client.version, **more}
+    return _said(client, {"url": url, "binding": client.binding, "version": client.version, **more})[-1]
+
+
+def ask_each(client: Software, places: Iterable[Mapping[str, Any]]) -> list[Told]:
+    """As `ask`, one place after another, by one process; of clients that are driven by `driving.py`."""
+    asked = [{"binding": client.binding, "version": client.version, **place} for place in places]
+    told = _said(client, asked)[-len(asked) :]
+    assert len(told) == len(asked), f"{client.key} said too little"
+    return told
+
+
+def _said(client: Software, asked: object) -> list[Told]:
     command = client.environment.command("clients", client.script, json.dumps(asked))
     done = subprocess.run(
         command,
@@ -101,8 +112,8 @@ def ask(client: Software, url: str, **more: Any) -> Told:
         timeout=RUN,
         check=False,
     )
-    assert done.stdout, f"{client.key} said nothing: {done.stderr[-2000:]}"
-    told: Told = json.loads(done.stdout.splitlines()[-1])
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert told, f"{client.key} said nothing: {done.stderr[-2000:]}"
     return told
 
 

@@ -7,7 +7,7 @@ other tests of 0.3 use.
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from tests.conformance.comparing import Outcome, judge
 from tests.conformance.matrix import DIRECT, Wanted, serving, where
 from tests.conformance.report import difference
-from tests.conformance.running import Told, ask, in_normal_form
+from tests.conformance.running import Told, ask_each, in_normal_form
 from tests.conformance.software import (
     CLIENTS,
     EVERY_AGENT,
@@ -66,7 +66,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Software, Software], Told]]:
-    """What a client was told by an agent; asked ahead, for most of what each takes is its start.
+    """What a client was told by an agent; asked ahead, by one process for all agents of a generation.
 
     Agents of two kinds are asked at a time, and none by two clients.
     """
@@ -75,15 +75,19 @@ def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Sof
         item.callspec.params for item in items if item.path == request.path and "told" in item.fixturenames
     ]
 
-    def asked(agent: Software, client: Software) -> Told:
-        return ask(local(client), **where(gateway, agent, client))
+    def asked(client: Software, agents: list[Software]) -> dict[Software, Told]:
+        told = ask_each(local(client), [where(gateway, agent, client) for agent in agents])
+        return dict(zip(agents, told, strict=True))
 
     with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        answers = {
-            (pair["agent"], pair["client"]): (first if pair["agent"] in NEW_AGENTS else second).submit(asked, **pair)
-            for pair in pairs
-        }
-        yield lambda agent, client: answers[agent, client].result()
+        answers: dict[tuple[Software, Software], Future[dict[Software, Told]]] = {}
+        for thread, generation in ((first, NEW_AGENTS), (second, OLD_AGENTS)):
+            for client in dict.fromkeys(pair["client"] for pair in pairs):
+                agents = [pair["agent"] for pair in pairs if pair["client"] == client and pair["agent"] in generation]
+                if agents:
+                    answer = thread.submit(asked, client, agents)
+                    answers |= {(agent, client): answer for agent in agents}
+        yield lambda agent, client: answers[agent, client].result()[agent]
         for answer in answers.values():
             answer.cancel()
 

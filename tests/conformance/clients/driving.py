@@ -399,10 +399,9 @@ def _failed(driver: Driver, error: Exception) -> dict[str, Any]:
 
 
 def drive(driver: Driver) -> None:
-    """Do every operation, and print what came of each."""
+    """Do every operation, and print what came of each: a line, or one for each agent where a list is asked."""
 
-    async def run() -> dict[str, Any]:
-        asked = Asked(**json.loads(sys.argv[1]))
+    async def run(asked: Asked) -> dict[str, Any]:
         names = [name for name in vars(Operations) if not name.startswith("_")]
         wanted = [name for name in names if name in (asked.operations or names)]
         try:
@@ -415,4 +414,9 @@ def drive(driver: Driver) -> None:
         await driver.close()
         return found
 
-    sys.stdout.write(json.dumps(asyncio.run(run())) + "\n")
+    async def run_each() -> None:
+        asked = json.loads(sys.argv[1])
+        for each in asked if isinstance(asked, list) else [asked]:
+            sys.stdout.write(json.dumps(await run(Asked(**each))) + "\n")
+
+    asyncio.run(run_each())

@@ -1,0 +1,220 @@
+"""HTTP+JSON calls as they are written: what came over JSON-RPC says the same, and what is written is read again."""
+
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadParams
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.path import PathCall, read_rest, rest_path, segments
+from gateway.a2a.query import split_query
+from tests.a2a.sample import TENANT, VECTORS
+
+
+def pairs() -> list[Any]:
+    """The vectors of 1.0 that both bindings have: the operation, and all that the file holds."""
+    return [
+        pytest.param(Operation(tree["operation"].partition("_")[0]), tree, id=path.stem)
+        for path in sorted(VECTORS.glob("*.json"))
+        if "v1.0-rest" in (tree := json.loads(path.read_bytes())).get("request", {})
+    ]
+
+
+def received(sent: rest.RestCall, version: Version = Version.V1_0) -> Call:
+    """What a server reads of a call."""
+    path = read_rest(sent.method, segments(rest_path(sent.path, version).encode()), tenanted=False)
+    assert path is not None
+    assert path == sent.path
+    return rest.read_call(path, sent.body, sent.query, version)
+
+
+def from_jsonrpc(tree: Any) -> Call:
+    body = json.dumps(tree["request"]["v1.0-jsonrpc"]["http"]["body"]).encode()
+    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(("operation", "tree"), pairs())
+def test_a_call_of_jsonrpc_becomes_the_same_call(operation: Operation, tree: Any, *, typed: bool) -> None:
+    theirs = tree["request"]["v1.0-rest"]["http"]
+    params = jsonrpc.read_params(from_jsonrpc(tree), typed=typed)
+    sent = rest.write_call(operation, Version.V1_0, {"tenant": TENANT, **params})
+    assert sent.method == theirs["method"]
+    assert f"/{TENANT}{rest_path(sent.path, Version.V1_0)}" == theirs["path"]
+    assert dict(parse_qsl(sent.query.decode())) == theirs.get("query", {})
+    assert (json.loads(sent.body) if sent.body else None) == theirs.get("body")
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(("operation", "tree"), pairs())
+def test_a_call_becomes_the_same_call_of_jsonrpc(operation: Operation, tree: Any, *, typed: bool) -> None:
+    http = tree["request"]["v1.0-rest"]["http"]
+    path = read_rest(http["method"], segments(http["path"].encode()), tenanted=True)
+    assert path is not None
+    body = json.dumps(http["body"]).encode() if http.get("body") is not None else b""
+    call = rest.read_call(path, body, urlencode(http.get("query", {})).encode(), Version.V1_0)
+    params = rest.read_params(call, typed=typed)
+    assert "tenant" not in params
+    method, written = jsonrpc.write_call(operation, Version.V1_0, {"tenant": TENANT, **params}, b'"req-1"')
+    assert method == operation.value
+    assert json.loads(written) == tree["request"]["v1.0-jsonrpc"]["http"]["body"]
+
+
+def unwrapped(tree: Any) -> list[tuple[Any, Any]]:
+    """Answers and events of the vectors: the JSON-RPC side, the other."""
+    found = [(event["v1.0-jsonrpc"]["sse_data"], event["v1.0-rest"]["sse_data"]) for event in tree.get("events", ())]
+    if "v1.0-rest" in tree.get("response", {}):
+        found.append(tuple(tree["response"][f"v1.0-{binding}"]["http"]["body"] for binding in ("jsonrpc", "rest")))
+    return found
+
+
+@pytest.mark.parametrize(("operation", "tree"), pairs())
+def test_answers_and_events_of_jsonrpc_become_the_same(operation: Operation, tree: Any) -> None:
+    for theirs, ours in unwrapped(tree):
+        answer = jsonrpc.open_answer(json.dumps(theirs).encode())
+        assert json.loads(rest.write_answer(operation, answer.result)) == ours
+
+
+@pytest.mark.parametrize(("operation", "tree"), pairs())
+def test_answers_and_events_become_the_same_of_jsonrpc(operation: Operation, tree: Any) -> None:
+    for ours, theirs in unwrapped(tree):
+        deletes = operation is Operation.DELETE_PUSH_CONFIG
+        result = None if deletes else msgspec.Raw(json.dumps(theirs).encode())
+        assert json.loads(jsonrpc.write_answer(b'"req-1"', result)) == ours
+
+
+@pytest.mark.parametrize("result", [None, {}, msgspec.Raw(b"null"), msgspec.Raw(b'{"id":"c"}')])
+def test_the_answer_of_a_deletion_is_an_empty_object(result: object) -> None:
+    assert rest.write_answer(Operation.DELETE_PUSH_CONFIG, result) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("operation", "params", "method", "path"),
+    [
+        (Operation.SEND_MESSAGE, {"message": {}}, "POST", "/v1/message:send"),
+        (Operation.SEND_STREAMING_MESSAGE, {"message": {}}, "POST", "/v1/message:stream"),
+        (Operation.GET_TASK, {"id": "t"}, "GET", "/v1/tasks/t"),
+        (Operation.CANCEL_TASK, {"id": "t"}, "POST", "/v1/tasks/t:cancel"),
+        (Operation.SUBSCRIBE_TO_TASK, {"id": "t"}, "GET", "/v1/tasks/t:subscribe"),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "config": {}}, "POST", "/v1/tasks/t/pushNotificationConfigs"),
+        (Operation.GET_PUSH_CONFIG, {"taskId": "t", "id": "c"}, "GET", "/v1/tasks/t/pushNotificationConfigs/c"),
+        (Operation.LIST_PUSH_CONFIGS, {"taskId": "t"}, "GET", "/v1/tasks/t/pushNotificationConfigs"),
+        (Operation.DELETE_PUSH_CONFIG, {"taskId": "t", "id": "c"}, "DELETE", "/v1/tasks/t/pushNotificationConfigs/c"),
+        (Operation.GET_EXTENDED_CARD, {}, "GET", "/v1/card"),
+    ],
+)
+def test_agents_of_0_3_are_asked_at_their_paths(
+    operation: Operation, params: dict[str, Any], method: str, path: str
+) -> None:
+    sent = rest.write_call(operation, Version.V0_3, params)
+    assert (sent.method, rest_path(sent.path, Version.V0_3)) == (method, path)
+    assert received(sent, Version.V0_3).operation is operation
+
+
+def test_the_bodies_of_0_3_have_no_member_that_its_protobuf_lacks() -> None:
+    cancel = rest.write_call(Operation.CANCEL_TASK, Version.V0_3, {"id": "t", "metadata": {}})
+    assert cancel.body == b""
+    create = rest.write_call(Operation.CREATE_PUSH_CONFIG, Version.V0_3, {"taskId": "t", "config": {"name": "n"}})
+    assert create.body == b'{"config":{"name":"n"}}'
+
+
+def read(path: PathCall, body: object, *, typed: bool) -> Any:
+    """The parameters of a call of 1.0."""
+    return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0), typed=typed)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_the_path_names_the_task_whatever_the_body_calls_it(*, typed: bool) -> None:
+    path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
+    params = read(path, {"task_id": "t", "tenant": "acme"}, typed=typed)
+    assert params == {"taskId": "t"}
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_no_tenant_inside_a_body_goes_on(*, typed: bool) -> None:
+    config = {"tenant": "acme", "url": "https://x"}
+    sent = {"message": {"messageId": "m"}, "configuration": {"taskPushNotificationConfig": config}}
+    params = read(PathCall(Operation.SEND_MESSAGE), sent, typed=typed)
+    assert json.loads(rest.write_call(Operation.SEND_MESSAGE, Version.V1_0, params).body) == {
+        "message": {"messageId": "m"},
+        "configuration": {"taskPushNotificationConfig": {"url": "https://x"}},
+    }
+
+
+@pytest.mark.parametrize("params", [{}, {"id": None}, {"id": 7}, {"id": ""}, {"id": msgspec.Raw(b"[]")}, {"id": "a/b"}])
+def test_an_id_that_a_path_cannot_carry_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(BadParams, match="id"):
+        rest.write_call(Operation.GET_TASK, Version.V1_0, params)
+
+
+TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)
+IDS = TEXTS.filter(lambda text: not re.search(r"[%/\\]|:(cancel|subscribe)$|^\.\.?$", text, re.IGNORECASE))
+BODIES = st.dictionaries(
+    st.sampled_from(["metadata", "x", "url"]), st.recursive(st.none() | TEXTS | st.integers(), st.lists)
+)
+NUMBERS = st.integers(-(2**31), 2**31 - 1)
+STATES = st.sampled_from(["TASK_STATE_WORKING", "TASK_STATE_CANCELED"])
+LIST = st.fixed_dictionaries(
+    {},
+    optional={
+        "contextId": IDS,
+        "status": STATES,
+        "pageSize": NUMBERS,
+        "pageToken": TEXTS,
+        "historyLength": NUMBERS,
+        "statusTimestampAfter": TEXTS,
+        "includeArtifacts": st.booleans(),
+    },
+)
+ASKED = st.one_of(
+    st.tuples(st.just(Operation.SEND_MESSAGE), BODIES),
+    st.tuples(st.just(Operation.GET_TASK), st.fixed_dictionaries({"id": IDS}, optional={"historyLength": NUMBERS})),
+    st.tuples(st.just(Operation.LIST_TASKS), LIST),
+    st.tuples(st.just(Operation.CANCEL_TASK), st.builds(lambda body, task: {**body, "id": task}, BODIES, IDS)),
+    st.tuples(st.just(Operation.SUBSCRIBE_TO_TASK), st.fixed_dictionaries({"id": IDS})),
+    st.tuples(
+        st.just(Operation.CREATE_PUSH_CONFIG), st.builds(lambda body, task: {**body, "taskId": task}, BODIES, IDS)
+    ),
+    st.tuples(st.just(Operation.DELETE_PUSH_CONFIG), st.fixed_dictionaries({"taskId": IDS, "id": IDS})),
+    st.tuples(
+        st.just(Operation.LIST_PUSH_CONFIGS),
+        st.fixed_dictionaries({"taskId": IDS}, optional={"pageSize": NUMBERS, "pageToken": TEXTS}),
+    ),
+)
+
+
+@given(ASKED)
+def test_what_is_written_is_read_again(asked: tuple[Operation, dict[str, Any]]) -> None:
+    operation, params = asked
+    assert rest.read_params(received(rest.write_call(operation, Version.V1_0, params))) == params
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(
+    ["id", "taskId", "task_id", "historyLength", "pageSize", "status", "contextId", "includeArtifacts"]
+)
+
+
+@given(st.sampled_from(CALLABLE), st.sampled_from(Version), st.dictionaries(NAMES | st.text(), ANYTHING, max_size=5))
+def test_any_parameters_are_written_as_a_call_that_can_be_read_or_refused(
+    operation: Operation, version: Version, params: dict[str, Any]
+) -> None:
+    try:
+        sent = rest.write_call(operation, version, params)
+    except BadParams:
+        return
+    assert read_rest(sent.method, segments(rest_path(sent.path, version).encode()), tenanted=False) == sent.path
+    assert split_query(sent.query) == (None, sent.query)
