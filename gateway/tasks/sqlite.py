@@ -313,6 +313,8 @@ class SqliteStore:
         if arrivals is None or self._db is not db:
             if arrivals is not None:
                 arrivals.close()
+            # Of another file at this place the numbers may be those of the one before.
+            self._carrier.succession.forget()
             arrivals = self._arrivals = arrivals_of(db, self._file.path, self._carrier.succession)
             self._carrier.seen, self._db = arrivals.seen, db
         return arrivals

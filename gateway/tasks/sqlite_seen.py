@@ -61,6 +61,10 @@ class Succession:
         """
         self._last = (epoch, end, following)
 
+    def forget(self) -> None:
+        """Nothing joins what was before."""
+        self._last = (0, 0, 0)
+
     def joins(self, epoch: int, end: int, following: int) -> bool:
         """Whether who has read so much of one epoch has missed nothing of what there was before the other."""
         return self._last == (epoch, end, following)

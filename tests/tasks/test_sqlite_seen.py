@@ -325,6 +325,20 @@ def test_it_grows_with_what_arrives_and_is_begun_anew_when_it_is_too_large(monke
     db.close()
 
 
+def test_what_is_opened_anew_follows_nothing_of_before(store: SqliteStore) -> None:
+    store.meet("crm", sighting(ACME, "t1"))
+    with store._file as db:
+        arrivals = store._of(db)
+        before = arrivals.epoch, arrivals.end
+        settle(db, arrivals)
+    succession = store._carrier.succession
+    assert succession.joins(*before, arrivals.epoch)
+    store._file.close()
+    store._file.open()
+    assert store.meet("crm", sighting(GLOBEX, "t1")) == Met(ACME)
+    assert not succession.joins(*before, arrivals.epoch)
+
+
 def test_a_succession_joins_what_it_was_told_of_and_nothing_else() -> None:
     succession = Succession()
     assert not succession.joins(0, 0, 1)
