@@ -23,7 +23,7 @@ agents:
     ("begins", "ends", "fact"),
     [
         (NOW - 2 * DAY, NOW - timedelta(minutes=2), "'chain.pem' has expired: it was good until "),
-        (NOW + timedelta(minutes=5), NOW + 2 * DAY, "'chain.pem' is not good yet: it begins at "),
+        (NOW + DAY, NOW + 2 * DAY, "'chain.pem' is not good yet: it begins at "),
         (NOW - DAY, NOW + DAY, None),
     ],
 )
