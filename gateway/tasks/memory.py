@@ -23,7 +23,7 @@ _Entry: TypeAlias = tuple[str, str]
 _Name: TypeAlias = tuple[str, str]
 
 
-class _Context(msgspec.Struct, frozen=True):
+class _Context(msgspec.Struct, frozen=True, gc=False):
     owner: Owner
     seen: int
 

@@ -37,7 +37,7 @@ LONGEST_ID = 1024
 """Characters of an id that is kept; a longer one is nobody's."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True, gc=False):
     """Whose a task or a context is.
 
     Attributes:
@@ -54,7 +54,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.principal.partition("/")[2]
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     """What is known of one task.
 
     Attributes:
@@ -75,7 +75,7 @@ class Task(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class Sighting(msgspec.Struct, frozen=True, gc=False):
     """What an agent's frame, on its way to a client, tells of a task or a context.
 
     Attributes:
@@ -114,7 +114,7 @@ class Sighting(msgspec.Struct, frozen=True):
         )
 
 
-class Met(msgspec.Struct, frozen=True):
+class Met(msgspec.Struct, frozen=True, gc=False):
     """Whose the task and the context of a sighting are, now that they have been met; None where it named none.
 
     Of what is not written down, for the other one is another's, it is None as well.
