@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_file import LedgerFile
+from tests.tasks.sqlite_alone import ended, opened
 
 
 @pytest.fixture
@@ -14,3 +16,22 @@ def file(tmp_path: Path) -> Iterator[LedgerFile]:
     file.open()
     yield file
     file.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = opened(path)
+    yield store
+    ended(store)
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[SqliteStore]:
+    store = opened(path)
+    yield store
+    ended(store)

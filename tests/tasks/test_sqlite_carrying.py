@@ -19,41 +19,9 @@ from gateway.tasks.sqlite_schema import TASK, connect
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import OPEN, Bounds, Met
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, NOW, STRANGE, sighting
+from tests.tasks.sqlite_alone import ended, opened
 
 Between = Callable[[Callable[[], None]], None]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-def opened(path: Path) -> SqliteStore:
-    """One process's store, without a thread."""
-    store = SqliteStore(path)
-    store._file.open()
-    return store
-
-
-def ended(store: SqliteStore) -> None:
-    """As a kill does: nothing is carried over."""
-    if store._arrivals is not None:
-        store._arrivals.close()
-    store._file.close()
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
-    yield store
-    ended(store)
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
-    yield store
-    ended(store)
 
 
 @pytest.fixture

@@ -19,39 +19,6 @@ MANY = 3_000
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-def opened(path: Path) -> SqliteStore:
-    """One process's store, whose thread is the test."""
-    store = SqliteStore(path)
-    store._file.open()
-    return store
-
-
-def ended(store: SqliteStore) -> None:
-    store._carrier.let_go()
-    if store._arrivals is not None:
-        store._arrivals.close()
-    store._file.close()
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
-    yield store
-    ended(store)
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
-    yield store
-    ended(store)
-
-
-@pytest.fixture
 def thread(path: Path) -> Iterator[sqlite3.Connection]:
     """The connection of the thread."""
     db = connect(path, 0.25, 0.0)
@@ -150,22 +117,14 @@ def test_what_this_process_carries_over_by_itself_leaves_no_doubt(
     assert seen(store).ready
 
 
-def test_what_another_process_wrote_and_carried_over_unheard_is_looked_for(
-    store: SqliteStore, other: SqliteStore, thread: sqlite3.Connection
+@pytest.mark.parametrize("who", ["itself", "another"])
+def test_what_another_process_wrote_and_was_carried_over_unheard_is_looked_for(
+    store: SqliteStore, other: SqliteStore, thread: sqlite3.Connection, who: str
 ) -> None:
+    """Also where this process's own thread has carried it over, of which its loop had not heard."""
     get_ready(store, thread)
     other.meet("crm", sighting(ACME, "theirs", "c-theirs"))
-    carry_over(other, thread)
-    assert store.meet("crm", sighting(GLOBEX, "theirs")) == Met(ACME)
-    assert not seen(store).ready
-
-
-def test_what_another_wrote_and_this_one_carried_over_unheard_by_its_loop_is_looked_for(
-    store: SqliteStore, other: SqliteStore, thread: sqlite3.Connection
-) -> None:
-    get_ready(store, thread)
-    other.meet("crm", sighting(ACME, "theirs", "c-theirs"))
-    carry_over(store, thread)
+    carry_over(store if who == "itself" else other, thread)
     assert store.meet("crm", sighting(GLOBEX, "theirs")) == Met(ACME)
     assert not seen(store).ready
 
