@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from gateway.catalog import trust
 from gateway.telemetry import sink
 from gateway.upstream.connections import client_tls
+from tests.loops import PLAIN
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,5 +41,5 @@ def quick_gateways() -> Iterator[None]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> Any:
+    return PLAIN

@@ -23,7 +23,6 @@ from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import Client
 from tests.doubles.scripted import WAIT
 
-LOOPS = ["asyncio", "uvloop"]
 TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]
 
@@ -31,11 +30,6 @@ Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]
 def limited(**bounds: Any) -> Http:
     """The default bounds, but for these; times in seconds."""
     return Http().model_copy(update=bounds)
-
-
-def backend(loop: str) -> tuple[str, dict[str, Any]]:
-    """What anyio's `anyio_backend` fixture gives for a loop of `LOOPS`."""
-    return "asyncio", {"use_uvloop": loop == "uvloop"}
 
 
 async def echoes(front: "Front", head: Head, wire: ClientWire) -> None:

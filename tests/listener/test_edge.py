@@ -1,7 +1,6 @@
 """Connections are counted by whose they are, and a crowd is turned away in words."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -10,14 +9,13 @@ from gateway.listener.edge import Crowd, Edge
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
-from tests.listener.front import LOOPS, Front, backend, fronting, limited, patient
+from tests.listener.front import Front, fronting, limited, patient
+from tests.loops import both_loops
 
 GET = request("GET", "/", None)
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 def test_one_client_has_a_bound_of_its_own_and_who_leaves_makes_room() -> None:

@@ -18,8 +18,8 @@ from gateway.listener import grpc as listener
 from gateway.listener.grpc import GrpcListener
 from gateway.listener.grpc_wire import GrpcWire
 from gateway.wire import Wire
-from tests.listener.front import LOOPS, backend
 from tests.listener.grpc_front import REQUEST, SEND, GrpcFront, grpc_fronting
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +27,7 @@ REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 LISTS = ServerReflectionRequest(list_services="").SerializeToString()
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 class StandIn:

@@ -10,7 +10,6 @@ from gateway.a2a.call import Head
 from gateway.a2a.framing.grpc import frame
 from gateway.listener.grpc_wire import GrpcWire
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, backend
 from tests.listener.grpc_front import (
     SEND,
     STREAM,
@@ -21,13 +20,12 @@ from tests.listener.grpc_front import (
     patient,
     streams,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 @undisturbed(0.1)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from pathlib import Path
-from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import pytest
@@ -16,7 +15,7 @@ from gateway.a2a.framing.grpc import frame
 from gateway.listener import http2
 from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2_frames import Kind
-from tests.listener.front import LOOPS, backend, limited
+from tests.listener.front import limited
 from tests.listener.grpc_front import (
     REQUEST,
     SEND,
@@ -28,6 +27,7 @@ from tests.listener.grpc_front import (
     grpc_fronting,
     raw_frame,
 )
+from tests.loops import both_loops
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -36,9 +36,7 @@ BOUNDS = bounded(deadline=0.3, keepalive=0.3, idle=0.3, streams=30, resets=20)
 LIMITS = limited(body_idle=0.2, write_stall=0.4, connections=60, tls_handshake=0.5, write_buffer=8192)
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 class Wild:

@@ -10,7 +10,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, EncodedBody, Fault
 from gateway.a2a.framing.grpc import frame
 from gateway.listener.grpc_wire import FULL, GrpcWire
-from tests.listener.front import LOOPS, backend, limited
+from tests.listener.front import limited
 from tests.listener.grpc_front import (
     SEND,
     STREAM,
@@ -21,13 +21,12 @@ from tests.listener.grpc_front import (
     patient,
     streams,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 async def reads(front: GrpcFront, head: Head, wire: GrpcWire) -> None:

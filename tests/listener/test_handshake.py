@@ -15,16 +15,15 @@ from gateway.listener import protocol
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, limited, patient, refuses, starved, streams
+from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2 import Http2Connection
 from gateway.listener.http2_frames import PREFACE, Kind
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, backend, limited, slow_socket
+from tests.listener.front import limited, slow_socket
 from tests.listener.grpc_front import (
     ENHANCE_YOUR_CALM,
     NO_ERROR,
@@ -36,13 +36,12 @@ from tests.listener.grpc_front import (
     raw_frame,
     streams,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 # ---- What breaks the rules -----------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The calls of one connection: begun within bounds, apart from each other, and gone when they are over."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from h2.settings import SettingCodes
@@ -11,7 +10,6 @@ from gateway.a2a.framing.grpc import frame
 from gateway.listener import http2_session
 from gateway.listener.grpc_wire import GrpcWire
 from gateway.listener.http2_frames import Kind
-from tests.listener.front import LOOPS, backend
 from tests.listener.grpc_front import (
     CANCEL,
     ENHANCE_YOUR_CALM,
@@ -27,13 +25,12 @@ from tests.listener.grpc_front import (
     raw_frame,
     streams,
 )
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 def reset(client: RawClient, stream: int) -> None:

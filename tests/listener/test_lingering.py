@@ -15,7 +15,8 @@ from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, fronted, request
 from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, TEXT, Front, backend, fronting, refuses
+from tests.listener.front import TEXT, Front, fronting, refuses
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +26,7 @@ READ = protocol._DRAINED + 32 * 1024
 """What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,8 @@ from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, patient, streams
+from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
@@ -19,9 +19,7 @@ GET = request("GET", "/", None)
 POST = request("POST", "/", b"hello")
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 # ---- A connection serves requests one after the other --------------------------------------------------------------

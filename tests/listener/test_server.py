@@ -36,7 +36,8 @@ from gateway.listener.server import (
 from gateway.listener.wire import ClientWire
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import backend, fronting, starved
+from tests.listener.front import fronting, starved
+from tests.loops import FAST
 
 pytestmark = pytest.mark.anyio
 
@@ -284,7 +285,7 @@ def test_a_system_without_a_limit_is_asked_for_no_more(monkeypatch: pytest.Monke
     assert client_limits(Http()).connections == 20_000
 
 
-@pytest.mark.parametrize("anyio_backend", [backend("uvloop")])
+@pytest.mark.parametrize("anyio_backend", [FAST])
 @undisturbed(0.5)
 async def test_a_server_that_has_no_file_left_serves_again_when_it_has(anyio_backend: object) -> None:
     async with fronting() as front:

@@ -18,7 +18,8 @@ from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
 from tests.doubles.undisturbed import undisturbed
-from tests.listener.front import LOOPS, TEXT, Front, backend, echoes, fronting, limited, slow_socket
+from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
@@ -26,9 +27,7 @@ GET = request("GET", "/", None)
 BIG = 10 * 1024 * 1024
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:

@@ -6,7 +6,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,8 @@ from gateway.a2a.fault import Fault
 from gateway.listener import protocol
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import Client, request
-from tests.listener.front import LOOPS, TEXT, Front, Tls, backend, fronting, limited
+from tests.listener.front import TEXT, Front, Tls, fronting, limited
+from tests.loops import both_loops
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -23,9 +23,7 @@ SECONDS = 10
 LIMITS = limited(header_timeout=0.3, body_idle=0.2, keep_alive=0.3, write_stall=0.4, connections=60, tls_handshake=0.5)
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 class Wild:

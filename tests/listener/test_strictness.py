@@ -2,14 +2,14 @@
 
 import asyncio
 import tracemalloc
-from typing import Any
 
 import pytest
 
 from gateway.a2a.call import Head
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
-from tests.listener.front import LOOPS, Front, backend, fronting, limited
+from tests.listener.front import Front, fronting, limited
+from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
@@ -19,9 +19,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 SECOND = b"GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 async def refused(front: Front, data: bytes, *statuses: int) -> None:

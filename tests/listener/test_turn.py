@@ -8,12 +8,10 @@ from typing import Any, cast
 import pytest
 
 from gateway.listener.turn import AT_A_TURN, Turns
-from tests.listener.front import LOOPS, Front, backend, fronting, streams
+from tests.listener.front import Front, fronting, streams
+from tests.loops import both_loops
 
-
-@pytest.fixture(params=LOOPS)
-def anyio_backend(request: Any) -> tuple[str, dict[str, Any]]:
-    return backend(request.param)
+anyio_backend = both_loops
 
 
 class Loop:
