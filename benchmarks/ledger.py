@@ -81,7 +81,7 @@ class Size:
     every: float
 
 
-FULL = Size(40, 0.5, 15, 20, 400, 0.005)
+FULL = Size(150, 0.15, 15, 20, 400, 0.005)
 QUICK = Size(6, 0.3, 5, 20, 120, 0.005)
 
 

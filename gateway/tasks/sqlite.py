@@ -154,10 +154,8 @@ class SqliteStore:
 
     def meet(self, scope: str, sighting: Sighting) -> Met:
         """As `Store.meet`; what is new goes to the arrivals, and what has changed to where it stands."""
-        with self._file as db:
-            arrivals = self._of(db)
-            with arrivals as young:
-                return meet(db, arrivals, young, scope, sighting)
+        with self._file as db, (arrivals := self._of(db)) as young:
+            return meet(db, arrivals, young, scope, sighting)
 
     def open_tasks(self, tenant: str) -> Soon[int]:
         """As `Store.open_tasks`; at once, or where there are many from a thread."""
@@ -316,7 +314,7 @@ class SqliteStore:
             # Of another file at this place the numbers may be those of the one before.
             self._carrier.succession.forget()
             arrivals = self._arrivals = arrivals_of(db, self._file.path, self._carrier.succession)
-            self._carrier.seen, self._db = arrivals.seen, db
+            self._carrier.loop, self._db = arrivals, db
         return arrivals
 
     def _carry_over(self, db: sqlite3.Connection) -> None:

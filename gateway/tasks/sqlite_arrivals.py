@@ -2,26 +2,30 @@
 
 A table in the order of its ids costs a page for each new one; a line at the end of a file costs a tenth of that. So an
 answer waits for the line only, and a thread carries many of them over into the tables at a time (`sqlite_carrying.py`).
-The file lies beside the database and is named after its id. It has a head with the *epoch*, then lines:
+The file lies beside the database and is named after its id. It has a head with the *epoch* and the *end*, then lines:
 
     checksum, then one JSON array of entries: all of them count, or none; an empty one says that a task that is in the
     tables has changed there, or is gone
 
 Who writes, or reads what others wrote, holds the file (flock) for that long. Under it, everybody first reads what came
-since the last time, so all processes know the same when they decide whose something is. Who only looks compares length
-and epoch, and reads on where they have changed. When all lines are in the tables, the file is begun anew under the next
-epoch. The last to leave removes it.
+since the last time, so all processes know the same when they decide whose something is. Who only looks compares the
+head, which every process has in its memory (`mmap`, as SQLite's own index of its log): it costs no call of the system.
+When all lines are in the tables, a head is written with the next epoch, and lines are written over those that were. The
+last to leave removes the file, and says so in the head; what else becomes of a file at its place is found out by the
+thread, every two seconds.
 
-A line that has no end is what a process had begun to write that was killed, or on a full disk: nobody was told of it,
-and the next one to hold the file cuts it off. What was written survives the end of any process; for a power cut it is
-put on the disk every two seconds. A disk may take what is behind before what is in the middle: a line that such a cut
-damaged is passed over, for each of the others says all of its entries.
+What lies behind the end is nobody's: lines of an epoch before, or what a process had begun to write that was killed, or
+on a full disk. Nobody was told of it. What was written survives the end of any process; for a power cut it is put on
+the disk every two seconds. A disk may take the head before the lines, or some lines and not others: one that such a cut
+damaged is passed over, for each of the others says all of its entries; and its checksum is of its epoch as well, so
+that none is read a second time.
 """
 
 import contextlib
 import errno
 import fcntl
 import logging
+import mmap
 import os
 import stat
 import time
@@ -39,11 +43,19 @@ from gateway.tasks.sqlite_young import Entry, Young
 MOST = 16 << 20
 """Bytes: about 60,000 tasks with their contexts. What comes beyond is refused until they have been carried over."""
 
-_HEAD = b"A2A gateway arrivals 1 %020d\n"
-HEAD = len(_HEAD % 0)
+_HEAD = b"A2A gateway arrivals 2 %020d %020d\n"
+HEAD = len(_HEAD % (0, 0))
 """Bytes of a file with nothing in it."""
+_GONE = b"A2A gateway arrivals, removed".ljust(HEAD)
+# Of a file that was made and not written yet, or lost its head in a power cut.
+_NONE = bytes(HEAD)
 _CHECKSUM = 8
+# What a checksum may begin with.
+_LOW = 0xFFFF_FFFF
 _READ = 1 << 20
+# Bytes by which the file grows: to write where it has room costs half.
+_ROOM = 1 << 20
+_HELD = fcntl.LOCK_EX | fcntl.LOCK_NB
 # Seconds between two attempts to hold the file.
 _PAUSE = 0.0002
 # Times that the file is opened anew, because it is another one by now.
@@ -75,6 +87,9 @@ class Arrivals:
         epoch: Of what is young.
         end: Bytes of the file that have been read.
         seen: As the argument.
+        young: What has been read.
+        identity: Device and inode of the file that is open, or was the last time.
+        joined: What another view had read when this one went on from there, which is not young here.
     """
 
     def __init__(
@@ -88,6 +103,7 @@ class Arrivals:
     ) -> None:
         self.epoch = 0
         self.end = 0
+        self.joined: list[Entry] = []
         self.seen = Seen() if seen is None else seen
         self._succession = Succession() if succession is None else succession
         self._path = path
@@ -96,11 +112,16 @@ class Arrivals:
         self._begin = begin
         self._beside = beside
         self._file = -1
-        # Device and inode of what is open.
-        self._identity = (0, 0)
+        # Its head, as it is at any moment, and as it was when all was read.
+        self._map: mmap.mmap | None = None
+        self._head = b""
+        # Whether somebody has found that another file lies at its place.
+        self._astray = False
+        self.identity = (0, 0)
+        # Bytes that it has room for.
+        self._room = 0
         self._damaged = 0
-        self._head: bytes | None = None
-        self._young = Young()
+        self.young = Young()
         self._patience = TIMEOUT
 
     def close(self, *, leave: bool = False) -> None:
@@ -115,7 +136,9 @@ class Arrivals:
         try:
             if leave and self._file >= 0:
                 with self:
-                    if self.end == HEAD:
+                    if self.end == HEAD and self._is_there():
+                        # First, for whoever starts meanwhile waits for this one, and makes another file then.
+                        self._write(_GONE, 0)
                         self._path.unlink(missing_ok=True)
         finally:
             self._forget()
@@ -126,40 +149,69 @@ class Arrivals:
         Raises:
             OSError: the file cannot be read, or others hold it for too long.
         """
-        if (file := self._file) >= 0 and self._size() == self.end and os.pread(file, HEAD, 0) == self._head:
-            return self._young
+        if (head := self._map) is not None and head[:HEAD] == self._head and not self._astray:
+            return self.young
         with self:
-            return self._young
+            return self.young
 
     def __enter__(self) -> Young:
-        size = self._hold()
-        try:
-            if size != self.end or os.pread(self._file, HEAD, 0) != self._head:
-                self._catch_up(size)
-        except BaseException:
-            self._release()
-            raise
-        return self._young
+        # In one go, as `append`: every new task comes here, and waits for as many calls of Python's as there are.
+        now = self._map
+        if now is not None:
+            try:
+                fcntl.flock(self._file, _HELD)
+            except BlockingIOError:
+                self._wait()
+            if now[:HEAD] == self._head and not self._astray:
+                return self.young
+        if (head := self._hold()) != self._head:
+            try:
+                self._catch_up(head)
+            except BaseException:
+                self._release()
+                raise
+        return self.young
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
 
-    def read_ahead(self) -> None:
-        """Read what has arrived by now while others write on, so that there is little left once the file is held."""
-        size = self._hold()
+    def join(self, other: "Arrivals") -> None:
+        """Go on from where another view of this process is, if that has read of this epoch; from another thread.
+
+        It is not read twice then, which is a third of what it costs to carry it over.
+
+        Raises:
+            OSError: as to hold the file.
+        """
+        head = self._hold()
         try:
-            head = os.pread(self._file, HEAD, 0)
-            if size < self.end or head != self._head:
-                if _epoch_of(head) is None:
-                    return
-                self._start(head, int(head[-21:-1]))
+            found = _read_head(head)
+            # While it is held here, whoever has this epoch keeps it; and its entries come before its end.
+            if found is not None and other.identity == self.identity and other.epoch == found[0]:
+                end = other.end
+                if HEAD <= end <= found[1]:
+                    self._start(found[0])
+                    self._head, self.end, self.joined = _HEAD % (found[0], end), end, [*other.young.entries.values()]
         finally:
             self._release()
+
+    def read_ahead(self) -> None:
+        """Read what has arrived by now while others write on, so that there is little left once the file is held."""
+        head = self._hold()
+        self._release()
+        found = _read_head(head)
+        if found is None or head == self._head:
+            return
+        epoch, end = found
+        if not self._head or epoch != self.epoch or end < self.end:
+            self._start(epoch)
+            self._head = _HEAD % (epoch, HEAD)
         # What was whole stays as it is until the file is begun anew, which is found out when it is held again.
-        self._read(size)
-        if os.pread(self._file, HEAD, 0) != self._head:
+        self._read(end)
+        now = _read_head(self._now())
+        if now is None or now[0] != epoch:
             # So what was read may be of the epoch that follows, and what was in its place has not been.
             self.seen.doubt()
 
@@ -172,16 +224,24 @@ class Arrivals:
         if self.end > MOST:
             raise OSError(errno.EFBIG, "what has arrived cannot be carried over into the tables")
         text = _encode(entries)
-        line = b"%08x%b\n" % (zlib.crc32(text), text)
-        try:
-            if os.pwrite(self._file, line, self.end) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - as any other
-        except OSError:
+        line = b"%08x%b\n" % (zlib.crc32(text, self.epoch & _LOW), text)
+        end = self.end + len(line)
+        if end > self._room:
+            # Where there is none for more than this, this may have its place.
             with contextlib.suppress(OSError):
-                os.ftruncate(self._file, self.end)
+                os.posix_fallocate(self._file, self._room, _ROOM)
+                self._room += _ROOM
+        head = _HEAD % (self.epoch, end)
+        # It counts once the head says so.
+        if os.pwrite(self._file, line, self.end) != len(line) or os.pwrite(self._file, head, 0) != HEAD:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._head = head
+        try:
+            self._take_in(entries, len(line))
+        except BaseException:
+            # So it is read again.
+            self._head = b""
             raise
-        self.end += len(line)
-        self._take_in(entries)
 
     def renew(self, epoch: int) -> None:
         """Begin the file anew, for all of it is in the tables; only while it is held.
@@ -190,46 +250,75 @@ class Arrivals:
             OSError: it cannot be written; what is in it is carried over once more.
         """
         self._succession.ended(self.epoch, self.end, epoch)
-        # Not the head first: a kill in between would make old lines new ones.
-        os.ftruncate(self._file, 0)
-        self._write_head(epoch)
+        self._write_head(epoch, HEAD)
+        self._start(epoch)
 
     def sync(self) -> int:
-        """Put what was written on the disk; gives the bytes of the file.
+        """Put what was written on the disk; gives the bytes that are in the file.
 
         Raises:
             OSError: it cannot be.
         """
         # Whoever left may have removed the one that is open, and then others write to another one.
-        if self._file < 0 or self._size() is None:
-            self.current()
+        self.watch()
+        if self._map is None or self._astray or self._now() == _GONE:
+            self._hold()
+            self._release()
         os.fdatasync(self._file)
-        return os.fstat(self._file).st_size
+        found = _read_head(self._now())
+        return HEAD if found is None else found[1]
+
+    def watch(self) -> None:
+        """Find out whether another file lies at its place, or none; from any thread. The next call uses that, then."""
+        if self._file >= 0 and not self._is_there():
+            self._astray = True
 
     # ---- Holding it ------------------------------------------------------------------------------------------------
 
-    def _hold(self) -> int:
-        """Hold the file that lies at its place; gives its bytes."""
+    def _hold(self) -> bytes:
+        """Hold the file that lies at its place; gives its head."""
         for _ in range(_MOST_OPENED):
             if self._file < 0:
                 self._open()
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, _HELD)
             except BlockingIOError:
                 self._wait()
-            if (size := self._size()) is not None:
-                return size
+            try:
+                if (head := self._now()) != _GONE and self._map is not None and not self._astray:
+                    return head
+                if self._is_there():
+                    self._astray = False
+                    self._make_head()
+                    return self._now()
+            except BaseException:
+                self._forget()
+                raise
             # Removed or moved meanwhile: whoever starts now finds another one, so all have to use that.
             self._forget()
         raise OSError(errno.EAGAIN, "what has arrived is removed as often as it is opened")
 
-    def _size(self) -> int | None:
-        """The bytes of the file that is open; None where it lies at its place no more."""
+    def _now(self) -> bytes:
+        """The head, as it is."""
+        return b"" if self._map is None else self._map[:HEAD]
+
+    def _make_head(self) -> None:
+        """Have the head of the file in memory, whatever is in it."""
+        if self._map is not None:
+            return
+        self._room = os.fstat(self._file).st_size
+        if self._room < HEAD:
+            # A page that the system has no place for cannot be read there.
+            self._write(_NONE, 0)
+            self._room = HEAD
+        self._map = mmap.mmap(self._file, HEAD, mmap.MAP_SHARED, mmap.PROT_READ)
+
+    def _is_there(self) -> bool:
         try:
             found = os.lstat(self._name)
         except FileNotFoundError:
-            return None
-        return found.st_size if (found.st_dev, found.st_ino) == self._identity else None
+            return False
+        return (found.st_dev, found.st_ino) == self.identity
 
     def _open(self) -> None:
         # As with the log of the database, no link is followed: it may be somebody else's in a folder that is shared.
@@ -242,14 +331,14 @@ class Arrivals:
         except BaseException:
             os.close(file)
             raise
-        self._file, self._identity = file, (found.st_dev, found.st_ino)
+        self._file, self.identity = file, (found.st_dev, found.st_ino)
 
     def _wait(self) -> None:
         until = time.monotonic() + self._patience
         while time.monotonic() < until:
             time.sleep(_PAUSE)
             with contextlib.suppress(BlockingIOError):
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, _HELD)
                 self._patience = TIMEOUT
                 return
         # As with the database: no call after this one waits again until somebody lets go.
@@ -260,94 +349,107 @@ class Arrivals:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _forget(self) -> None:
+        if self._map is not None:
+            self._map.close()
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._head = -1, None
+        self._file, self._map, self._head, self._astray = -1, None, b"", False
 
-    # ---- Reading it ------------------------------------------------------------------------------------------------
+    # ---- Reading and writing it ------------------------------------------------------------------------------------
 
-    def _catch_up(self, size: int) -> None:
+    def _write(self, data: bytes, at: int) -> None:
+        if os.pwrite(self._file, data, at) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _write_head(self, epoch: int, end: int) -> None:
+        head = _HEAD % (epoch, end)
+        self._write(head, 0)
+        self._head = head
+
+    def _catch_up(self, head: bytes) -> None:
+        """Read what came since the last time; only while the file is held."""
         self._patience = TIMEOUT
-        head = os.pread(self._file, HEAD, 0)
-        epoch = _epoch_of(head)
-        if epoch is None:
-            # After a power cut there may be nothing but zeros.
-            if size >= HEAD and head.strip(b"\0"):
+        found = _read_head(head)
+        if found is None:
+            if head not in (_NONE, _GONE):
                 # Never written by us. Whoever put it there may want it back.
                 raise OSError(errno.EINVAL, f"{self._path} holds something else; move it away")
-            os.ftruncate(self._file, 0)
-            self._write_head(self._begin())
+            epoch = self._begin()
+            self._write_head(epoch, HEAD)
+            self._start(epoch)
             return
-        if head != self._head or size < self.end:
-            self._start(head, epoch)
+        epoch, end = found
+        if not self._head or epoch != self.epoch or end < self.end:
+            self._start(epoch)
         self._damaged = 0
-        is_whole = self._read(size)
+        self._read(end)
+        self._head = head
         if self._damaged:
             logger.error(
                 "%s: %d lines in it are damaged, as by a power cut; whose the tasks in them were is forgotten",
                 self._path,
                 self._damaged,
             )
-        if not is_whole:
-            logger.warning("%s: %d bytes at its end are not whole, and are cut off", self._path, size - self.end)
-            os.ftruncate(self._file, self.end)
 
-    def _write_head(self, epoch: int) -> None:
-        head = _HEAD % epoch
-        if os.pwrite(self._file, head, 0) != HEAD:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._start(head, epoch)
-
-    def _start(self, head: bytes, epoch: int) -> None:
+    def _start(self, epoch: int) -> None:
         if not self._succession.joins(self.epoch, self.end, epoch):
             self.seen.doubt()
-        self._head, self.epoch, self.end, self._young = head, epoch, HEAD, Young()
+        # The epoch last: another thread may go on from here (`join`).
+        self.young, self.joined, self.end = Young(), [], HEAD
+        self.epoch = epoch
 
-    def _read(self, size: int) -> bool:
-        """Read on up to a place; whether the last line has its end."""
+    def _read(self, end: int) -> None:
+        """Read on up to a place."""
         rest = b""
         at = self.end
-        while at < size and (data := os.pread(self._file, min(_READ, size - at), at)):
+        while at < end and (data := os.pread(self._file, min(_READ, end - at), at)):
             at += len(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 self._take(line)
-        return not rest
+        if self.end != end:
+            # Where there should be an end of a line, there is something else.
+            self._damaged += 1
+            self._pass_over()
+            self.end = end
 
     def _take(self, line: bytes) -> None:
         """Read a line, or pass over one that is damaged."""
-        self.end += len(line) + 1
         text = line[_CHECKSUM:]
-        if line[:_CHECKSUM] != b"%08x" % zlib.crc32(text):
-            self._pass_over()
-            return
+        entries: Sequence[Entry] = ()
         try:
-            entries = _decode(text)
+            is_whole = line[:_CHECKSUM] == b"%08x" % zlib.crc32(text, self.epoch & _LOW)
+            if is_whole:
+                entries = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            self._pass_over()
-            return
+            is_whole = False
         if not entries:
-            # Another process has changed the tables.
-            self._young.tables.clear()
-            self.seen.doubt()
-        self._take_in(entries)
+            # Another process has changed the tables; or it may have been the line that says so.
+            self._damaged += not is_whole
+            self._pass_over()
+        self._take_in(entries, len(line) + 1)
 
-    def _take_in(self, entries: Sequence[Entry]) -> None:
-        # All of them first: where the filter has no room, they have arrived nevertheless.
-        for name in [self._young.put(entry) for entry in entries]:
+    def _take_in(self, entries: Sequence[Entry], length: int) -> None:
+        """Take in what a line of so many bytes says."""
+        names = [self.young.put(entry) for entry in entries]
+        self.end += length
+        # Last: where the filter has no room, they have arrived nevertheless.
+        for name in names:
             self.seen.add(name)
 
     def _pass_over(self) -> None:
-        self._damaged += 1
-        # It may have been the one that says so.
-        self._young.tables.clear()
+        """Do without what somebody has changed, or may have."""
+        self.young.tables.clear()
         self.seen.doubt()
 
 
-def _epoch_of(head: bytes) -> int | None:
-    beginning = HEAD - 21
-    number = head[beginning:-1]
-    return int(number) if number.isdigit() and _HEAD % int(number) == head else None
+def _read_head(head: bytes) -> tuple[int, int] | None:
+    """The epoch and the end; None for what is no head of ours."""
+    epoch, end = head[-42:-22], head[-21:-1]
+    if not (epoch.isdigit() and end.isdigit()):
+        return None
+    found = int(epoch), int(end)
+    return found if _HEAD % found == head and found[1] >= HEAD else None
 
 
 def _give(file: int, found: os.stat_result, database: os.stat_result) -> None:

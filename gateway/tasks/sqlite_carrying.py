@@ -14,27 +14,28 @@ import contextlib
 import operator
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import astuple
 
 from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
 from gateway.tasks.sqlite_file import step
-from gateway.tasks.sqlite_seen import Seen, Succession
+from gateway.tasks.sqlite_seen import Succession
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import OPEN
 
-MANY = 2 << 20
-"""Bytes of arrivals that are carried over at once: about 8,000 tasks with their contexts."""
+MANY = 4 << 20
+"""Bytes of arrivals that are carried over at once: about 16,000 tasks with their contexts."""
 LATER = 30.0
 """Seconds after which fewer are carried over as well."""
 
 # Entries of one transaction, while which others wait: a few milliseconds.
 _AT_A_TIME = 200
-# Entries that are sorted at a time: a few milliseconds, for which the event loop has to wait.
-_SORTED = 8_000
+# Entries that are sorted at a time, before what is sorted is merged: a millisecond or two, for which the event loop
+# has to wait.
+_SORTED = 4_000
 # Entries that are carried over while the arrivals are held: twice as many with each round, 8,192 in the last.
 _FEW = 16
 _MOST_ROUNDS = 10
@@ -57,6 +58,7 @@ _CARRY = """
         aged = excluded.aged, epoch = excluded.epoch
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""
 _BY_NAME = operator.attrgetter("kind", "scope", "id")
+_BY_ID = operator.attrgetter("id")
 
 
 class Overtaken(Exception):  # noqa: N818 - nothing is wrong
@@ -71,12 +73,13 @@ class Carrier:
 
     Attributes:
         succession: How it begins the arrivals anew.
-        seen: What is filled from the tables in the same thread; None for nothing.
+        loop: What the event loop has read of the arrivals, which is not read again here; and whose filter is filled
+            from the tables in the same thread. None for nothing.
     """
 
     def __init__(self, path: Path, *, many: int = MANY, later: float = LATER) -> None:
         self.succession = Succession()
-        self.seen: Seen | None = None
+        self.loop: Arrivals | None = None
         self._path = path
         self._many = many
         self._later = later
@@ -92,11 +95,13 @@ class Carrier:
             sqlite3.Error, OSError: it cannot be now.
         """
         arrivals = self._of(db)
+        if self.loop is not None:
+            self.loop.watch()
         if self._is_time(arrivals.sync()) and not _is_busy(db):
-            carry_over(db, arrivals)
+            carry_over(db, arrivals, self.loop)
         # Last, for nobody has to wait for it.
-        if self.seen is not None:
-            self.seen.fill(db, lambda: time.sleep(_PAUSE))
+        if self.loop is not None:
+            self.loop.seen.fill(db, lambda: time.sleep(_PAUSE))
 
     def _is_time(self, size: int) -> bool:
         if size <= HEAD:
@@ -117,7 +122,7 @@ class Carrier:
             sqlite3.Error, OSError: it cannot be now; it is read again at the next start.
         """
         arrivals = self._of(db)
-        carry_over(db, arrivals)
+        carry_over(db, arrivals, self.loop)
         arrivals.close(leave=True)
 
     def let_go(self) -> None:
@@ -148,8 +153,11 @@ def arrivals_of(db: sqlite3.Connection, path: Path, succession: Succession | Non
     return Arrivals(place, lambda: _next_epoch(db), beside=path, succession=succession)
 
 
-def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:
+def carry_over(db: sqlite3.Connection, arrivals: Arrivals, loop: Arrivals | None = None) -> None:
     """Carry over all that has arrived, a part at a time; others write meanwhile.
+
+    Args:
+        loop: Another view of this process, which may have read most of it.
 
     Raises:
         sqlite3.Error, OSError: it cannot be now; nothing is lost.
@@ -157,6 +165,8 @@ def carry_over(db: sqlite3.Connection, arrivals: Arrivals) -> None:
     with step(db):
         turn = _take_turn(db, time.time() + _TURN)  # noqa: TID251 - for other processes
     try:
+        if loop is not None:
+            arrivals.join(loop)
         _carry_over(db, arrivals, turn)
     except Overtaken:
         return
@@ -170,7 +180,7 @@ def _carry_over(db: sqlite3.Connection, arrivals: Arrivals, turn: int) -> None:
     arrivals.read_ahead()
     with arrivals as young:
         epoch, young.news = arrivals.epoch, {}
-        entries = list(young.entries.values())
+        entries = [*arrivals.joined, *young.entries.values()]
     for number in range(_MOST_ROUNDS):
         for part in _parts(entries):
             began = time.monotonic()
@@ -218,12 +228,23 @@ def _end_epoch(
     arrivals.renew(epoch)
 
 
-def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """What is carried over at a time; mostly in the order of the table."""
-    for start in range(0, len(entries), _SORTED):
-        some = sorted(entries[start : start + _SORTED], key=_BY_NAME)
-        for first in range(0, len(some), _AT_A_TIME):
-            yield some[first : first + _AT_A_TIME]
+def _parts(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    """What is carried over at a time, in the order of the table; of two with one name, the last is the last."""
+    alike: dict[tuple[int, str], list[Entry]] = {}
+    for entry in entries:
+        alike.setdefault((entry.kind, entry.scope), []).append(entry)
+    ordered = chain.from_iterable(_by_id(alike[key]) for key in sorted(alike))
+    while part := list(islice(ordered, _AT_A_TIME)):
+        yield part
+
+
+def _by_id(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Them in the order of their ids; the interpreter is not held for long, however many there are."""
+    runs = [sorted(entries[at : at + _SORTED], key=_BY_ID) for at in range(0, len(entries), _SORTED)]
+    while len(runs) > 1:
+        # What is sorted already is found out, and only merged.
+        runs = [sorted(chain.from_iterable(runs[at : at + 2]), key=_BY_ID) for at in range(0, len(runs), 2)]
+    return runs[0]
 
 
 def _put(db: sqlite3.Connection, entries: Sequence[Entry], epoch: int) -> None:

@@ -37,24 +37,27 @@ def meet(  # noqa: C901, PLR0912 - in one go: a call of Python's for each step w
     """
     task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
     context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
-    task_entry = young.entries.get((TASK, scope, task)) if task else None
-    context_entry = young.entries.get((CONTEXT, scope, context)) if context else None
+    task_name, context_name = (TASK, scope, task), (CONTEXT, scope, context)
+    task_entry = young.entries.get(task_name) if task else None
+    context_entry = young.entries.get(context_name) if context else None
     task_row: list[Any] | None = None
     context_row: list[Any] | None = None
     seen = arrivals.seen
     if not seen.ready:
         seen.go_on(young.entries)
-    if (task and task_entry is None and seen.may_hold(TASK, scope, task)) or (
-        context and context_entry is None and seen.may_hold(CONTEXT, scope, context)
+    if (task and task_entry is None and seen.may_hold(task_name)) or (
+        context and context_entry is None and seen.may_hold(context_name)
     ):
         for kind, *row in db.execute(_LOOK, (scope, task, scope, context)):
             if kind == TASK:
                 task_row = row
             else:
                 context_row = row
-    owner = sighting.owner
-    of_task = _owner(task_entry, task_row)
-    of_context = _owner(context_entry, context_row)
+    owner, of_task, of_context = sighting.owner, None, None
+    if task_entry is not None or task_row is not None:
+        of_task = _owner(task_entry, task_row)
+    if context_entry is not None or context_row is not None:
+        of_context = _owner(context_entry, context_row)
     if (of_task is not None or of_context is not None) and sighting.is_foreign(of_task, of_context):
         return Met(of_task, of_context)
     news: list[Entry] = []

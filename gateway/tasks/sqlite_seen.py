@@ -95,8 +95,11 @@ class Bits:
 
     def holds(self, number: int) -> bool:
         """Whether it may have been taken in; False only where it was not."""
-        bits, mask, other = self._bits, self._mask, number >> 30
-        return bool(bits[(number & mask) >> 3] >> (number & 7) & 1 and bits[(other & mask) >> 3] >> (other & 7) & 1)
+        bits, mask = self._bits, self._mask
+        if not bits[(number & mask) >> 3] >> (number & 7) & 1:
+            return False
+        number >>= 30
+        return bool(bits[(number & mask) >> 3] >> (number & 7) & 1)
 
 
 @dataclass(slots=True)
@@ -138,12 +141,15 @@ class Seen:
         self._pause = _AGAIN
         self._not_before = 0.0
 
-    def may_hold(self, kind: int, scope: str, id: str) -> bool:  # noqa: A002 - the word
+    def may_hold(self, name: Name) -> bool:
         """Whether the tables may have an entry that has not arrived in this epoch."""
         if not self.ready:
             return True
-        number = hash((kind, scope, id))
-        return any(bits.holds(number) for bits in self._filters)
+        number = hash(name)
+        for bits in self._filters:  # noqa: SIM110 - no generator: every new task asks twice
+            if bits.holds(number):
+                return True
+        return False
 
     def add(self, name: Name) -> None:
         """Hear of an entry that has arrived."""

@@ -57,7 +57,7 @@ def act(store: SqliteStore, chance: random.Random, ids: int, told: TextIO) -> No
 def note_filter(store: SqliteStore, note: Path) -> None:
     """Make the file once there is a filter that says of something new that it is new."""
     arrivals = store._arrivals
-    if arrivals is not None and not arrivals.seen.may_hold(1, "s", "new") and not note.exists():
+    if arrivals is not None and not arrivals.seen.may_hold((1, "s", "new")) and not note.exists():
         note.touch()
 
 

@@ -22,7 +22,7 @@ from unittest import mock
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_arrivals, sqlite_carrying, sqlite_schema, sqlite_seen, sqlite_upkeep
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_arrivals import HEAD, Arrivals, _read_head
 from gateway.tasks.sqlite_carrying import carry_over, settle
 from gateway.tasks.sqlite_schema import CONTEXT, TASK
 from gateway.tasks.sqlite_seen import Seen
@@ -164,7 +164,8 @@ class World:
 
     def carry(self, process: Process) -> None:
         carrier = process.store._carrier
-        self._in_thread(process, lambda: carry_over(process.thread, carrier._of(process.thread)))
+        loop = self.chance.choice((carrier.loop, None))
+        self._in_thread(process, lambda: carry_over(process.thread, carrier._of(process.thread), loop))
 
     def settle(self, process: Process) -> None:
         def work() -> None:
@@ -224,8 +225,9 @@ class World:
     def tear(self, _: Process) -> None:
         """Somebody was killed while it wrote, or a power cut damaged a line that was not told of."""
         place = self._place()
-        if place.exists() and place.stat().st_size >= HEAD:
-            with place.open("ab") as file:
+        if place.exists() and (found := _read_head(place.read_bytes()[:HEAD])) is not None:
+            with place.open("r+b") as file:
+                file.seek(found[1])
                 file.write(self.chance.choice((b"0", b'12345678[[1,"s","t', b"00000000[]\n", b"\n", b"1234\n567")))
 
     # ---- What is true ----------------------------------------------------------------------------------------------
@@ -245,8 +247,8 @@ class World:
                         continue
                     self.done["ready"] += 1
                     for kind, id_ in tables:
-                        assert (kind, SCOPE, id_) in known.entries or seen.may_hold(kind, SCOPE, id_), (kind, id_)
-                    unknown = sum(not seen.may_hold(TASK, SCOPE, f"never-{number}") for number in range(20))
+                        assert (kind, SCOPE, id_) in known.entries or seen.may_hold((kind, SCOPE, id_)), (kind, id_)
+                    unknown = sum(not seen.may_hold((TASK, SCOPE, f"never-{number}")) for number in range(20))
                     self.done["told new"] += unknown
 
     def _written(self) -> tuple[dict[Name, Owner], dict[Name, Owner]]:
@@ -255,9 +257,10 @@ class World:
         tables = {(kind, id_): Owner(tenant, principal) for kind, id_, tenant, principal in found}
         place, young = self._place(), {}
         data = place.read_bytes() if place.exists() else b""
-        if data[:HEAD].strip(b"\0"):
-            for line in data[HEAD:].split(b"\n")[:-1]:
-                if line[:8] == b"%08x" % zlib.crc32(line[8:]):
+        if (head := _read_head(data[:HEAD])) is not None:
+            epoch, end = head
+            for line in data[HEAD:end].split(b"\n")[:-1]:
+                if line[:8] == b"%08x" % zlib.crc32(line[8:], epoch):
                     for entry in json.loads(line[8:]):
                         young[entry[0], entry[2]] = Owner(entry[3], entry[4])
         for name in tables.keys() & young.keys():
@@ -387,14 +390,17 @@ def _system(fault: Callable[[int], int | None]) -> types.SimpleNamespace:
     """What `os` has, where disks may be full. Nobody pulls the plug."""
 
     def pwrite(file: int, data: bytes, at: int) -> int:
-        return os.pwrite(file, data[: fault(len(data))], at)
+        room = fault(len(data))
+        # A head is in one page, of which either all of it is written or nothing.
+        return os.pwrite(file, data[:room] if at or room is None else b"", at)
 
-    def ftruncate(file: int, size: int) -> None:
+    def posix_fallocate(file: int, at: int, length: int) -> None:
         if fault(0) is not None:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        os.ftruncate(file, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.posix_fallocate(file, at, length)
 
-    return types.SimpleNamespace(**{**vars(os), "pwrite": pwrite, "ftruncate": ftruncate, "fdatasync": lambda _: None})
+    changed = {"pwrite": pwrite, "posix_fallocate": posix_fallocate, "fdatasync": lambda _: None}
+    return types.SimpleNamespace(**{**vars(os), **changed})
 
 
 @contextmanager
@@ -404,19 +410,19 @@ def world(path: Path, seed: int, *, processes: int, ids: int, faults: float = 0.
     held: dict[int, bool] = {}
     hold, release, read = Arrivals._hold, Arrivals._release, Arrivals._read
 
-    def holding(self: Arrivals) -> int:
-        size = hold(self)
+    def holding(self: Arrivals) -> bytes:
+        head = hold(self)
         held[id(self)] = True
-        return size
+        return head
 
     def releasing(self: Arrivals) -> None:
         held[id(self)] = False
         release(self)
 
-    def reading(self: Arrivals, size: int) -> bool:
+    def reading(self: Arrivals, end: int) -> None:
         if not held.get(id(self)):
             made[0].others()
-        return read(self, size)
+        read(self, end)
 
     clock = types.SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=lambda _: made[0].others())
     quick = types.SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=lambda _: None)

@@ -278,9 +278,9 @@ def test_it_grows_with_what_arrives_and_is_begun_anew_when_it_is_too_large(monke
     while told.ready:
         told.add((1, "crm", f"t{number}"))
         number += 1
-        assert told.may_hold(1, "crm", f"t{number // 2}")
+        assert told.may_hold((1, "crm", f"t{number // 2}"))
     assert number >= 64 + 128
-    assert told.may_hold(1, "crm", "never")
+    assert told.may_hold((1, "crm", "never"))
     db.close()
 
 
