@@ -37,6 +37,7 @@ from gateway.exchange import Exchange
 from gateway.group import Group, Turn
 from gateway.upstream.failure import FAILING, Unsent, counts, tells_nothing
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.page import retry_after
 from gateway.upstream.repeating import MOST_PATIENCE, Missed, may_repeat, missed
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
@@ -245,7 +246,7 @@ class Asking:
         if response.status != 503:
             return response
         try:
-            again = await self._after_busy(call, response.header(b"retry-after"))
+            again = await self._after_busy(call, retry_after(response))
         except BaseException:
             response.close()
             raise
@@ -257,13 +258,12 @@ class Asking:
         except Fault as fault:
             return await self.again(call, fault, send)
 
-    async def _after_busy(self, call: Call, retry_after: bytes | None) -> bool:
+    async def _after_busy(self, call: Call, patience: float | None) -> bool:
         """Whether a call that was answered by 503 is to be sent again; returns when it is time.
 
         Args:
-            retry_after: What the agent says of that.
+            patience: Seconds that the agent asks for; None where it does not say.
         """
-        patience = _seconds(retry_after)
         if patience is None or patience > MOST_PATIENCE or not self._may(call, Missed.BUSY):
             return False
         before = self.backing
@@ -392,8 +392,3 @@ class Asking:
 
 def _words(fault: Fault) -> str:
     return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
-
-
-def _seconds(written: bytes | None) -> float | None:
-    """Seconds of a `Retry-After`, or None where it says none."""
-    return float(written) if written is not None and written.isdigit() and len(written) < 9 else None

@@ -103,9 +103,11 @@ async def test_where_there_is_no_other_the_caller_is_told_at_once() -> None:
 
 
 BUSY = whole(b"{}", b"retry-after: 1", status=b"503 Service Unavailable")
+_NOON = b"Mon, 23 Nov 2026 12:00:00 GMT"
+BUSY_UNTIL = whole(b"{}", b"date: " + _NOON, b"retry-after: " + _NOON, status=b"503 Service Unavailable")
 
 
-def busy_first(good: bytes) -> tuple[list[int], Script]:
+def busy_first(good: bytes, busy: bytes = BUSY) -> tuple[list[int], Script]:
     """An agent that is busy when it is asked for the first time."""
     asked: list[int] = []
 
@@ -113,7 +115,7 @@ def busy_first(good: bytes) -> tuple[list[int], Script]:
         while True:
             await wire.request()
             asked.append(1)
-            await wire.send(BUSY if len(asked) == 1 else whole(good))
+            await wire.send(busy if len(asked) == 1 else whole(good))
 
     return asked, play
 
@@ -129,8 +131,9 @@ async def test_who_leaves_meanwhile_leaves_no_half_of_an_answer_behind() -> None
         await gateway.rested()
 
 
-async def test_who_reads_asks_an_agent_again_that_is_busy_for_a_moment() -> None:
-    asked, play = busy_first(get("t"))
+@pytest.mark.parametrize("busy", [BUSY, BUSY_UNTIL], ids=["for-a-second", "until-a-time-of-day"])
+async def test_who_reads_asks_an_agent_again_that_is_busy_for_a_moment(busy: bytes) -> None:
+    asked, play = busy_first(get("t"), busy)
     async with fronted(agent(play)) as (gateway, _):
         assert (await sent(gateway, asks("GetTask", id="t")))["result"]["id"] == "t"
         assert len(asked) == 2
