@@ -51,6 +51,7 @@ class Worker:
         reload_all: Has all of them read their configuration again.
         uptake: Where they say what they made of the configuration; None for one alone.
         orphaned: Whether nobody looks after it any more.
+        beat: Called every second while its loop turns.
     """
 
     processes: int = 1
@@ -61,6 +62,7 @@ class Worker:
     reload_all: Callable[[], None] = _nothing
     uptake: Uptake | None = None
     orphaned: Callable[[], bool] = _never
+    beat: Callable[[], None] = _nothing
 
 
 ALONE = Worker()

@@ -22,6 +22,7 @@ from gateway.config.problem import as_text
 from gateway.departure import SIGNALS, leave_at_once, leave_within
 from gateway.listener.server import ListenFailed, raise_file_limit
 from gateway.opening import ALONE, StartFailed, Worker
+from gateway.pulse import EVERY
 from gateway.reload import Origin, Trigger
 from gateway.supervisor import supervise
 from gateway.systemd import Notifier
@@ -72,6 +73,7 @@ async def run(
     on_started: Callable[[], None] = lambda: None,
     on_signal: Callable[[bool], None] = lambda _again: None,
     orphaned: Callable[[], bool] = lambda: False,
+    beat: Callable[[], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one stops at once. SIGHUP has the configuration read again.
 
@@ -82,6 +84,7 @@ async def run(
         on_started: Called once requests are taken.
         on_signal: Called with each signal to end: whether it is not the first.
         orphaned: Whether nobody looks after this process any more: then it stops at once, too.
+        beat: Called every second from when requests are taken, as long as the loop turns.
 
     Raises:
         ListenFailed, StartFailed: as `Gateway.start`.
@@ -95,6 +98,8 @@ async def run(
     gc.freeze()
     on_started()
     heard.serve()
+    if beat is not None:
+        _keep_beating(beat)
     if await _unless(heard.stop, gateway.snapshot.settled()):
         # The cards too, which are more than all the rest.
         keep()
@@ -166,6 +171,11 @@ class _Heard:
             self._end(signal.SIGTERM)
         else:
             self._loop.call_later(_LOOK, self._look)
+
+
+def _keep_beating(beat: Callable[[], None]) -> None:
+    beat()
+    asyncio.get_running_loop().call_later(EVERY, _keep_beating, beat)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
@@ -251,7 +261,9 @@ def serve_examined(
 
     async def whole() -> None:
         try:
-            await run(gateway, on_started=started, on_signal=bound.on_signal, orphaned=worker.orphaned)
+            await run(
+                gateway, on_started=started, on_signal=bound.on_signal, orphaned=worker.orphaned, beat=worker.beat
+            )
         finally:
             _hand_over()
 

@@ -10,6 +10,7 @@
                         the others serve by then
     the parent dies     workers hear of it and end at once, with last words for their calls
     a worker dies       another takes its place at once; one that cannot even start is tried again after half a second
+    a worker is stuck   it is killed once it has given no sign of life for half a minute (`pulse.py`), which is as above
 
 Workers share tasks, webhooks and keys through the store, a file or a Redis, and counts through the board. Each gives
 its share of the limits, but for requests where the store is a Redis. A worker that was told `POST /-/reload` has the
@@ -37,6 +38,7 @@ from gateway.config.dividing import divided
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind
 from gateway.opening import Worker, asked_of_clients, open_tls
+from gateway.pulse import LOOK, LOOKS, Pulses
 from gateway.reload import Origin, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
@@ -88,6 +90,8 @@ class Supervisor:
         os.set_blocking(self._hear, False)
         self._sockets: dict[str, socket.socket] = {}
         self._alive: dict[int, float] = {}
+        self._pulses = Pulses(count)
+        self._look_at = 0.0
         self._ready = 0
         self._due: list[float] = []
         self._stopping = False
@@ -118,6 +122,8 @@ class Supervisor:
                     self._on(signal.Signals(told.si_signo))
                 if self._asked < math.inf and not self._stopping:
                     self._see_taken()
+                if not self._stopping and time.monotonic() >= self._look_at:
+                    self._end_stuck()
                 if time.monotonic() >= self._last:
                     self._pass_on(signal.SIGKILL)
         finally:
@@ -173,6 +179,13 @@ class Supervisor:
             self._asked = math.inf
             self._notifier.ready()
 
+    def _end_stuck(self) -> None:
+        """End who gives no sign of life, so that another takes its place."""
+        self._look_at = time.monotonic() + LOOK
+        for pid in self._pulses.still():
+            logger.error("worker %d has given no sign of life for %.0f s, and is killed", pid, LOOK * LOOKS)
+            os.kill(pid, signal.SIGKILL)
+
     def _pass_on(self, number: signal.Signals) -> None:
         for pid in self._alive:
             os.kill(pid, number)
@@ -215,6 +228,7 @@ class Supervisor:
             began = self._alive.pop(pid, None)
             _attempt(partial(self._board.bury, pid))
             self._uptake.forget(pid)
+            self._pulses.forget(pid)
             if self._stopping or began is None:
                 continue
             self._listen()
@@ -235,7 +249,7 @@ class Supervisor:
             return _LOOK
         if self._stopping or not self._due:
             # Signals say all there is to know; the bound is for what no one foresees.
-            return (self._notifier.alive_every or 60.0) if self._ready >= self._count else _LOOK
+            return min(self._notifier.alive_every or LOOK, LOOK) if self._ready >= self._count else _LOOK
         return min(max(min(self._due) - time.monotonic(), 0.0), _LOOK)
 
     # ---- Workers ---------------------------------------------------------------------------------------------------
@@ -255,6 +269,7 @@ class Supervisor:
             if not pid:
                 self._be_worker(parent)
             self._alive[pid] = now
+            self._pulses.begin(pid)
 
     def _be_worker(self, parent: int) -> None:
         """Serve, and never come back."""
@@ -288,6 +303,7 @@ class Supervisor:
                 reload_all=lambda: tell(_RELOAD),
                 uptake=self._uptake,
                 orphaned=orphaned,
+                beat=self._pulses.beat(self._pulses.place()),
             )
             code = self._work(self._examined, worker, self._output)
         finally:

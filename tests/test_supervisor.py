@@ -99,6 +99,35 @@ def test_it_goes_on_and_ends_well_without_a_place_for_figures(origin: Origin, ca
 
 
 @alone
+def test_one_that_stands_still_is_killed_and_replaced(
+    origin: Origin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.supervisor.LOOK", 0.01)
+    first = True
+
+    def beats(examined: Examined, worker: Worker, output: SharedStream) -> int:
+        # The first has given one sign and gives no other, and the next one never has any.
+        if first:
+            worker.beat()
+        return waits(examined, worker, output)
+
+    supervisor = Supervisor(origin.read(), origin, 1, beats)
+    original = supervisor._listen
+
+    def listen() -> None:
+        nonlocal first
+        original()
+        first = False
+        if supervisor._ready == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    supervisor._listen = listen  # type: ignore[method-assign]  # to know when
+    assert supervisor.run() == 0
+    assert "has given no sign of life" in caplog.text
+    assert "exit code -9), another takes its place" in caplog.text
+
+
+@alone
 def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin) -> None:
     def asked_early(examined: Examined, worker: Worker, output: SharedStream) -> int:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -102,6 +102,19 @@ async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_pa
             assert await metric(process, "build_info") == 1
 
 
+@pytest.mark.long
+async def test_one_that_stands_still_is_replaced_and_those_that_work_are_not(fleet: str, tmp_path: Path) -> None:
+    async with workers(fleet, tmp_path) as process:
+        before = pids(process)
+        os.kill(before[0], signal.SIGSTOP)
+        async with asyncio.timeout(120), client() as http:
+            while len(pids(process)) < 2 or before[0] in pids(process):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.05)
+            assert before[1] in pids(process)
+            assert f"worker {before[0]} has given no sign of life for 30 s" in process.log_text
+            assert (await http.post(process.url + "/echo", json=SEND)).status_code == 200
+
+
 async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         for _ in range(20):
