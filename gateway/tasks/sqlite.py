@@ -108,8 +108,10 @@ class SqliteStore:
         self._file.open()
         self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch, carrier=self._carrier)
         with contextlib.suppress(StateUnavailable), self._file as db:
-            # What was left by whoever ended suddenly is read now, and not by the first call.
-            self._of(db).current()
+            # What was left by whoever ended suddenly, or is others', is read now, and not by the first call.
+            arrivals = self._of(db)
+            arrivals.read_ahead()
+            arrivals.current()
 
     async def aclose(self) -> None:
         """Let go of the file. Who lets go of it last carries the log over: here, that is not the event loop."""

@@ -29,29 +29,18 @@ import mmap
 import os
 import stat
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
-
 from gateway.tasks.sqlite_file import TIMEOUT
+from gateway.tasks.sqlite_layout import GONE, HEAD, LAYOUT, NONE, entries_of, line_of, read_head
 from gateway.tasks.sqlite_seen import Seen, Succession
 from gateway.tasks.sqlite_young import Entry, Young
 
 MOST = 16 << 20
 """Bytes: about 60,000 tasks with their contexts. What comes beyond is refused until they have been carried over."""
 
-_HEAD = b"A2A gateway arrivals 2 %020d %020d\n"
-HEAD = len(_HEAD % (0, 0))
-"""Bytes of a file with nothing in it."""
-_GONE = b"A2A gateway arrivals, removed".ljust(HEAD)
-# Of a file that was made and not written yet, or lost its head in a power cut.
-_NONE = bytes(HEAD)
-_CHECKSUM = 8
-# What a checksum may begin with.
-_LOW = 0xFFFF_FFFF
 _READ = 1 << 20
 # Bytes by which the file grows: to write where it has room costs half.
 _ROOM = 1 << 20
@@ -62,9 +51,6 @@ _PAUSE = 0.0002
 _MOST_OPENED = 100
 
 logger = logging.getLogger("gateway.tasks.sqlite")
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(list[Entry]).decode
 
 
 class Arrivals:
@@ -138,7 +124,7 @@ class Arrivals:
                 with self:
                     if self.end == HEAD and self._is_there():
                         # First, for whoever starts meanwhile waits for this one, and makes another file then.
-                        self._write(_GONE, 0)
+                        self._write(GONE, 0)
                         self._path.unlink(missing_ok=True)
         finally:
             self._forget()
@@ -162,6 +148,7 @@ class Arrivals:
                 fcntl.flock(self._file, _HELD)
             except BlockingIOError:
                 self._wait()
+            self._patience = TIMEOUT
             if now[:HEAD] == self._head and not self._astray:
                 return self.young
         if (head := self._hold()) != self._head:
@@ -187,33 +174,41 @@ class Arrivals:
         """
         head = self._hold()
         try:
-            found = _read_head(head)
-            # While it is held here, whoever has this epoch keeps it; and its entries come before its end.
-            if found is not None and other.identity == self.identity and other.epoch == found[0]:
-                end = other.end
-                if HEAD <= end <= found[1]:
-                    self._start(found[0])
-                    self._head, self.end, self.joined = _HEAD % (found[0], end), end, [*other.young.entries.values()]
+            # The other one may read on at any moment, or begin anew (`_start`). As long as these are its entries, there
+            # may be more of them than its end says, and never less; so whether they are is asked last.
+            young, end = other.young, other.end
+            joined = [*young.entries.values()]
+            found = read_head(head)
+            if found is None or other.identity != self.identity or other.epoch != found[0]:
+                return
+            if HEAD <= end <= found[1] and other.young is young:
+                self._start(found[0])
+                self._head, self.end, self.joined = LAYOUT % (found[0], end), end, joined
         finally:
             self._release()
+
+    def arrived(self) -> list[Entry]:
+        """All that has arrived by the last time that it was held; of two entries with one name, the last one counts."""
+        return [*self.joined, *self.young.entries.values()]
 
     def read_ahead(self) -> None:
         """Read what has arrived by now while others write on, so that there is little left once the file is held."""
         head = self._hold()
         self._release()
-        found = _read_head(head)
+        found = read_head(head)
         if found is None or head == self._head:
             return
         epoch, end = found
         if not self._head or epoch != self.epoch or end < self.end:
             self._start(epoch)
-            self._head = _HEAD % (epoch, HEAD)
         # What was whole stays as it is until the file is begun anew, which is found out when it is held again.
-        self._read(end)
-        now = _read_head(self._now())
+        self._read_up_to(head, end)
+        now = read_head(self._now())
         if now is None or now[0] != epoch:
             # So what was read may be of the epoch that follows, and what was in its place has not been.
             self.seen.doubt()
+        else:
+            self._tell_damage()
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write down what is new; only while the file is held.
@@ -223,25 +218,21 @@ class Arrivals:
         """
         if self.end > MOST:
             raise OSError(errno.EFBIG, "what has arrived cannot be carried over into the tables")
-        text = _encode(entries)
-        line = b"%08x%b\n" % (zlib.crc32(text, self.epoch & _LOW), text)
+        line = line_of(entries, self.epoch)
         end = self.end + len(line)
         if end > self._room:
             # Where there is none for more than this, this may have its place.
             with contextlib.suppress(OSError):
                 os.posix_fallocate(self._file, self._room, _ROOM)
                 self._room += _ROOM
-        head = _HEAD % (self.epoch, end)
+        head = LAYOUT % (self.epoch, end)
         # It counts once the head says so.
         if os.pwrite(self._file, line, self.end) != len(line) or os.pwrite(self._file, head, 0) != HEAD:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        # Whatever goes wrong until it is taken in, all is read again.
+        self._head = b""
+        self._take_in(entries, len(line))
         self._head = head
-        try:
-            self._take_in(entries, len(line))
-        except BaseException:
-            # So it is read again.
-            self._head = b""
-            raise
 
     def renew(self, epoch: int) -> None:
         """Begin the file anew, for all of it is in the tables; only while it is held.
@@ -250,8 +241,7 @@ class Arrivals:
             OSError: it cannot be written; what is in it is carried over once more.
         """
         self._succession.ended(self.epoch, self.end, epoch)
-        self._write_head(epoch, HEAD)
-        self._start(epoch)
+        self._begin_epoch(epoch)
 
     def sync(self) -> int:
         """Put what was written on the disk; gives the bytes that are in the file.
@@ -261,11 +251,11 @@ class Arrivals:
         """
         # Whoever left may have removed the one that is open, and then others write to another one.
         self.watch()
-        if self._map is None or self._astray or self._now() == _GONE:
+        if self._map is None or self._astray or self._now() == GONE:
             self._hold()
             self._release()
         os.fdatasync(self._file)
-        found = _read_head(self._now())
+        found = read_head(self._now())
         return HEAD if found is None else found[1]
 
     def watch(self) -> None:
@@ -284,8 +274,9 @@ class Arrivals:
                 fcntl.flock(self._file, _HELD)
             except BlockingIOError:
                 self._wait()
+            self._patience = TIMEOUT
             try:
-                if (head := self._now()) != _GONE and self._map is not None and not self._astray:
+                if (head := self._now()) != GONE and self._map is not None and not self._astray:
                     return head
                 if self._is_there():
                     self._astray = False
@@ -309,7 +300,7 @@ class Arrivals:
         self._room = os.fstat(self._file).st_size
         if self._room < HEAD:
             # A page that the system has no place for cannot be read there.
-            self._write(_NONE, 0)
+            self._write(NONE, 0)
             self._room = HEAD
         self._map = mmap.mmap(self._file, HEAD, mmap.MAP_SHARED, mmap.PROT_READ)
 
@@ -331,6 +322,8 @@ class Arrivals:
         except BaseException:
             os.close(file)
             raise
+        # What was read was of another file, for whoever asks in between (`join`).
+        self.epoch = 0
         self._file, self.identity = file, (found.st_dev, found.st_ino)
 
     def _wait(self) -> None:
@@ -339,7 +332,6 @@ class Arrivals:
             time.sleep(_PAUSE)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(self._file, _HELD)
-                self._patience = TIMEOUT
                 return
         # As with the database: no call after this one waits again until somebody lets go.
         self._patience = 0.0
@@ -361,29 +353,44 @@ class Arrivals:
         if os.pwrite(self._file, data, at) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _write_head(self, epoch: int, end: int) -> None:
-        head = _HEAD % (epoch, end)
+    def _begin_epoch(self, epoch: int) -> None:
+        head = LAYOUT % (epoch, HEAD)
         self._write(head, 0)
+        self._start(epoch)
         self._head = head
 
     def _catch_up(self, head: bytes) -> None:
         """Read what came since the last time; only while the file is held."""
-        self._patience = TIMEOUT
-        found = _read_head(head)
+        found = read_head(head)
         if found is None:
-            if head not in (_NONE, _GONE):
+            if head not in (NONE, GONE):
                 # Never written by us. Whoever put it there may want it back.
                 raise OSError(errno.EINVAL, f"{self._path} holds something else; move it away")
-            epoch = self._begin()
-            self._write_head(epoch, HEAD)
-            self._start(epoch)
+            self._begin_epoch(self._begin())
             return
         epoch, end = found
         if not self._head or epoch != self.epoch or end < self.end:
             self._start(epoch)
+        self._read_up_to(head, end)
+        self._tell_damage()
+
+    def _start(self, epoch: int) -> None:
+        if not self._succession.joins(self.epoch, self.end, epoch):
+            self.seen.doubt()
+        # In this order: another thread may go on from here (`join`).
+        self.end = HEAD
+        self.young, self.joined = Young(), []
+        self.epoch = epoch
+
+    def _read_up_to(self, head: bytes, end: int) -> None:
+        """Read on up to where a head says."""
+        # As in `append`.
+        self._head = b""
         self._damaged = 0
         self._read(end)
         self._head = head
+
+    def _tell_damage(self) -> None:
         if self._damaged:
             logger.error(
                 "%s: %d lines in it are damaged, as by a power cut; whose the tasks in them were is forgotten",
@@ -391,15 +398,7 @@ class Arrivals:
                 self._damaged,
             )
 
-    def _start(self, epoch: int) -> None:
-        if not self._succession.joins(self.epoch, self.end, epoch):
-            self.seen.doubt()
-        # The epoch last: another thread may go on from here (`join`).
-        self.young, self.joined, self.end = Young(), [], HEAD
-        self.epoch = epoch
-
     def _read(self, end: int) -> None:
-        """Read on up to a place."""
         rest = b""
         at = self.end
         while at < end and (data := os.pread(self._file, min(_READ, end - at), at)):
@@ -415,19 +414,12 @@ class Arrivals:
 
     def _take(self, line: bytes) -> None:
         """Read a line, or pass over one that is damaged."""
-        text = line[_CHECKSUM:]
-        entries: Sequence[Entry] = ()
-        try:
-            is_whole = line[:_CHECKSUM] == b"%08x" % zlib.crc32(text, self.epoch & _LOW)
-            if is_whole:
-                entries = _decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            is_whole = False
+        entries = entries_of(line, self.epoch)
         if not entries:
             # Another process has changed the tables; or it may have been the line that says so.
-            self._damaged += not is_whole
+            self._damaged += entries is None
             self._pass_over()
-        self._take_in(entries, len(line) + 1)
+        self._take_in(entries or (), len(line) + 1)
 
     def _take_in(self, entries: Sequence[Entry], length: int) -> None:
         """Take in what a line of so many bytes says."""
@@ -441,15 +433,6 @@ class Arrivals:
         """Do without what somebody has changed, or may have."""
         self.young.tables.clear()
         self.seen.doubt()
-
-
-def _read_head(head: bytes) -> tuple[int, int] | None:
-    """The epoch and the end; None for what is no head of ours."""
-    epoch, end = head[-42:-22], head[-21:-1]
-    if not (epoch.isdigit() and end.isdigit()):
-        return None
-    found = int(epoch), int(end)
-    return found if _HEAD % found == head and found[1] >= HEAD else None
 
 
 def _give(file: int, found: os.stat_result, database: os.stat_result) -> None:

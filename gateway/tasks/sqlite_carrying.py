@@ -20,8 +20,9 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_arrivals import Arrivals
 from gateway.tasks.sqlite_file import step
+from gateway.tasks.sqlite_layout import HEAD
 from gateway.tasks.sqlite_seen import Succession
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import OPEN
@@ -180,7 +181,7 @@ def _carry_over(db: sqlite3.Connection, arrivals: Arrivals, turn: int) -> None:
     arrivals.read_ahead()
     with arrivals as young:
         epoch, young.news = arrivals.epoch, {}
-        entries = [*arrivals.joined, *young.entries.values()]
+        entries = arrivals.arrived()
     for number in range(_MOST_ROUNDS):
         for part in _parts(entries):
             began = time.monotonic()
@@ -209,9 +210,9 @@ def settle(db: sqlite3.Connection, arrivals: Arrivals) -> None:
     Raises:
         sqlite3.Error, OSError: as `carry_over`.
     """
-    with arrivals as young:
-        if young.entries:
-            _end_epoch(db, arrivals, sorted(young.entries.values(), key=_BY_NAME), lambda: _take_turn(db, 0.0))
+    with arrivals:
+        if entries := arrivals.arrived():
+            _end_epoch(db, arrivals, sorted(entries, key=_BY_NAME), lambda: _take_turn(db, 0.0))
 
 
 def _end_epoch(

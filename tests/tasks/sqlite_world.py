@@ -4,9 +4,7 @@ All of it is in one process: where a thread of a store would leave the interpret
 fill, and processes are killed, wherever something is written.
 """
 
-import errno
 import json
-import os
 import random
 import sqlite3
 import time
@@ -16,23 +14,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite_arrivals, sqlite_carrying, sqlite_schema, sqlite_seen, sqlite_upkeep
+from gateway.tasks import sqlite, sqlite_arrivals, sqlite_carrying, sqlite_schema, sqlite_seen, sqlite_upkeep
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_arrivals import HEAD, Arrivals, _read_head
+from gateway.tasks.sqlite_arrivals import Arrivals
 from gateway.tasks.sqlite_carrying import carry_over, settle
+from gateway.tasks.sqlite_layout import HEAD, read_head
 from gateway.tasks.sqlite_schema import CONTEXT, TASK
-from gateway.tasks.sqlite_seen import Seen
 from gateway.tasks.store import Bounds, Met, Owner, Row, Sighting, Task
 from tests.tasks.asking import NOW
+from tests.tasks.sqlite_faults import Faults
 
 OWNERS = [Owner(tenant, principal) for tenant in ("acme", "globex") for principal in ("", "ann")]
 SCOPE = "s"
 _DEEPEST = 2
-_HOOKED = frozenset({"_last", "_turn", "_filled", "_filling", "_done", "_asked", "_filters"})
 
 Name = tuple[int, str]
 
@@ -98,6 +95,7 @@ class World:
             self.kill: 0.3,
             self.tear: 0.3,
             self.leave: 0.3,
+            self.remove: 0.3,
         }
 
     def end(self) -> None:
@@ -142,15 +140,16 @@ class World:
             apart=self.chance.random() < 0.5, marked=self.chance.random() < 0.1,
         )  # fmt: skip
         names = [name for name in ((TASK, task), (CONTEXT, context)) if name[1]]
-        of_task, of_context = self.owners.get((TASK, task)), self.owners.get((CONTEXT, context))
         try:
             met = process.store.meet(SCOPE, seen)
-        except (StateUnavailable, Killed) as fault:
+        except (StateUnavailable, MemoryError, Killed) as fault:
             self.done["not told"] += 1
             self._learn(names, owner)
             if isinstance(fault, Killed):
                 raise
             return
+        # As it was when it was decided: who else did anything meanwhile did it before.
+        of_task, of_context = self.owners.get((TASK, task)), self.owners.get((CONTEXT, context))
         if seen.is_foreign(of_task, of_context):
             assert met == Met(of_task, of_context)
         else:
@@ -195,7 +194,7 @@ class World:
                 rows.append(Row(SCOPE, f"c{number}", context=owner, seen=self._now))
         try:
             process.store.put_rows(rows)
-        except (StateUnavailable, Killed) as fault:
+        except (StateUnavailable, MemoryError, Killed) as fault:
             for row in rows:
                 self._learn([(TASK if row.task else CONTEXT, row.id)], row.task.owner if row.task else row.context)
             if isinstance(fault, Killed):
@@ -225,10 +224,22 @@ class World:
     def tear(self, _: Process) -> None:
         """Somebody was killed while it wrote, or a power cut damaged a line that was not told of."""
         place = self._place()
-        if place.exists() and (found := _read_head(place.read_bytes()[:HEAD])) is not None:
+        if place.exists() and (found := read_head(place.read_bytes()[:HEAD])) is not None:
             with place.open("r+b") as file:
                 file.seek(found[1])
                 file.write(self.chance.choice((b"0", b'12345678[[1,"s","t', b"00000000[]\n", b"\n", b"1234\n567")))
+
+    def remove(self, _: Process) -> None:
+        """Somebody removes the file while nothing is in it, and all find out before they do anything else."""
+        place = self._place()
+        if place.exists() and (found := read_head(place.read_bytes()[:HEAD])) is not None and found[1] == HEAD:
+            with self.hushed():
+                place.unlink()
+            self.done["removed"] += 1
+            for process in self.processes:
+                for view in (process.store._arrivals, process.store._carrier._arrivals):
+                    if view is not None:
+                        view.watch()
 
     # ---- What is true ----------------------------------------------------------------------------------------------
 
@@ -257,7 +268,7 @@ class World:
         tables = {(kind, id_): Owner(tenant, principal) for kind, id_, tenant, principal in found}
         place, young = self._place(), {}
         data = place.read_bytes() if place.exists() else b""
-        if (head := _read_head(data[:HEAD])) is not None:
+        if (head := read_head(data[:HEAD])) is not None:
             epoch, end = head
             for line in data[HEAD:end].split(b"\n")[:-1]:
                 if line[:8] == b"%08x" % zlib.crc32(line[8:], epoch):
@@ -278,7 +289,8 @@ class World:
                 assert found == owner
                 self.owners[name] = found
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Some of it may be gone, for somebody has had it forgotten or erased."""
         tables, young = self._written()
         left = {**young, **tables}
         self.owners = {name: owner for name, owner in self.owners.items() if name in left}
@@ -300,6 +312,10 @@ class World:
                 self.step()
         finally:
             self._depth -= 1
+
+    def happens(self, chance: float) -> bool:
+        """Whether something does that is this likely."""
+        return not self._hushed and self.chance.random() < chance
 
     def fault(self, *, most: int) -> int | None:
         """How much of so many bytes is written before the disk is full; None for all of it.
@@ -332,11 +348,11 @@ class World:
     def _excused(self, work: Callable[[], object], *, forgets: bool = False) -> None:
         try:
             work()
-        except StateUnavailable:
+        except (StateUnavailable, MemoryError):
             self.done["not told"] += 1
         finally:
             if forgets:
-                self._forget()
+                self.forget()
 
     def _restart(self, process: Process) -> None:
         with self.hushed():
@@ -353,87 +369,30 @@ class World:
             self.check()
 
 
-def interleaved(world: Callable[[], World]) -> type[Seen]:
-    """A filter whose thread is interrupted anywhere."""
-
-    class Interleaved(Seen):
-        def fill(self, db: sqlite3.Connection, pause: Callable[[], object]) -> None:
-            object.__setattr__(self, "filling", True)
-            try:
-                super().fill(db, lambda: others(self))
-            finally:
-                object.__setattr__(self, "filling", False)
-
-        def __getattribute__(self, name: str) -> Any:
-            if name in _HOOKED:
-                interrupt(self)
-            return super().__getattribute__(name)
-
-        def __setattr__(self, name: str, value: object) -> None:
-            if name in _HOOKED:
-                interrupt(self)
-            super().__setattr__(name, value)
-
-    def interrupt(seen: Seen) -> None:
-        if seen.__dict__.get("filling") and world().chance.random() < 0.1:
-            others(seen)
-
-    def others(seen: Seen) -> None:
-        object.__setattr__(seen, "filling", False)
-        world().others()
-        object.__setattr__(seen, "filling", True)
-
-    return Interleaved
-
-
-def _system(fault: Callable[[int], int | None]) -> types.SimpleNamespace:
-    """What `os` has, where disks may be full. Nobody pulls the plug."""
-
-    def pwrite(file: int, data: bytes, at: int) -> int:
-        room = fault(len(data))
-        # A head is in one page, of which either all of it is written or nothing.
-        return os.pwrite(file, data[:room] if at or room is None else b"", at)
-
-    def posix_fallocate(file: int, at: int, length: int) -> None:
-        if fault(0) is not None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.posix_fallocate(file, at, length)
-
-    changed = {"pwrite": pwrite, "posix_fallocate": posix_fallocate, "fdatasync": lambda _: None}
-    return types.SimpleNamespace(**{**vars(os), **changed})
-
-
 @contextmanager
 def world(path: Path, seed: int, *, processes: int, ids: int, faults: float = 0.02) -> Iterator[World]:
     """One run, with everything patched that it needs."""
     made: list[World] = []
-    held: dict[int, bool] = {}
-    hold, release, read = Arrivals._hold, Arrivals._release, Arrivals._read
+    faults_of = Faults(lambda: made[0] if made else None)
+    say_changed = sqlite._say_changed
 
-    def holding(self: Arrivals) -> bytes:
-        head = hold(self)
-        held[id(self)] = True
-        return head
-
-    def releasing(self: Arrivals) -> None:
-        held[id(self)] = False
-        release(self)
-
-    def reading(self: Arrivals, end: int) -> None:
-        if not held.get(id(self)):
-            made[0].others()
-        read(self, end)
+    def saying_changed(arrivals: Arrivals) -> None:
+        # By now it is gone from the tables, so whoever acts meanwhile may have it.
+        made[0].forget()
+        say_changed(arrivals)
 
     clock = types.SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=lambda _: made[0].others())
     quick = types.SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=lambda _: None)
     chance = random.Random(seed)
     with ExitStack() as stack:
         for owner, name, value in (
-            (Arrivals, "_hold", holding),
-            (Arrivals, "_release", releasing),
-            (Arrivals, "_read", reading),
-            (sqlite_arrivals, "os", _system(lambda most: made[0].fault(most=most) if made else None)),
-            (sqlite_arrivals, "Seen", interleaved(lambda: made[0])),
+            (sqlite_arrivals, "fcntl", faults_of.locks()),
+            (sqlite_arrivals, "os", faults_of.system()),
+            (sqlite_arrivals, "Seen", faults_of.seen()),
+            (Path, "unlink", faults_of.unlink()),
+            (sqlite, "_say_changed", saying_changed),
+            (sqlite, "_AT_ONCE_OVER", chance.choice((0, 3, 100))),
+            (sqlite_carrying, "Arrivals", faults_of.arrivals()),
             (sqlite_carrying, "time", clock),
             (sqlite_carrying, "_FEW", chance.choice((0, 1, 16))),
             (sqlite_carrying, "_AT_A_TIME", chance.choice((1, 3, 200))),

@@ -15,7 +15,8 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_arrivals
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_arrivals import HEAD, Arrivals
+from gateway.tasks.sqlite_arrivals import Arrivals
+from gateway.tasks.sqlite_layout import HEAD, LAYOUT
 from gateway.tasks.sqlite_seen import Seen, Succession
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import Met
@@ -115,7 +116,7 @@ def test_lines_of_an_epoch_before_are_never_read_again(
     with arrivals:
         arrivals.renew(7)
     with path.open("r+b") as file:
-        file.write(sqlite_arrivals._HEAD % (7, end))
+        file.write(LAYOUT % (7, end))
     assert known(other) == []
     assert "2 lines in it are damaged" in caplog.text
     put(other, "t3")
@@ -151,9 +152,10 @@ def test_room_is_made_now_and_then_and_used_again(arrivals: Arrivals, other: Arr
     assert (path.stat().st_size, known(arrivals)) == (grown, ["t2"])
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("damage", [b"\0", b"x", b"\n"])
 def test_of_what_a_power_cut_damaged_in_the_middle_the_rest_counts(
-    arrivals: Arrivals, other: Arrivals, path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+    arrivals: Arrivals, other: Arrivals, path: Path, damage: bytes, caplog: pytest.LogCaptureFixture, *, ahead: bool
 ) -> None:
     ends = []
     for name in ("t1", "t2", "t3", "t4"):
@@ -163,6 +165,8 @@ def test_of_what_a_power_cut_damaged_in_the_middle_the_rest_counts(
         file.seek(ends[0] + 20)
         file.write(damage * 30)
     with caplog.at_level(logging.WARNING, "gateway.tasks.sqlite"):
+        if ahead:
+            other.read_ahead()
         assert known(other) == ["t1", "t3", "t4"]
     assert "lines in it are damaged, as by a power cut" in caplog.text
     put(other, "t5")
@@ -182,26 +186,6 @@ def test_who_reads_ahead_has_what_is_told_by_then(arrivals: Arrivals, other: Arr
     other.read_ahead()
     assert known(other) == []
     assert other.epoch == 9
-
-
-def test_who_goes_on_where_another_is_has_what_that_has_and_reads_the_rest(
-    arrivals: Arrivals, other: Arrivals, path: Path, epochs: Epochs
-) -> None:
-    put(arrivals, "t1")
-    assert known(other) == ["t1"]
-    put(arrivals, "t2")
-    third = Arrivals(path, epochs)
-    third.join(other)
-    assert [each.id for each in third.joined] == ["t1"]
-    assert known(third) == ["t2"]
-    with other:
-        other.renew(7)
-    put(other, "t3")
-    # Of the epoch before, nothing is taken.
-    third.join(arrivals)
-    assert known(third) == ["t3"]
-    assert third.joined == []
-    third.close()
 
 
 def test_who_reads_ahead_what_is_begun_anew_meanwhile_is_in_doubt(path: Path, epochs: Epochs) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from gateway.tasks import sqlite_carrying
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_arrivals import HEAD
 from gateway.tasks.sqlite_carrying import Carrier, _parts, _put, arrivals_of, carry_over, settle
+from gateway.tasks.sqlite_layout import HEAD
 from gateway.tasks.sqlite_schema import TASK, connect
 from gateway.tasks.sqlite_young import Entry
 from gateway.tasks.store import OPEN, Bounds, Met
