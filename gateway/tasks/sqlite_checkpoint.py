@@ -88,14 +88,14 @@ class Checkpoints:
                         file = os.open(self._path, os.O_RDWR)
                     self._round(file)
                     self._failing = False
-                except (sqlite3.Error, OSError) as error:
+                except (sqlite3.Error, OSError, MemoryError) as error:
                     self._fail(error)
             if self._carrier is not None and not self._astray():
                 if _is_elsewhere(file, self._path):
                     self._let_go()
                 try:
                     self._carrier.leave(self._open())
-                except (sqlite3.Error, OSError) as error:
+                except (sqlite3.Error, OSError, MemoryError) as error:
                     self._fail(error)
         finally:
             self._let_go()
@@ -130,7 +130,7 @@ class Checkpoints:
 
     def _fail(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("the log of the ledger cannot be carried over: %s", error)
+            logger.warning("the log of the ledger cannot be carried over: %s", str(error) or "there is no memory")
         self._failing = True
         self._let_go()
 

@@ -170,6 +170,24 @@ def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.
     assert len(caplog.records) == 1
 
 
+def test_where_there_is_no_memory_for_once_it_goes_on(file: LedgerFile, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody else would carry over, until the arrivals are full and everything is refused."""
+    went_on, rounds = threading.Event(), list[sqlite3.Connection]()
+
+    class Short(Carrier):
+        def round(self, db: sqlite3.Connection) -> None:
+            rounds.append(db)
+            if len(rounds) == 1:
+                raise MemoryError
+            went_on.set()
+
+    checkpoints = Checkpoints(file.path, every=0.001, carrier=Short(file.path))
+    assert went_on.wait(PATIENCE)
+    file.close()
+    checkpoints.stop()
+    assert "cannot be carried over: there is no memory" in caplog.text
+
+
 def test_stopping_carries_over_what_is_left_and_leaves_one_file(file: LedgerFile) -> None:
     checkpoints = Watched(file.path)
     checkpoints.wait(1)

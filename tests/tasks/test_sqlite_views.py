@@ -1,5 +1,7 @@
 """Several views of the arrivals in one process: one goes on from another, and none loses what it could not take in."""
 
+import mmap
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tasks import sqlite_arrivals
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_arrivals import Arrivals
 from gateway.tasks.sqlite_carrying import arrivals_of, settle
@@ -227,11 +228,11 @@ def test_nothing_stays_open_or_held_whatever_fails(
 
     for what in ("pwrite", "fstat", "pread", "lstat"):
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_arrivals.os, what, fails)
+            patch.setattr(os, what, fails)
             with pytest.raises(OSError, match="it fails"):
                 put(one, "t1")
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_arrivals.mmap, "mmap", fails)
+            patch.setattr(mmap, "mmap", fails)
             one.close()
             with pytest.raises(OSError, match="it fails"):
                 one.join(other)
