@@ -8,11 +8,13 @@ import fcntl
 import os
 import sqlite3
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.tasks.sqlite_arrivals import Arrivals
+from gateway.tasks.sqlite_file import step
 from gateway.tasks.sqlite_seen import Seen
 from gateway.tasks.sqlite_young import Name
 
@@ -131,6 +133,17 @@ class Faults:
 
         changed = {"pwrite": pwrite, "posix_fallocate": posix_fallocate, "fdatasync": lambda _: None, "close": close}
         return types.SimpleNamespace(**{**vars(os), **changed})
+
+    @contextmanager
+    def step(self, db: sqlite3.Connection) -> Iterator[None]:
+        """As in `sqlite_file.py`; at its end others may hold the database, or a process is killed, then or after."""
+        with step(db):
+            yield
+            if self._fault(0) is not None:
+                busy = sqlite3.OperationalError("database is locked")
+                busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise busy
+        self._fault(0)
 
     def unlink(self) -> Callable[..., None]:
         """As `Path.unlink`."""
