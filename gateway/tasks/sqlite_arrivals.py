@@ -341,6 +341,7 @@ class Arrivals:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _forget(self) -> None:
+        # Both of them: the map has a descriptor of its own, and a lock lasts as long as any is open.
         if self._map is not None:
             self._map.close()
         if self._file >= 0:
@@ -378,7 +379,7 @@ class Arrivals:
         if not self._succession.joins(self.epoch, self.end, epoch):
             self.seen.doubt()
         # In this order: another thread may go on from here (`join`).
-        self.end = HEAD
+        self._head, self.end = b"", HEAD
         self.young, self.joined = Young(), []
         self.epoch = epoch
 

@@ -240,7 +240,7 @@ def _parts(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _by_id(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Them in the order of their ids; the interpreter is not held for long, however many there are."""
+    """Them in the order of their ids; where `MANY` come at once, nobody waits longer than `_SORTED` says."""
     runs = [sorted(entries[at : at + _SORTED], key=_BY_ID) for at in range(0, len(entries), _SORTED)]
     while len(runs) > 1:
         # What is sorted already is found out, and only merged.
