@@ -35,15 +35,14 @@ class Pulses:
         return self._free[0]
 
     def begin(self, pid: int) -> None:
-        """It was forked."""
-        place = self._free.pop(0)
-        # It has given none: how long it takes to begin is not looked at.
-        self._signs[place] = 0
-        self._known[pid] = place, 0, 0
+        """It was forked, and may have given a sign by now; how long it takes to give the first is not looked at."""
+        self._known[pid] = self._free.pop(0), 0, 0
 
     def forget(self, pid: int) -> None:
         """It is gone."""
         if (known := self._known.pop(pid, None)) is not None:
+            # Whoever has the place next has given none.
+            self._signs[known[0]] = 0
             self._free.append(known[0])
 
     def beat(self, place: int) -> Callable[[], None]:

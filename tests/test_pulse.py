@@ -42,7 +42,6 @@ def test_a_sign_is_another_one_each_time_and_never_none() -> None:
 
 def test_whoever_comes_next_has_the_place_of_who_is_gone_and_nothing_of_its_signs() -> None:
     pulses = Pulses(1)
-    pulses.beat(pulses.place())()
     pulses.begin(11)
     pulses.beat(0)()
     pulses.forget(11)
@@ -51,12 +50,12 @@ def test_whoever_comes_next_has_the_place_of_who_is_gone_and_nothing_of_its_sign
     assert looked(pulses, 3 * LOOKS) == [[]] * 3 * LOOKS
 
 
-def test_a_sign_that_a_fork_gives_is_seen() -> None:
+def test_a_sign_that_a_fork_gives_before_its_parent_goes_on_is_seen() -> None:
     pulses = Pulses(1)
     pid = os.fork()
     if not pid:
         pulses.beat(pulses.place())()
         os._exit(0)
     os.waitpid(pid, 0)
-    pulses._known[pid] = 0, 0, 0
+    pulses.begin(pid)
     assert looked(pulses, LOOKS + 1) == [[]] * LOOKS + [[pid]]
