@@ -261,9 +261,9 @@ def serve_examined(
 
     async def whole() -> None:
         try:
-            await run(
-                gateway, on_started=started, on_signal=bound.on_signal, orphaned=worker.orphaned, beat=worker.beat
-            )
+            # Who is alone has nobody to give a sign to.
+            beat = None if worker is ALONE else worker.beat
+            await run(gateway, on_started=started, on_signal=bound.on_signal, orphaned=worker.orphaned, beat=beat)
         finally:
             _hand_over()
 

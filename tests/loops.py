@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, TypeVarTuple
+from typing import Any, TypeVarTuple, cast
 
 import pytest
 import uvloop
@@ -16,31 +16,25 @@ import uvloop
 _Args = TypeVarTuple("_Args")
 
 
-def _is_too_late(loop: asyncio.AbstractEventLoop) -> bool:
-    # Of a thread of the gateway's own it stays a defect.
-    return loop.is_closed() and threading.current_thread() is threading.main_thread()
+class _Late:
+    """What either loop does otherwise."""
+
+    def call_soon_threadsafe(
+        self: Any, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
+    ) -> asyncio.Handle:
+        # Of a thread of the gateway's own it stays a defect.
+        if self.is_closed() and threading.current_thread() is threading.main_thread():
+            return asyncio.Handle(callback, args, self, context)
+        handle: asyncio.Handle = cast("Any", super()).call_soon_threadsafe(callback, *args, context=context)
+        return handle
 
 
-class PlainLoop(asyncio.SelectorEventLoop):
+class PlainLoop(_Late, asyncio.SelectorEventLoop):
     """asyncio's own."""
 
-    def call_soon_threadsafe(
-        self, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
-    ) -> asyncio.Handle:
-        if _is_too_late(self):
-            return asyncio.Handle(callback, args, self, context)
-        return super().call_soon_threadsafe(callback, *args, context=context)
 
-
-class FastLoop(uvloop.Loop):
+class FastLoop(_Late, uvloop.Loop):  # type: ignore[misc]  # its own types differ from those of asyncio
     """uvloop's."""
-
-    def call_soon_threadsafe(
-        self, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
-    ) -> asyncio.Handle:
-        if _is_too_late(self):
-            return asyncio.Handle(callback, args, self, context)
-        return super().call_soon_threadsafe(callback, *args, context=context)
 
 
 PLAIN = ("asyncio", {"loop_factory": PlainLoop})
