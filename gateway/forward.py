@@ -132,7 +132,7 @@ class Forwarder:
                 backing.tenure, principal, f"{exchange.binding.label}/{exchange.version}"
             )
         named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named.webhooks, claims)
+        pushing = exchange.pushing = webhooks.of(call, named, claims)
         if pushing is not None:
             # A name of 0.1 is one to calls that are meant in 0.1, here as everywhere.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)

@@ -30,7 +30,7 @@ from gateway.a2a.fault import (
 from gateway.a2a.headers import Pairs, is_json
 from gateway.a2a.operation import Operation
 from gateway.a2a.outline import Outline
-from gateway.a2a.within import of_body
+from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
@@ -294,8 +294,8 @@ class Relay:
         elif self._wrapped:
             self._refuse_stranger(told.id)
             self._exchange.saw(told)
-        elif (named := of_body(body)) is not None:
-            told = replace(told, others=named)
+        else:
+            told = replace(told, others=_named_in(body) or told.others)
         return told or progress.NOTHING
 
     async def _refuse_others(self, told: progress.Progress) -> None:
@@ -314,7 +314,7 @@ class Relay:
             return restore_tenant(body, self._call.dialect.binding, self._call.tenant)
         except BadRequest as error:
             # Written twice or in another case: what is to be changed could be read in two ways.
-            raise UpstreamProtocol("the agent's answer can be read in two ways", detail=error.message) from error
+            raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 
     def _told(self, body: bytes) -> progress.Progress:
         """What an answer tells; one that is none, or one to another request, is refused."""
@@ -433,12 +433,28 @@ def refuse_type(content_type: bytes | None) -> None:
         raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
 
 
+def _named_in(body: bytes) -> Others | None:
+    """What the body of an error over HTTP+JSON names.
+
+    Raises:
+        UpstreamProtocol: it can be read in two ways.
+    """
+    try:
+        return of_body(body)
+    except Ambiguous as error:
+        raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice") from error
+
+
 def _refuse_garbage(body: bytes) -> None:
     try:
         str(body, "utf-8")
         _any.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise UpstreamProtocol("the agent's answer is no JSON") from error
+    if body.lstrip()[:1] == b"{":
+        # An object that nothing could be told of; a text or a number names nobody's task.
+        raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice")
 
 
+_TWO_WAYS = "the agent's answer can be read in two ways"
 _any = msgspec.json.Decoder(msgspec.Raw)

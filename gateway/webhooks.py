@@ -12,7 +12,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.envelope import read_params
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
-from gateway.a2a.mention import Webhook
+from gateway.a2a.mention import Mentions, Webhook
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.translation import FORMS
@@ -48,11 +48,22 @@ class Webhooks:
                 raise PushDenied("no push notifications are sent here")
             await self._policy.refuse_address(self._policy.refuse_url(hook.url))
 
-    def of(self, call: Call, hooks: tuple[Webhook, ...], claims: Claims | None) -> "Pushing | None":
-        """What the gateway does about the webhooks of a call; None for nothing."""
-        if self._relay is None or claims is None or not (hooks or call.operation.kind is Kind.PUSH):
+    def of(self, call: Call, named: Mentions, claims: Claims | None) -> "Pushing | None":
+        """What the gateway does about the webhooks of a call; None for nothing.
+
+        Args:
+            named: What the call names.
+
+        Raises:
+            BadParams: a push configuration has a token and no URL, so that nothing would be put in its place.
+        """
+        if self._relay is None or claims is None:
             return None
-        return Pushing(self._relay, claims, call)
+        if named.tokens:
+            raise BadParams("a push configuration needs a url")
+        if not (named.webhooks or call.operation.kind is Kind.PUSH):
+            return None
+        return Pushing(self._relay, claims, call, named.webhooks)
 
 
 class Pushing:
@@ -63,8 +74,9 @@ class Pushing:
             nothing.
     """
 
-    def __init__(self, relay: PushRelay, claims: Claims, call: Call) -> None:
+    def __init__(self, relay: PushRelay, claims: Claims, call: Call, hooks: tuple[Webhook, ...]) -> None:
         self.config: Tree | None = None
+        self._hooks = hooks
         self._relay = relay
         self._claims = claims
         self._operation = call.operation
@@ -82,6 +94,7 @@ class Pushing:
 
         Raises:
             TaskNotFound: it is for a task that is not the caller's.
+            PushDenied: the call has a push configuration beside the one that is kept, or none that can be.
             PushDenied, BadParams, StateUnavailable: as `PushRelay.adopt`.
         """
         try:
@@ -89,6 +102,7 @@ class Pushing:
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)
+        self._refuse_others(config)
         claims = self._claims
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
@@ -114,6 +128,16 @@ class Pushing:
             session=session,
         )
         self._hook, self.config = adopted.hook_id, adopted.config
+
+    def _refuse_others(self, config: Tree | None) -> None:
+        """Refuse a configuration that would reach the agent as the client wrote it, as only one is replaced.
+
+        Args:
+            config: The one that is replaced.
+        """
+        found = tuple(hook.url for hook in self._hooks)
+        if found and (config is None or found != (config.get("url") or "",)):
+            raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
 
     async def _going_on(self, name: str, theirs: Dialect) -> str | None:
         """What the agent calls the task that a client of 0.1 goes on with by a send; None where it begins one.

@@ -131,17 +131,25 @@ class Failing(Outspoken):
 @pytest.mark.parametrize(
     ("names", "passes"), [("T", False), ("V", True), ("W", True)], ids=["another's", "its own", "nobody's"]
 )
-@pytest.mark.parametrize("listed", [True, False], ids=["details", "data of 0.3"])
+@pytest.mark.parametrize(
+    "where", ["details", "data of 0.3", "deep in the data", "a task as the data", "beside the message"]
+)
 async def test_an_error_whose_details_name_anothers_never_leaves(
-    names: str, *, passes: bool, listed: bool, monkeypatch: pytest.MonkeyPatch
+    names: str, where: str, *, passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.test_claims_shapes.Outspoken", Failing)
     async with outspoken() as site:
         await begun(site)
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "d"}
-        data = [{**info, "metadata": {"taskId": names}}] if listed else {"taskId": names}
+        told: dict[str, dict[str, Any]] = {
+            "details": {"data": [{**info, "metadata": {"taskId": names}}]},
+            "data of 0.3": {"data": {"taskId": names}},
+            "deep in the data": {"data": {"cause": [{"request": {"task_id": names}}]}},
+            "a task as the data": {"data": task(names)},
+            "beside the message": {"data": [], "context": {"taskId": names}},
+        }
         assert isinstance(site.agent, Failing)
-        site.agent.error = {"code": -32001, "message": SECRET, "data": data}
+        site.agent.error = {"code": -32001, "message": SECRET, **told[where]}
         answer = await site.ask("globex", "GetTask", "1.0", id="V")
         assert (answer.json["error"]["code"] == -32001) is passes
         assert (SECRET.encode() in answer.body) is passes

@@ -60,15 +60,17 @@ class Opened:
 
     Attributes:
         members: What was read of it: raw values, and objects in their turn.
+        names: Those of all its members but the longest.
         count: How many members it has, of whatever name.
         ended: Whether it is complete.
     """
 
-    __slots__ = ("count", "ended", "members", "shape")
+    __slots__ = ("count", "ended", "members", "names", "shape")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.members: Members = {}
+        self.names: set[bytes] = set()
         self.count = 0
         self.ended = False
 

@@ -31,10 +31,11 @@ _TELLING = frozenset({
     "push_notification_config_id", "sessionId", "session_id", "taskPushNotificationConfig",
     "task_push_notification_config", "pushNotificationConfig", "push_notification_config", "pushNotification",
     "push_notification", "config", "configId", "config_id", "name", "parent", "role", "scope", "url",
+    "token", "authentication",
 })  # fmt: skip
 _KNOWN = _TELLING | {
     "messageId", "parts", "metadata", "extensions", "acceptedOutputModes", "historyLength", "returnImmediately",
-    "blocking", "kind", "token", "authentication", "result", "error",
+    "blocking", "kind", "result", "error",
 }  # fmt: skip
 """Names that mislead nobody, as they are written here."""
 
@@ -129,8 +130,12 @@ def _refuse_twins(raw: bytes | msgspec.Raw, members: Members) -> None:
 
 def _refuse_likenesses(members: Members) -> None:
     for key in members.keys() - _KNOWN:
-        if (exact := _BY_FOLDED.get(_folded(key))) is not None:
+        folded = _folded(key)
+        if (exact := _BY_FOLDED.get(folded)) is not None:
             raise DuplicateKey(f"a member is named like {exact!r}, but not so")
+        if "pushnotification" in folded:
+            # A plural, or another generation's word: nobody could tell whether an agent finds a webhook in it.
+            raise DuplicateKey("a member is named like a push configuration, but not so")
         # In C a name may end at its first NUL; in JavaScript this one is the object's prototype.
         if "\0" in key or key == "__proto__":
             raise DuplicateKey("a member has a name that stands for another to some parsers")

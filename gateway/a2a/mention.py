@@ -45,6 +45,7 @@ class Webhook(msgspec.Struct, frozen=True):
     """A push configuration that a call sets, or that a send brings along.
 
     Attributes:
+        url: Empty where it has none; no such one is among `Mentions.webhooks`.
         token: Whether it has a token or credentials.
     """
 
@@ -61,12 +62,14 @@ class Mentions(msgspec.Struct, frozen=True):
             configuration that a send brings along.
         context: The one context, or None.
         webhooks: Those of all push configurations that have a URL.
+        tokens: Whether a push configuration has a token or an authentication, and no URL.
     """
 
     tasks: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     context: str | None = None
     webhooks: tuple[Webhook, ...] = ()
+    tokens: bool = False
 
 
 NONE = Mentions()
@@ -123,8 +126,9 @@ def gather(
     referred = dict.fromkeys(task for task in references if task and task not in named)
     if len(named) + len(referred) > MOST_TASKS:
         raise BadParams(f"the request names more than {MOST_TASKS} tasks")
-    hooks = tuple(hook for hook in webhooks if hook is not None)
-    return Mentions((*named, *referred), tuple(referred), context or None, hooks)
+    hooks = [hook for hook in webhooks if hook is not None]
+    called = tuple(hook for hook in hooks if hook.url)
+    return Mentions((*named, *referred), tuple(referred), context or None, called, len(called) < len(hooks))
 
 
 def context_places(params: Parameters) -> list[tuple[Way, str]]:
@@ -241,17 +245,14 @@ def _of_names(names: Iterable[str | None]) -> list[str]:
 
 
 def _webhook(push: Members) -> Webhook | None:
-    for name in push:
-        if name != "url" and name.casefold() == "url":
-            # Go's parser takes it, and the last of several.
-            raise BadParams("a member is named like 'url' in another case", field=name)
-    url = document.text(push, "url")
-    if url is None:
+    if _IN_WEBHOOK.isdisjoint(push):
         return None
-    token = document.text(push, "token")
-    if token is None and push.get("authentication", _NULL) != _NULL:
-        token = document.text(document.open_object(push["authentication"], "authentication"), "credentials")
-    return Webhook(url, token is not None)
+    url, token, shown = document.text(push, "url"), document.text(push, "token"), {}
+    if push.get("authentication", _NULL) != _NULL:
+        shown = document.open_object(push["authentication"], "authentication")
+    if token is None:
+        token = document.text(shown, "credentials")
+    return Webhook(url or "", token is not None) if url or token or shown else None
 
 
 def _says(members: Members, name: str, text: str) -> bool:
@@ -269,6 +270,7 @@ _ELSEWHERE = frozenset({*_TASK, *_CONTEXTS, "name", "parent"})
 _OF_TASK = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK})
 _RESOURCE = re.compile("tasks/([^/]+)")
 _NULL = msgspec.Raw(b"null")
+_IN_WEBHOOK = frozenset({"url", "token", "authentication"})
 _KEPT_REFERENCES = next(kept for kept, name in KEPT_OF_MESSAGES if name == "referenceTaskIds")
 _ids = msgspec.json.Decoder(list[str] | None)
 _any_object = msgspec.json.Decoder(Members)

@@ -288,11 +288,13 @@ class Outline:
                 name = msgspec.json.decode(b'"' + written + b'"', type=str).encode()
             except (msgspec.DecodeError, UnicodeEncodeError) as error:
                 raise _no_answer("a name is no text") from error
-        if name in here.members:
+        if name in here.names:
             raise _no_answer("a member stands twice")
         here.count += 1
         if here.count > here.shape.most:
             raise _no_answer(f"it has more than {here.shape.most} members")
+        if len(written) <= _LONGEST_NAME:
+            here.names.add(name)
         self._name = name
 
     def _begin(self, first: bytes) -> None:

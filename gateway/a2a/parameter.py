@@ -72,6 +72,8 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
         # 0.3 calls the message `request` in its protobuf definition, and its servers take both names.
         message = _opened(members, "message", "request") or {}
         _look(members, _IN_SEND, (), pushes)
+        if message:
+            _look(message, _CONFIGS, (("message" if "message" in members else "request", message),), pushes)
     elif operation is Operation.CREATE_PUSH_CONFIG:
         _look(members, _IN_PUSH, (), pushes)
     if not pushes:
@@ -79,6 +81,25 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
     inner = tuple(way for way in pushes if "tenant" in way[-1][1])
     tenants += [document.text(way[-1][1], "tenant") for way in inner]
     return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
+
+
+def refuse_strays(operation: Operation, params: Parameters) -> None:
+    """Refuse a push configuration where no generation has one: an agent that looks there all the same must find none.
+
+    Such places are the envelope, beside the parameters, and the parameters of operations that neither send nor create.
+
+    Raises:
+        BadParams: there is one, or what may hold one is no object.
+        DuplicateKey: as `document.open_object`.
+    """
+    if params.envelope is not None and not _IN_SEND.isdisjoint(params.envelope):
+        raise BadParams("a push configuration must stand in params")
+    if operation.sends or operation is Operation.CREATE_PUSH_CONFIG:
+        return
+    found: list[Way] = []
+    _look(params.members, _IN_SEND, (), found)
+    if found:
+        raise BadParams(f"{found[0][-1][0]} has no place in this operation", field=found[0][-1][0])
 
 
 def reread(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
@@ -250,7 +271,8 @@ _SPELLINGS = (
 )
 """What the generations call a push configuration that is brought along."""
 _TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in names}
+_CONFIGS = frozenset(_TWINS)
 _IN_SEND = frozenset({"configuration", *_TWINS})
 # 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.
-_IN_PUSH = frozenset({"config", *_TWINS})
+_IN_PUSH = frozenset({"config", *_IN_SEND})
 _NULL = msgspec.Raw(b"null")

@@ -17,7 +17,8 @@ from gateway.a2a import document
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
-from gateway.a2a.within import Others, of_error, of_failure, of_messages, others
+from gateway.a2a.twins import has_twins
+from gateway.a2a.within import Ambiguous, Others, of_error, of_messages, others
 
 _ABSENT = msgspec.Raw()
 
@@ -68,7 +69,6 @@ class _Object(_Named, gc=False):
 
 class _Error(msgspec.Struct, gc=False):
     code: int
-    data: msgspec.Raw = _ABSENT
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -123,9 +123,10 @@ NOTHING = Progress()
 def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     """What a JSON-RPC answer or event tells, or None for what is no such answer (JSON-RPC 2.0 §5).
 
-    It is a JSON object in UTF-8 with a result or an error and not both, and nothing of that twice, for clients would
-    differ on which one counts. An error has a code, and the version beside it: `{"error": ...}` alone may come from any
-    server on the way. A result may come without the version, and a null error beside a result is none.
+    It is a JSON object in UTF-8 with a result or an error and not both, and no member twice in it or where ids are
+    looked for, as clients would differ on which one counts. An error has a code, and the version beside it:
+    `{"error": ...}` alone may come from any server on the way. A result may come without the version, and a null error
+    beside a result is none.
 
     Args:
         void: Whether the answer may have neither: a2a-go leaves a null result out (protocol §4.3).
@@ -148,12 +149,14 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if failed:
         try:
             error = _error.decode(envelope.error)
-        except msgspec.DecodeError:
+            named = of_error(envelope.error)
+        except (msgspec.DecodeError, Ambiguous):
             return None
-        named = of_error(error.data) if error.data else None
         return Progress(id=identity, event="error", error=error.code, others=named) if envelope.jsonrpc else None
     if not envelope.result:
         return Progress(id=identity) if void and envelope.jsonrpc else None
+    if has_twins(envelope.result):
+        return None
     try:
         return _tell(_bare.decode(envelope.result), envelope.result, identity)
     except (msgspec.DecodeError, RecursionError):
@@ -161,8 +164,11 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
 
 
 def read_bare(frame: bytes) -> Progress | None:
-    """What the body or an event of HTTP+JSON tells, or None for what is no JSON object in UTF-8."""
-    if not (frame.isascii() or _is_text(frame)):
+    """What the body or an event of HTTP+JSON tells.
+
+    None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
+    """
+    if not (frame.isascii() or _is_text(frame)) or has_twins(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -170,15 +176,15 @@ def read_bare(frame: bytes) -> Progress | None:
         # The decoder stopped at a member of another type, and what follows may be anything.
         try:
             return _read_piecemeal(_members.decode(frame), frame, b"")
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, Ambiguous):
             return None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, Ambiguous):
         return None
 
 
 def read_list(body: bytes) -> Progress | None:
     """What a list tells that is the body of HTTP+JSON, as 0.3 lists push configurations; None for what is no list."""
-    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[":
+    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
 
@@ -346,7 +352,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     task = task_of(config) or (found.id if context is not None else None)
     within = others((found.history,), (found.reference_task_ids, found.other_references), task, context)
     if within is None and "error" in members:
-        within = of_failure(members["error"])
+        within = of_error(members["error"])
     return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 

@@ -29,6 +29,7 @@ _IDS = {
     "parent": ("parent",),
 }
 """Ids by their folded names, and 0.3's names that hold one, with the spellings that a query may have."""
+_PUSHES = frozenset({"taskpushnotificationconfig", "pushnotificationconfig", "pushnotification"})
 # Words that anything may be called by, further down.
 _COMMON = frozenset({"id", "name", "parent"})
 
@@ -37,8 +38,9 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
     """The tenant that a query names, and the rest of the query, each value byte for byte.
 
     Raises:
-        BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, or is like
-            `tenant` or an id but spelled otherwise; or a byte or an escape that two servers could read in two ways.
+        BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, leads into a
+            push configuration, or is like `tenant` or an id but spelled otherwise; or a byte or an escape that two
+            servers could read in two ways.
     """
     if not query:
         return None, b""
@@ -143,6 +145,8 @@ def _folded(name: str) -> str:
 def _refuse_name(name: str, folded: str) -> None:
     if folded in _CREDENTIALS:
         raise BadRequest("a credential belongs into a header, not into the query")
+    if not _PUSHES.isdisjoint(folded.split(".")):
+        raise BadRequest("a push configuration belongs into the body, not into the query")
     if "tenant" in folded and name != "tenant":
         # An agent may believe `Tenant`, `tenantId` or `message.tenant` as well.
         raise BadRequest("a query parameter is named like 'tenant', but not so")

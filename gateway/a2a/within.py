@@ -6,6 +6,8 @@ is nothing to tell. What is of another type than it should be names nothing: nob
 parts and `metadata` are not looked into.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +19,8 @@ MOST_TASKS = 1_000
 """Most tasks that are told of; whose more are nobody finds out."""
 MOST_CONTEXTS = 100
 """Likewise of contexts, each of which is asked for by itself."""
+LONGEST_ERROR = 128 * 1024
+"""Bytes of an error that is read for ids; all of it is free for its agent to fill."""
 
 _ABSENT = msgspec.Raw()
 _BRACKET = ord("[")
@@ -113,45 +117,72 @@ def of_tree(task: dict[str, Any]) -> Others | None:
     return of_messages(said, _text(task.get("id")), _text(task.get("contextId")))
 
 
+class Ambiguous(ValueError):  # noqa: N818 - named after what is wrong, as every refusal here
+    """An error has a member twice, and whoever reads it may find another id in it than the gateway does."""
+
+
 def of_body(body: bytes) -> Others | None:
-    """The same of the body of an error over HTTP+JSON, whatever stands beside its `error`."""
+    """As `of_error`, of the body of an error over HTTP+JSON, whatever stands beside its `error`.
+
+    Raises:
+        Ambiguous: as `of_error`.
+    """
     try:
-        return of_failure(_body.decode(body).error)
+        return of_error(_body.decode(body).error)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 
 
-def of_failure(error: msgspec.Raw) -> Others | None:
-    """The same of an error over HTTP+JSON, the member `error` of a body or an event, which has its details there."""
-    try:
-        return of_error(_failure.decode(error).details)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+def of_error(error: bytes | msgspec.Raw) -> Others | None:
+    """What an error names, anywhere in it: its details are an agent's own, and 0.3 has whatever there is as its data.
 
+    An error that is longer than `LONGEST_ERROR` is not read, and counts as one that names too much.
 
-def of_error(data: msgspec.Raw) -> Others | None:
-    """What the details of an error name, where these have a place for it: `taskId` and `contextId` in their `metadata`.
+    Args:
+        error: The member `error` of an answer or an event, or a part of it.
 
-    Those of A2A 1.0 are a list of details, each with its own; 0.3 has whatever there is, and these two names there.
+    Raises:
+        Ambiguous: an object in it has a member twice.
     """
+    if len(error) > LONGEST_ERROR:
+        return Others(crowded=True)
     try:
-        details = _any.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+        found = _free.decode(str(error, "utf-8"))
+    except UnicodeDecodeError:
         return None
-    return of_details(details if isinstance(details, list) else [details])
+    except RecursionError:
+        return Others(crowded=True)
+    except ValueError as reason:
+        if isinstance(reason, Ambiguous):
+            raise
+        return None
+    return of_details([found])
 
 
 def of_details(details: Iterable[object]) -> Others | None:
     """The same of details that were read."""
-    found = []
-    for detail in details:
-        if isinstance(detail, dict):
-            metadata = detail.get("metadata")
-            found += [detail, *([metadata] if isinstance(metadata, dict) else ())]
-    names = (
-        (_text(one.get(f"task{end}")), _text(one.get(f"context{end}")), ()) for one in found for end in ("Id", "_id")
-    )
-    return of_messages(names, None, None)
+    return of_messages(_named_in(list(details)), None, None)
+
+
+def _named_in(pending: list[object]) -> Iterator[tuple[str | None, str | None, Iterable[str]]]:
+    """What free-form values name, however deep, under the names that ids have in any generation."""
+    while pending:
+        found = pending.pop()
+        if isinstance(found, list):
+            pending += found
+        elif isinstance(found, dict):
+            pending += found.values()
+            for name, value in found.items():
+                match name.replace("_", "").lower():
+                    case "taskid":
+                        yield _id(value), None, ()
+                    case "contextid" | "sessionid":
+                        yield None, _id(value), ()
+                    case "referencetaskids":
+                        yield None, None, _texts(value)
+                    case "id" if not _OF_TASKS.isdisjoint(found):
+                        # Anything may have an id; what has a status or a context beside it is a task.
+                        yield _id(value), None, ()
 
 
 def _messages(raw: msgspec.Raw) -> Sequence[Said]:
@@ -215,6 +246,18 @@ def _has_twins(one: Said) -> bool:
     return not (names_none and one.other_references is one.capital_references is None)
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Ambiguous
+    return found
+
+
+def _id(value: object) -> str | None:
+    """A string that can be an id: no store has one with half a surrogate pair."""
+    return value if isinstance(value, str) and _HALF.search(value) is None else None
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
@@ -223,16 +266,14 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-class _Error(msgspec.Struct, gc=False):
-    details: msgspec.Raw = _ABSENT
-
-
 class _Body(msgspec.Struct, gc=False):
     error: msgspec.Raw
 
 
 _body = msgspec.json.Decoder(_Body)
-_failure = msgspec.json.Decoder(_Error)
+_free = json.JSONDecoder(object_pairs_hook=_once, parse_int=float)
+_HALF = re.compile("[\ud800-\udfff]")
+_OF_TASKS = frozenset({"status", "contextId", "context_id", "sessionId", "session_id"})
 _one = msgspec.json.Decoder(Said)
 _list = msgspec.json.Decoder(list[Said])
 _members = msgspec.json.Decoder(Members)

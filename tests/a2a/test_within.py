@@ -8,7 +8,17 @@ import pytest
 
 from gateway.a2a import within
 from gateway.a2a.progress import read_bare, read_jsonrpc
-from gateway.a2a.within import MOST_CONTEXTS, MOST_TASKS, Others, of_body, of_details, of_error, of_tree
+from gateway.a2a.within import (
+    LONGEST_ERROR,
+    MOST_CONTEXTS,
+    MOST_TASKS,
+    Ambiguous,
+    Others,
+    of_body,
+    of_details,
+    of_error,
+    of_tree,
+)
 
 WORKING = {"state": "TASK_STATE_WORKING"}
 
@@ -130,7 +140,43 @@ def test_the_details_of_an_error_have_places_for_ids() -> None:
     assert found.others == of_body(json.dumps({"error": {"details": [info]}}).encode()) == Others(("x",), ("d",))
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}'])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"data": {"a": [{"b": {"taskId": "x"}}]}}, Others(("x",))),
+        ({"data": {"context_id": "d", "sessionId": "e"}}, Others((), ("d", "e"))),
+        ({"data": {"TaskID": "x", "reference_task_ids": ["y", 5]}}, Others(("x", "y"))),
+        ({"data": {"task": {"id": "x", "status": {"state": "failed"}, "history": [{"taskId": "y"}]}}},
+         Others(("x", "y"))),
+        ({"data": {"id": "x", "contextId": "d"}}, Others(("x",), ("d",))),
+        ({"data": {"id": "of a request", "note": "x"}}, None),
+        ({"data": [[[["taskId", "x"]]]]}, None),
+        ({"data": None, "taskId": "x"}, Others(("x",))),
+        ({"details": [], "context": {"task_id": "x"}}, Others(("x",))),
+        ({"data": {"contextId": 5, "taskId": ["x"]}}, None),
+        ({"data": {"note": "n" * LONGEST_ERROR}}, Others(crowded=True)),
+    ],
+    ids=lambda each: str(each)[:60],
+)  # fmt: skip
+def test_what_is_free_in_an_error_is_searched_like_the_rest(error: Any, expected: Others | None) -> None:
+    error = {"code": -32603, "message": "no", **error}
+    found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
+    assert found is not None
+    assert found.others == expected
+    assert of_body(json.dumps({"error": error}).encode()) == expected
+
+
+def test_an_error_that_nests_without_end_is_a_crowd() -> None:
+    assert of_error(b'{"a":' * 20_000 + b"1" + b"}" * 20_000) == Others(crowded=True)
+
+
+def test_an_error_with_a_member_twice_is_ambiguous() -> None:
+    for raw in (b'{"data":{"x":[{"taskId":"t","taskId":"u"}]}}', b'{"taskId":"t","t\\u0061skId":"u"}'):
+        with pytest.raises(Ambiguous):
+            of_error(raw)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}', b'{"taskId":"\\ud800x"}'])
 def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
     assert of_error(msgspec.Raw(data)) is None
     assert of_body(data) is None

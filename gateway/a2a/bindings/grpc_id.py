@@ -177,7 +177,7 @@ def _cut_packed(packed: Message, mark: str) -> bool:
 
 
 def _webhook(push: Message | None) -> Webhook | None:
-    if push is None or not push.url:
+    if push is None or not (push.url or push.token or push.HasField("authentication")):
         return None
     return Webhook(push.url, bool(push.token or push.authentication.credentials))
 

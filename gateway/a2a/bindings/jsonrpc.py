@@ -86,7 +86,8 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     Raises:
         BadRequest: `jsonrpc` or `method` is missing or wrong.
         MethodNotFound: no generation has such a method.
-        BadParams: parameters of a wrong shape, or two places that name different tenants or tasks.
+        BadParams: parameters of a wrong shape, two places that name different tenants or tasks, or a push configuration
+            where none can be.
     """
     outer = members = envelope.members
     if "jsonrpc" not in members or bytes(members["jsonrpc"]) != b'"2.0"':
@@ -106,6 +107,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
             raise BadParams("params is missing")
         members = document.open_object(raw, "params")
     params = parameter.read(operation, members, outer)
+    parameter.refuse_strays(operation, params)
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
     task_id, context_id = ids(operation, version, params)

@@ -30,7 +30,8 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
 
     Raises:
         ParseFailed, BadRequest, DuplicateKey: the body, as `document.open_body`.
-        BadParams: wrong shapes, or two places that name different tenants or tasks.
+        BadParams: wrong shapes, two places that name different tenants or tasks, or a push configuration where none can
+            be.
     """
     operation = path.operation
     if operation is None:
@@ -41,6 +42,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     elif operation in _WITH_BODY:
         raise BadRequest("the request has no body")
     params = parameter.read(operation, members)
+    parameter.refuse_strays(operation, params)
     queried, passed = split_query(query)
     if passed:
         refuse_other_ids(passed, path, listing=operation is Operation.LIST_TASKS)
