@@ -198,6 +198,35 @@ async def test_an_extended_card_is_shown_and_what_keeps_it_from_the_host_is_told
         assert "error" in await host.ask("GetExtendedAgentCard")
 
 
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_refusal_from_before_the_body_was_read_reaches_the_call_that_it_refuses(
+    fleet: tuple[str, int], framing: str
+) -> None:
+    text = f"""
+    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
+    tenants: {{ acme: {{ agents: [echo], limits: {{ requests: 1/h, burst: 1 }} }} }}
+    agents: {{ echo: {fleet[0]}/echo }}
+    """
+    async with running(text) as gateway:
+        url, key = f"http://127.0.0.1:{gateway.port}/echo", secret("acme").decode()
+        async with bridged(url, key=key, framing=framing) as host:
+            assert "message" in await host.ask("SendMessage", message("hi"))
+            for method, older in (("SendMessage", False), ("SendStreamingMessage", False), ("message/stream", True)):
+                refused = await host.ask(method, message("hi", older=older))
+                assert "RATE_LIMITED" in json.dumps(refused).upper()
+            assert host.strays == []
+
+
+@pytest.mark.parametrize(
+    "status", [b"200 OK", b"400 Bad Request", b"429 Too Many Requests", b"503 Service Unavailable"]
+)
+async def test_an_agents_error_without_an_id_reaches_its_call(status: bytes) -> None:
+    refused = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'
+    async with scripted(answers(*[whole(refused, status=status)] * 2)) as (host, _):
+        for method in ("SendMessage", "SendStreamingMessage"):
+            assert "error" in await host.ask(method, message("hi"))
+
+
 # ---- Before the first frame ------------------------------------------------------------------------------------------
 
 
