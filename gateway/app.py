@@ -166,6 +166,7 @@ class Gateway:
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await aside(self._build, self._examined, None)
+        self._push.trust(self._snapshot.webhook_tls)
         self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
@@ -251,6 +252,7 @@ class Gateway:
         self.public_url = config.gateway.public_url or self._address
         self._line.admission.configure(config, quotas)
         self._push.change(config.push)
+        self._push.trust(snapshot.webhook_tls)
         for server, tls in contexts:
             server.renew(tls)
         if ledger is not None and self._ledger is None:
