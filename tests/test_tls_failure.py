@@ -25,6 +25,7 @@ from gateway.upstream.failure import TlsFailed
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.request import request_head
 from tests.doubles.certificates import CLIENT, DAY, SERVER, Authority
+from tests.doubles.gateway import CALL, card_of, running
 from tests.push.receiving import Names
 
 pytestmark = pytest.mark.anyio
@@ -150,6 +151,28 @@ async def test_a_redis_that_is_not_reached_says_why(
             await link.open()
         await link.aclose()
     assert f"(TLS: {failure}); what needs it is refused" in caplog.text
+
+
+@pytest.mark.parametrize("failure", ["wrong name", "expired", "unknown authority"])
+async def test_operators_see_why_at_an_agent_and_its_callers_do_not(failure: str, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(TRUSTED.pem)
+    (tmp_path / "card.json").write_bytes(card_of("https://localhost/", "JSONRPC 1.0"))
+    async with peer(failure, tmp_path) as port:
+        text = f"""\
+defaults: {{ tls: {{ ca: ca.pem }} }}
+agents:
+  asked: https://{HOST}:{port}
+  called: {{ backend: "https://{HOST}:{port}", card: {{ file: card.json }} }}
+"""
+        async with running(text, path=tmp_path / "gateway.yaml") as gateway:
+            answer = await gateway.post("/called", CALL, [(b"A2A-Version", b"1.0")])
+            assert answer.reasons[-1] == "UPSTREAM_CONNECT"
+            assert b"TLS" not in answer.body
+            assert f"TLS: {failure}" in (await gateway.line())["detail"]
+            agents = (await gateway.get("/-/agents", admin=True)).json["agents"]
+    asked, called = agents
+    assert asked["card"]["error"] == f"not reached: ConnectError (TLS: {failure})"
+    assert f"TLS: {failure}" in called["replicas"][0]["state"]
 
 
 # ---- What OpenSSL says -----------------------------------------------------------------------------------------------

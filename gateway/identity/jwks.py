@@ -134,6 +134,11 @@ class KeySet:
         """Whether there are keys to verify with."""
         return self._keys is not None
 
+    @property
+    def located(self) -> bool:
+        """Whether it is known where the keys are: by the file, or by discovery."""
+        return self._url is not None
+
     def find(self, kid: str | None, algorithm: str) -> Key | None:
         """The one key that a token with this header means, or None."""
         return None if self._keys is None else self._keys.find(kid, algorithm)
