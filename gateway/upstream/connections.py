@@ -307,7 +307,8 @@ class ConnectionPool:
             failure = None if self._tls is None else tls_failure(error, connecting=True)
             if failure is not None:
                 said = f" ({error})" if str(error) else ""
-                raise TlsFailed(_UNREACHABLE, failure, f"{self._place}: TLS: {failure}{said}") from error
+                detail = f"{self._place}: TLS: {failure}{said}"
+                raise TlsFailed(_UNREACHABLE, detail=detail, failure=failure) from error
             raise self._unreachable(str(error)) from error
         finally:
             if not connected:

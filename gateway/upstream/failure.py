@@ -37,8 +37,15 @@ class TlsFailed(UpstreamConnect):
         failure: Why.
     """
 
-    def __init__(self, message: str, failure: TlsFailure, detail: str) -> None:
-        super().__init__(message, detail=detail)
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after: float | None = None,
+        failure: TlsFailure = TlsFailure.HANDSHAKE,
+    ) -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
         self.failure = failure
 
 

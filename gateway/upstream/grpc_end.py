@@ -72,7 +72,7 @@ def _refuse_made_up(
         raise fault
     if _UNREACHABLE.match(words) is not None and unreachable:
         if (failure := _tls_failure(words)) is not None:
-            raise TlsFailed("the agent could not be reached", failure, f"TLS: {failure}; {detail}")
+            raise TlsFailed("the agent could not be reached", detail=f"TLS: {failure}; {detail}", failure=failure)
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
     if page is not None:
