@@ -114,7 +114,13 @@ class Gateway:
             limits=self._limits,
             pressure=self._pressure,
         )
-        self._listeners = Listeners(worker.listen, self._line, ready=self._takes_calls, shares=self._is_proxy)
+        self._listeners = Listeners(
+            worker.listen,
+            self._line,
+            ready=self._takes_calls,
+            trouble=lambda: self.state_trouble,
+            shares=self._is_proxy,
+        )
         self._outgoing = Outgoing(self._background, self.metrics.sweep)
         self._asides = Asides()
         self.reloader: Reloader | None = None
@@ -166,6 +172,7 @@ class Gateway:
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await aside(self._build, self._examined, None)
+        self._push.trust(self._snapshot.webhook_tls)
         self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
@@ -251,6 +258,7 @@ class Gateway:
         self.public_url = config.gateway.public_url or self._address
         self._line.admission.configure(config, quotas)
         self._push.change(config.push)
+        self._push.trust(snapshot.webhook_tls)
         for server, tls in contexts:
             server.renew(tls)
         if ledger is not None and self._ledger is None:
@@ -400,8 +408,13 @@ class Gateway:
     def _audited(self, event: Event, line: Mapping[str, object]) -> None:
         self._audit.call(event, line)
 
+    @property
+    def state_trouble(self) -> str:
+        """What keeps the ledger from being used, for operators; empty for nothing that is known."""
+        return "" if self._ledger is None else self._ledger.store.condition.trouble
+
     def _takes_calls(self) -> bool:
-        return self.started and not self.draining
+        return self.started and not self.draining and not self.state_trouble
 
     def _is_proxy(self, address: str) -> bool:
         return is_trusted(address, self.snapshot.trusted)

@@ -97,7 +97,7 @@ def serve(
 def check(
     file: Annotated[Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out.")] = None,
     *,
-    online: Annotated[bool, typer.Option("--online", help="Also go to every agent and read its card.")] = False,
+    online: Annotated[bool, typer.Option("--online", help="Also ask every agent, issuer and Redis.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
     workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,

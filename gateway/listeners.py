@@ -28,6 +28,7 @@ class Listeners:
         listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
         line: Serves whoever comes.
         ready: Whether new calls are taken.
+        trouble: What else than draining keeps them from being taken; empty for nothing.
         shares: As `Edge.shares`.
 
     Attributes:
@@ -43,11 +44,13 @@ class Listeners:
         line: Line,
         *,
         ready: Callable[[], bool],
+        trouble: Callable[[], str],
         shares: Callable[[str], bool],
     ) -> None:
         self._listen = listen
         self._line = line
         self._ready = ready
+        self._trouble = trouble
         self._shares = shares
         self.servers: list[HttpServer] = []
         # Those for clients, with what they speak over TLS.
@@ -70,7 +73,7 @@ class Listeners:
         written = config.gateway
         asked = asked_of_clients(config)
         tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "http/1.1", asked)
-        listener = PublicListener(self._line, self._ready, callbacks)
+        listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
         limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
         edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
         public = HttpServer(self._listen("public", written.listen), edge, tls=tls)

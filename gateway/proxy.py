@@ -291,7 +291,7 @@ class Line:
         if verdict.contenders:
             exchange.contenders = verdict.contenders
         if verdict.route is None:
-            raise turned_away(verdict.fault or faults.NoEndpoint)
+            raise turned_away(verdict.fault or faults.NoEndpoint, verdict.contenders)
         backing = snapshot.backings[verdict.route.backend]
         exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
         return verdict

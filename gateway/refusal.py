@@ -1,7 +1,7 @@
 """The one place that turns a fault into an answer, in the caller's own dialect."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.a2a import fault as faults
 from gateway.a2a import fault_detail
@@ -12,6 +12,8 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
+from gateway.routing.conflict import explain_conflict
+from gateway.routing.route import Rule
 from gateway.wire import Wire
 
 
@@ -83,9 +85,13 @@ async def _end_badly(exchange: Exchange, wire: Wire, body: bytes) -> None:
         wire.cut()
 
 
-def turned_away(kind: type[Fault]) -> Fault:
-    """The refusal of a request that routing gave to no agent; what must look alike has the same words."""
-    return kind(_WORDS[kind])
+def turned_away(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:
+    """The refusal of a request that routing gave to no agent; what must look alike has the same words.
+
+    Args:
+        contenders: The rules of a conflict that the caller may know of.
+    """
+    return kind(explain_conflict(contenders) if kind is faults.RouteConflict else _WORDS[kind])
 
 
 _WORDS: Mapping[type[Fault], str] = {
@@ -96,6 +102,5 @@ _WORDS: Mapping[type[Fault], str] = {
     faults.NoRoute: "no agent here answers this request",
     faults.TenantDenied: "no agent here answers this request",
     faults.HiddenConflict: "no agent here answers this request",
-    faults.RouteConflict: "the request names two agents, one by its credential and one by its tenant",
     faults.BadParams: "this agent needs a tenant",
 }

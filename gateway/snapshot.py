@@ -1,9 +1,11 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
 import ipaddress
+import ssl
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 
@@ -12,6 +14,7 @@ from gateway.background import Background
 from gateway.backing import Backing, Backings
 from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
+from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
@@ -47,6 +50,7 @@ class Snapshot:
         body: How much structure a request body may have.
         cors: What browsers' pages may do.
         webhooks: How webhooks are treated.
+        webhook_tls: How those are verified that the gateway calls.
         holdings: What of it runs and is closed.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
@@ -64,6 +68,7 @@ class Snapshot:
     body: BodyBounds
     cors: Policy
     webhooks: Webhooks
+    webhook_tls: ssl.SSLContext
     holdings: Holdings
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
@@ -94,15 +99,16 @@ class Snapshot:
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
-        # One context for whatever is verified: making one costs 20 ms, and httpx's own reads SSLKEYLOGFILE (safety K9).
         holdings = Holdings(None if before is None else before.holdings)
+        # One context for all that the same authorities vouch for: making one costs 20 ms.
         trust = Trust(holdings)
-        tls = trust.of().tls
-        key_client = holdings.hold(("keys",), tls, lambda: open_http(tls), close=lambda client: client.aclose)
         verification = Verification() if config.auth is None else config.auth.verification
+        issuers = {} if config.auth is None else config.auth.issuers
+        vouching = {name: effective.issuer_authorities(config, name, examined.marks) for name in issuers}
+        key_clients = {file: _key_client(file, trust, holdings) for file in (None, *vouching.values())}
         key_sets = {
-            name: _key_set(name, issuer, key_client, verification, holdings)
-            for name, issuer in ({} if config.auth is None else config.auth.issuers).items()
+            name: _key_set(name, issuer, key_clients[vouching[name]], verification, holdings)
+            for name, issuer in issuers.items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
         # With what it knows of credentials: nobody is verified anew because of what is said of agents.
@@ -137,6 +143,7 @@ class Snapshot:
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
             cors=Policy.compile(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
+            webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             holdings=holdings,
         )
 
@@ -253,6 +260,17 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
         ("agent", "reason"),
         tuple((labels, float(count)) for labels, count in dropped.items()),
     )
+
+
+def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.AsyncClient:
+    """The client that reads the keys of all issuers that the same authorities vouch for.
+
+    Args:
+        file: Those of a PEM file, or None for the system's.
+    """
+    # httpx's own context would read SSLKEYLOGFILE (safety K9).
+    tls = trust.of(file).tls
+    return holdings.hold(("key client", str(file or "")), tls, lambda: open_http(tls), close=lambda made: made.aclose)
 
 
 def _key_set(

@@ -142,7 +142,10 @@ agents:
         async with running(text) as gateway:
             known = await gateway.post("/a2a", call, [bearer("acme")])
             assert (known.status, known.json["error"]["code"], known.reasons) == (403, -31403, ["ROUTE_CONFLICT"])
+            told = "the request names two agents, one by its API key and one by its tenant"
+            assert known.json["error"]["message"] == told
             hidden = await gateway.post("/a2a", call, [bearer("globex")])
             assert (hidden.status, hidden.json["error"]["code"], hidden.reasons) == (200, -32602, ["NO_ROUTE"])
+            assert b"two agents" not in hidden.body
             assert backend.requests == []
             assert [(await gateway.line(number, of=2))["reason"] for number in (0, 1)] == ["route_conflict"] * 2

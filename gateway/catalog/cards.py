@@ -30,6 +30,8 @@ from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
 from gateway.catalog.asking import CardAsker
 from gateway.catalog.place import DEADLINE, CardPlace, origin
+from gateway.tls_failure import kind
+from gateway.upstream.failure import explained
 
 ASIDE = 16 * 1024
 """Bytes from which on a card is worked on in a thread; shorter ones take less than 5 ms, whatever is in them."""
@@ -269,7 +271,7 @@ class CardSource:
         except Fault as fault:
             # Why a process does not run helps; what others have in detail are addresses.
             runs = not isinstance(fault, NoHealthyBackend) or not fault.detail
-            why = fault.message if runs else f"{fault.message}: {fault.detail}"
+            why = explained(fault) if runs else f"{fault.message}: {fault.detail}"
             raise _Failed(CardReport.UNREACHABLE, why) from fault
         before = self.card
         if told.card is not None:
@@ -353,7 +355,8 @@ class CardSource:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
-            raise _Failed(CardReport.UNREACHABLE, f"not reached: {type(error).__name__}") from error
+            connecting = isinstance(error, httpx.ConnectError) and url.lower().startswith("https:")
+            raise _Failed(CardReport.UNREACHABLE, f"not reached: {kind(error, connecting=connecting)}") from error
 
     def _named(self, url: str) -> dict[str, str]:
         """What httpx is told of the name that is asked for over TLS."""

@@ -21,11 +21,12 @@ from urllib.parse import quote, urlsplit
 import msgspec
 import uvloop
 
+from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
-from gateway.command.discovery import SHOW_ONE, credential, find_agent, open_client
+from gateway.command.discovery import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
 from gateway.command.failure import CommandFailed
 from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined, examine
@@ -66,7 +67,8 @@ class Bridge:
     """Where the agent is, and how it is called.
 
     Attributes:
-        backend: The origin that was typed, the only one that is ever dialled; an agent behind gRPC's whole URL.
+        backend: The origin that was typed, the only one that is ever dialled, with a path where that of the card is not
+            the one there (`served_path`); an agent behind gRPC's whole URL.
         card: URL of its card, or None for what it tells over gRPC.
         headers: The header that shows the credential, if any.
         tenant: The A2A `tenant` field, instead of what the card says.
@@ -113,7 +115,44 @@ def bridge(agent: str, *, key: str | None = None, token: str | None = None, tena
         return Bridge(agent, None, headers, tenant)
     with open_client(headers) as client:
         found = find_agent(client, agent, shown=bool(headers), tenant=tenant)
-    return Bridge("{0.scheme}://{0.netloc}".format(urlsplit(found.url)), found.url, headers, tenant)
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(found.url))
+    return Bridge(origin + served_path(found), found.url, headers, tenant)
+
+
+def served_path(found: Found) -> str:
+    """The agent's path at the URL that was typed, where its card has it behind a prefix; else empty.
+
+    A gateway with `prefix_stripped` advertises `https://public/PREFIX/agent` and is found at `/agent` by those that do
+    not come through what takes the prefix away. So it is told by a card of another origin whose path, without its
+    beginning, is the one that was typed.
+    """
+    typed = urlsplit(found.url)
+    base = next((typed.path.removesuffix(name) for name in WELL_KNOWN if typed.path.endswith(name)), "")
+    given = _segments(base)
+    if not given:
+        return ""
+    for interface in spoken(found.card):
+        try:
+            offered = urlsplit(interface.url)
+        except ValueError:
+            continue
+        advertised = _segments(offered.path) if is_clean_path(offered.path) else []
+        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _agree(advertised, given):
+            continue
+        for start in range(1, len(advertised)):
+            if _agree(advertised[start:], given):
+                return "/" + "/".join(advertised[start:])
+    return ""
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]
+
+
+def _agree(one: list[str], other: list[str]) -> bool:
+    """Whether one of two paths begins with the other: what follows is a tenant, or an interface's own."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
 
 
 def address(examined: Examined, name: str, tenant: str | None = None) -> str:

@@ -1,22 +1,37 @@
-"""`a2a-gateway check --online`: goes to every agent of a configuration and reads its card, as the gateway would."""
+"""`a2a-gateway check --online`: asks all that a configuration names, as the gateway would.
+
+Agents are asked for their cards, issuers for their discovery documents and keys, a Redis for all that the ledger needs
+of it. Webhooks are asked nothing; where `push.tls` is written, TLS is tried with those that `push.allow` names by host.
+"""
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import Fault, PushDenied, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
 from gateway.catalog.place import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
+from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
+from gateway.config.state import StateUrl
+from gateway.identity.jwks import KeySet
+from gateway.push.resolver import Resolver
+from gateway.push.webhook import Target, WebhookPolicy
 from gateway.snapshot import Snapshot
+from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
+from gateway.tls_failure import kind
 from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.failure import explained
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.probe import Probe, Probing
 from gateway.upstream.stdio import StdioUpstream
@@ -31,42 +46,72 @@ _AT_ONCE = 16
 _WELL_KNOWN = "/.well-known/agent-card.json"
 
 
+class Visited(StrEnum):
+    """What a visit was to."""
+
+    AGENT = "agent"
+    ISSUER = "issuer"
+    STATE = "state"
+    WEBHOOK = "webhook"
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What was found at one backend.
+    """What was found at one backend, issuer, store or webhook.
 
     Attributes:
-        backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend.
+        backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend; the issuer's name, or the address.
         good: Whether there is nothing amiss.
         fact: The dialects that it is asked in, by its card and the file, or why something is not there.
         missed: What is not there, where it is not good.
+        to: What was visited.
     """
 
     backend: str
     good: bool
     fact: str
     missed: str = "no card"
+    to: Visited = Visited.AGENT
 
     def as_text(self) -> str:
         """One line for people."""
-        return f"{self.backend}: {'' if self.good else self.missed + ': '}{self.fact}"
+        name = self.backend if self.to is Visited.AGENT else f"{self.to} {self.backend}"
+        return f"{name}: {'' if self.good else self.missed + ': '}{self.fact}"
 
     def as_json(self) -> dict[str, object]:
         """The visit for programs."""
-        return {"backend": self.backend, "ok": self.good, "message": self.fact}
+        name = "backend" if self.to is Visited.AGENT else self.to.value
+        return {name: self.backend, "ok": self.good, "message": self.fact}
 
     def problem(self, marks: Marks) -> Problem:
-        """A visit that is not good, at the place of the agent in the file."""
+        """A visit that is not good, at the place in the file of what was visited."""
+        path = self._path
+        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", _REMEDIES[self.to])
+
+    @property
+    def _path(self) -> KeyPath:
+        if self.to is Visited.ISSUER:
+            return "auth", "issuers", self.backend
+        if self.to is Visited.STATE:
+            return "gateway", "state"
+        if self.to is Visited.WEBHOOK:
+            return "push", "tls"
         agent, _, tenant = self.backend.partition("/")
-        path: KeyPath = ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
-        remedy = "start the agent, or correct its `backend` or `card`"
-        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", remedy)
+        return ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
+
+
+_REMEDIES: Mapping[Visited, str] = {
+    Visited.AGENT: "start the agent, or correct its `backend` or `card`",
+    Visited.ISSUER: "start the issuer, or correct its `issuer`, `jwks` or `tls`",
+    Visited.STATE: "start the Redis, or correct its URL",
+    Visited.WEBHOOK: "start the receiver, or correct `push.tls` or `push.allow`",
+}
 
 
 async def visit(examined: Examined) -> tuple[Visit, ...]:
-    """Read the card of every backend, several at once; an agent that cannot be reached is a visit that is not good.
+    """Ask all of them, several at once; what cannot be reached is a visit that is not good.
 
-    One behind gRPC is asked also where its card comes from somewhere else, and tells nothing of whether it is there.
+    An agent behind gRPC is asked also where its card comes from somewhere else, which tells nothing of it.
 
     Args:
         examined: A configuration without errors.
@@ -96,9 +141,103 @@ async def visit(examined: Examined) -> tuple[Visit, ...]:
         return Visit(key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks")
 
     try:
-        return tuple(await asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())))
+        found = await asyncio.gather(
+            asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())),
+            _issuers(snapshot),
+            _state(examined.config.gateway.state),
+            _webhooks(snapshot),
+        )
+        return tuple(each for visits in found for each in visits)
     finally:
         await snapshot.aclose()
+
+
+# ---- Issuers, the store and webhooks ---------------------------------------------------------------------------------
+
+
+async def _issuers(snapshot: Snapshot) -> Iterable[Visit]:
+    issuers = {} if snapshot.config.auth is None else snapshot.config.auth.issuers
+    return await asyncio.gather(*(_issuer(issuers[name], keys) for name, keys in snapshot.key_sets.items()))
+
+
+async def _issuer(written: Issuer, keys: KeySet) -> Visit:
+    """What became of one reading of an issuer's keys, its discovery document included."""
+    reading = asyncio.ensure_future(keys.run())
+    try:
+        await keys.settled()
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+    if keys.error is None:
+        fact = "keys read" if written.tls is None else f"keys read, by the authorities of {written.tls.ca}"
+        return Visit(keys.name, good=True, fact=fact, to=Visited.ISSUER)
+    missed = "no keys" if keys.located else "no discovery document"
+    return Visit(keys.name, good=False, fact=keys.error, missed=missed, to=Visited.ISSUER)
+
+
+async def _state(state: StateUrl | None) -> Iterable[Visit]:
+    """Whether a Redis lets the gateway do all that it needs; nobody is asked for what is kept elsewhere."""
+    if state is None or state.kind != "redis":
+        return ()
+    from gateway.tasks.redis_address import read_address  # noqa: PLC0415 - most configurations do without a Redis
+    from gateway.tasks.redis_connection import ConnectionLost  # noqa: PLC0415 - as above
+    from gateway.tasks.redis_dial import RedisDial  # noqa: PLC0415 - as above
+    from gateway.tasks.redis_greeting import TurnedAway  # noqa: PLC0415 - as above
+
+    label, over_tls = state.label, False
+    try:
+        address = read_address(state.url)
+        label, over_tls = address.label, address.tls
+        connection = await RedisDial(address, (), address.open_tls()).dial()
+    except OSError as error:
+        why = kind(error, connecting=over_tls)
+    except (StoreBroken, TurnedAway, ConnectionLost) as error:
+        why = str(error).removeprefix(f"{label}: ")
+    else:
+        connection.abort("Closed")
+        return (Visit(label, good=True, fact="can be used", to=Visited.STATE),)
+    return (Visit(label, good=False, fact=why, missed="it cannot be used", to=Visited.STATE),)
+
+
+async def _webhooks(snapshot: Snapshot) -> Iterable[Visit]:
+    """Whether the authorities that the file names vouch for the receivers that it names."""
+    push = snapshot.config.push
+    if push.mode != "relay" or push.tls is None:
+        return ()
+    free = not push.block_private_networks
+    targets = dict.fromkeys(
+        Target(pattern.scheme, pattern.host, pattern.port, "/", free)
+        for pattern in push.allow
+        if pattern.scheme == "https" and not pattern.host.startswith("*.")
+    )
+    resolver = Resolver()
+    try:
+        policy = WebhookPolicy(push.allow, block_private=not free, resolve=resolver)
+        return await asyncio.gather(*(_webhook(snapshot, target, policy) for target in targets))
+    finally:
+        resolver.close()
+
+
+async def _webhook(snapshot: Snapshot, target: Target, policy: WebhookPolicy) -> Visit:
+    try:
+        async with asyncio.timeout(DEADLINE):
+            first, *_ = await policy.refuse_address(target)
+            tls = snapshot.webhook_tls
+            _, writer = await asyncio.open_connection(first, target.port, ssl=tls, server_hostname=target.host)
+    except PushDenied as denied:
+        why = denied.message
+    except OSError as error:
+        why = kind(error, connecting=True)
+    else:
+        writer.close()
+        with suppress(OSError):
+            async with asyncio.timeout(1):
+                await writer.wait_closed()
+        return Visit(target.origin, good=True, fact="TLS can be spoken", to=Visited.WEBHOOK)
+    return Visit(target.origin, good=False, fact=why, missed="not reached", to=Visited.WEBHOOK)
+
+
+# ---- Agents ----------------------------------------------------------------------------------------------------------
 
 
 async def _silent(backing: Backing) -> str:
@@ -114,7 +253,7 @@ async def _silent(backing: Backing) -> str:
         try:
             await probe.answer(connections)
         except Fault as fault:
-            found.append(f"{replica.name or replica.key}: {fault.message}")
+            found.append(f"{replica.name or replica.key}: {explained(fault)}")
     return "; ".join(found)
 
 

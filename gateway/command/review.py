@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.command.online import Visit
+from gateway.command.online import Visit, Visited
 from gateway.config.check import Examined
 from gateway.config.dividing import divided
 from gateway.config.problem import Problem, as_github, as_json, as_text
@@ -14,7 +14,7 @@ class Review:
     """What `check` tells.
 
     Attributes:
-        visits: What was found at the agents, or None where nobody went there.
+        visits: What was found at agents, issuers, the store and webhooks, or None where nobody went there.
         strict: Whether warnings count as errors.
         workers: How many processes are to serve it.
     """
@@ -53,8 +53,13 @@ class Review:
         """The review for programs."""
         report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.told)}
         if self.visits is not None:
-            report["agents"] = [visit.as_json() for visit in self.visits]
+            report["agents"] = self._visits(Visited.AGENT)
+            others = {"issuers": Visited.ISSUER, "state": Visited.STATE, "webhooks": Visited.WEBHOOK}
+            report |= {name: found for name, to in others.items() if (found := self._visits(to))}
         return report
+
+    def _visits(self, to: Visited) -> list[dict[str, object]]:
+        return [visit.as_json() for visit in self.visits or () if visit.to is to]
 
     def as_github(self) -> str:
         """The review as workflow commands, which GitHub shows beside the lines; empty where all is well."""

@@ -10,6 +10,7 @@ from pydantic import SecretStr, field_validator, model_validator
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
+from gateway.config.peer_tls import SYSTEM
 from gateway.config.replica import Affinity, Health, Retry
 from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
@@ -25,9 +26,6 @@ from gateway.config.value import (
     Strings,
     TenantNames,
 )
-
-SYSTEM = "system"
-"""The authorities that the system trusts."""
 
 
 class Match(Part):

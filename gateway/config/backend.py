@@ -10,11 +10,12 @@ import msgspec
 
 from gateway.a2a.dialect import Version
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
-from gateway.config.agent import SYSTEM, Agent, AgentTls, Backend, Card, Timeouts
+from gateway.config.agent import Agent, AgentTls, Backend, Card, Timeouts
 from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.config.command import check_command
 from gateway.config.finding import Findings
 from gateway.config.model import Config
+from gateway.config.peer_tls import SYSTEM
 from gateway.config.problem import KeyPath, printable
 from gateway.config.stdio import is_stdio
 from gateway.config.value import NAME, RESERVED
@@ -118,7 +119,7 @@ def _dialled(
 
 def _tls(config: Config, findings: Findings) -> None:
     """See that the files of authorities can be used; one that many agents name is read once."""
-    unusable: dict[Path, CertificateUnusable | None] = {}
+    read: dict[Path, CertificateUnusable | None] = {}
     written: list[tuple[AgentTls | None, KeyPath]] = [(config.defaults.tls, ("defaults", "tls"))]
     written += [(agent.tls, ("agents", name, "tls")) for name, agent in config.agents.items()]
     for tls, at in written:
@@ -126,15 +127,7 @@ def _tls(config: Config, findings: Findings) -> None:
             continue
         folder = Path(findings.marks.place(at).file).parent
         _shown(tls, at, folder, findings)
-        if tls.ca == SYSTEM:
-            continue
-        file = folder / tls.ca
-        if file not in unusable:
-            unusable[file] = _unusable(file)
-        error = unusable[file]
-        if error is not None:
-            remedy = f"{error.remedy}; it is relative to {folder}"
-            findings.error((*at, "ca"), f"{printable(tls.ca)!r} {error.fact}", remedy)
+        check_authority_file(tls.ca, (*at, "ca"), findings, read)
     for name, agent in unhurried(config.agents.items()):
         urls = [backend.url for backend, _ in backends(agent, ())]
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
@@ -142,6 +135,27 @@ def _tls(config: Config, findings: Findings) -> None:
             remedy = "write its URL with https or grpcs, or remove `tls`"
             fact = "the agent is not reached over TLS: nobody has to vouch"
             findings.warning(("agents", name, "tls"), fact, remedy)
+
+
+def check_authority_file(
+    ca: str, at: KeyPath, findings: Findings, read: dict[Path, CertificateUnusable | None] | None = None
+) -> None:
+    """See that a file of authorities can be used.
+
+    Args:
+        ca: As the file writes it, or `system`.
+        at: Where it is written.
+        read: What is known of files by now; gets what is learned.
+    """
+    if ca == SYSTEM:
+        return
+    folder = Path(findings.marks.place(at).file).parent
+    file, known = folder / ca, {} if read is None else read
+    if file not in known:
+        known[file] = _unusable(file)
+    error = known[file]
+    if error is not None:
+        findings.error(at, f"{printable(ca)!r} {error.fact}", f"{error.remedy}; it is relative to {folder}")
 
 
 def _shown(tls: AgentTls, at: KeyPath, folder: Path, findings: Findings) -> None:

@@ -4,6 +4,7 @@ import hashlib
 from datetime import date, timedelta
 
 from gateway.config.address import is_loopback, read_url
+from gateway.config.backend import check_authority_file
 from gateway.config.finding import Findings
 from gateway.config.model import ApiKey, Auth, Config, Issuer
 from gateway.config.problem import KeyPath
@@ -73,6 +74,7 @@ def _issuers(auth: Auth, findings: Findings) -> None:
             fact = f"{first[-1]!r} has the same issuer ({findings.line(first)})"
             findings.error((*at, "issuer"), fact, "make one of the two, with all audiences in its list")
         _urls(issuer, at, findings)
+        _tls(issuer, at, findings)
         _anonymous(issuer, at, findings)
         tenants = (*at, "tenant"), (*at, "tenant_claim")
         if (issuer.tenant is None) == (issuer.tenant_claim is None) and not findings.is_broken(*tenants):
@@ -96,6 +98,15 @@ def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
         _fetched(issuer.issuer, (*at, "issuer"), findings, "its keys are found below this URL: ", query=False)
     if issuer.jwks is not None:
         _fetched(issuer.jwks, (*at, "jwks"), findings, "", query=True)
+
+
+def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+    if issuer.tls is None:
+        return
+    check_authority_file(issuer.tls.ca, (*at, "tls", "ca"), findings)
+    if not (issuer.jwks or issuer.issuer).lower().startswith("https:") and not findings.is_broken((*at, "jwks")):
+        fact = "the issuer is not reached over TLS: nobody has to vouch"
+        findings.warning((*at, "tls"), fact, "write its URL with https, or remove `tls`")
 
 
 def _fetched(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool) -> None:

@@ -8,7 +8,6 @@ from gateway.config.address import read_authority, read_listen
 from gateway.config.agent import (
     DEFAULT_IDENTITY_HEADERS,
     DEFAULT_TIMEOUTS,
-    SYSTEM,
     Agent,
     IdentityHeaders,
     Isolation,
@@ -25,6 +24,8 @@ from gateway.config.limit import (
 )
 from gateway.config.model import Config
 from gateway.config.part import Part
+from gateway.config.peer_tls import SYSTEM, PeerTls
+from gateway.config.problem import KeyPath
 from gateway.config.push import Push
 from gateway.config.replica import (
     DEFAULT_AFFINITY,
@@ -231,6 +232,27 @@ def authorities(config: Config, name: str, marks: Marks) -> Path | None:
     if written is None or written.ca == SYSTEM:
         return None
     at = ("defaults", "tls") if own is None else ("agents", name, "tls")
+    return Path(marks.place(at).file).parent / written.ca
+
+
+def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
+    """The PEM file with the authorities that vouch for an issuer, or None for those of the system.
+
+    Args:
+        name: The issuer's.
+    """
+    written = None if config.auth is None else config.auth.issuers[name].tls
+    return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
+
+
+def webhook_authorities(config: Config, marks: Marks) -> Path | None:
+    """The PEM file with the authorities that vouch for webhooks, or None for those of the system."""
+    return _authority_file(config.push.tls, ("push", "tls"), marks)
+
+
+def _authority_file(written: PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
+    if written is None or written.ca == SYSTEM:
+        return None
     return Path(marks.place(at).file).parent / written.ca
 
 

@@ -8,6 +8,7 @@ from gateway.config import effective
 from gateway.config.backend import backends
 from gateway.config.check import Examined
 from gateway.config.inclusion import matching
+from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.stamp import stamp, stamp_of
 from gateway.pacing import unhurried
@@ -57,6 +58,7 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     if config.auth is not None and config.auth.mtls is not None:
         at = ("auth", "mtls")
         found[*at, "ca"] = _folder(examined, at) / config.auth.mtls.ca
+    found |= _authorities(examined, config)
     for name, agent in unhurried(config.agents.items()):
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         authorities = effective.authorities(config, name, examined.marks)
@@ -73,6 +75,17 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
                 at = (*path, "card")
                 found[at] = _folder(examined, at) / backend.card
     return found
+
+
+def _authorities(examined: Examined, config: Config) -> dict[KeyPath, Path]:
+    """Those that vouch for issuers and webhooks."""
+    issuers = () if config.auth is None else config.auth.issuers
+    found: dict[KeyPath, Path | None] = {
+        ("auth", "issuers", name, "tls", "ca"): effective.issuer_authorities(config, name, examined.marks)
+        for name in issuers
+    }
+    found["push", "tls", "ca"] = effective.webhook_authorities(config, examined.marks)
+    return {at: file for at, file in found.items() if file is not None}
 
 
 def _beside(examined: Examined) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from gateway.config.agent import Agent, Defaults
 from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
 from gateway.config.part import Part
+from gateway.config.peer_tls import PeerTls
 from gateway.config.push import Push
 from gateway.config.state import StateUrl, read_state
 from gateway.config.value import (
@@ -173,6 +174,8 @@ class Issuer(Part):
     """The tenant of every token of this issuer, instead of a claim."""
     leeway: Duration = 30.0
     """Clock difference that `exp` and `nbf` forgive, at most 30s."""
+    tls: PeerTls | None = None
+    """Who vouches for the servers of its keys and of its discovery document; the system's authorities by default."""
 
 
 class ApiKey(Part):

@@ -3,6 +3,7 @@
 import ipaddress
 
 from gateway.config.address import is_loopback
+from gateway.config.backend import check_authority_file
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
@@ -11,7 +12,7 @@ from gateway.config.webhook import WebhookPattern
 
 _AT: KeyPath = ("push",)
 _ALLOW: KeyPath = (*_AT, "allow")
-_RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign"})
+_RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign", "tls"})
 
 
 def check_notifications(config: Config, findings: Findings) -> None:
@@ -30,6 +31,8 @@ def check_notifications(config: Config, findings: Findings) -> None:
             findings.warning((*_AT, key), fact, "write `mode: relay`, or remove it")
     if push.mode == "none" and push.allow:
         findings.warning(_ALLOW, "no webhook may be named: `push.mode` is none", "remove one of the two")
+    if push.tls is not None:
+        check_authority_file(push.tls.ca, (*_AT, "tls", "ca"), findings)
     deliver = push.deliver
     if deliver.longest_pause < deliver.first_pause:
         written = "longest_pause" if "longest_pause" in deliver.model_fields_set else "first_pause"

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from gateway.config.part import Part
+from gateway.config.peer_tls import PeerTls
 from gateway.config.value import Flag, OneOrMany, Positive, Room, Wait
 from gateway.config.webhook import WebhookPattern, read_pattern
 
@@ -65,3 +66,5 @@ class Push(Part):
     """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
     deliver: Deliver = Deliver()
     """How `relay` delivers."""
+    tls: PeerTls | None = None
+    """Who vouches for the webhooks that `relay` calls; the system's authorities where it is left out."""

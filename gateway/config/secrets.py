@@ -35,6 +35,7 @@ _PLAIN_AUTH = frozenset(
     {"issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant", "leeway", "agents", "expires"}
 )
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
+_PLAIN_TRUST = ["tls", "ca"]
 _PLAIN_MTLS = frozenset(Mtls.model_fields)
 _PLAIN_CLIENT = frozenset(Client.model_fields)
 _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
@@ -152,7 +153,7 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     if names[:2] == ["auth", "mtls"]:
         return _is_secret_of_clients(names)
     if names[0] == "auth":
-        return len(names) < 4 or names[3] not in _PLAIN_AUTH
+        return len(names) < 4 or (names[3] not in _PLAIN_AUTH and names[3:] != _PLAIN_TRUST)
     telling = _telling(names)
     if telling[-2:] in _PLAIN_OAUTH:
         return False

@@ -27,6 +27,7 @@ import msgspec
 from gateway.config.limit import Verification
 from gateway.identity.jwk import Key, Keys, KeySetInvalid, parse_keys
 from gateway.identity.pending import Pending
+from gateway.tls_failure import kind
 
 DEFAULTS: Final = Verification()
 PATIENCE: Final = 2.0
@@ -92,6 +93,7 @@ class KeySet:
     Attributes:
         version: Counts up whenever the keys change, or are given up as stale.
         last_success: Wall-clock seconds of the last good reading; 0 before the first.
+        error: Why the last reading failed, for operators only, or None.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class KeySet:
         self.name = name
         self.version = 0
         self.last_success = 0.0
+        self.error: str | None = None
         self._issuer_url = issuer_url
         self._configured_url = jwks_url
         self._url = jwks_url
@@ -130,6 +133,11 @@ class KeySet:
     def ready(self) -> bool:
         """Whether there are keys to verify with."""
         return self._keys is not None
+
+    @property
+    def located(self) -> bool:
+        """Whether it is known where the keys are: by the file, or by discovery."""
+        return self._url is not None
 
     def find(self, kid: str | None, algorithm: str) -> Key | None:
         """The one key that a token with this header means, or None."""
@@ -178,12 +186,13 @@ class KeySet:
             async with asyncio.timeout(_DEADLINE):
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, KeySetInvalid) as error:
-            fact = str(error) if isinstance(error, KeySetInvalid) else type(error).__name__
-            logger.warning("issuer %s: keys not read: %s", self.name, fact)
+            self.error = _fact(error)
+            logger.warning("issuer %s: keys not read: %s", self.name, self.error)
             self._give_up_stale()
             good = False
         else:
             self._take(keys)
+            self.error = None
             good = True
         finally:
             self._settle()
@@ -293,6 +302,15 @@ def pause_after(failures: int, chance: float, every: float = DEFAULTS.keys_every
     again = _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
     pause = every if failures == 0 else min(every, _LONGEST_PAUSE, again)
     return pause * (1.0 - chance / 4)
+
+
+def _fact(error: Exception) -> str:
+    """Why keys were not read: the kind of an error, for its text can hold what a hostile peer wrote."""
+    return (
+        str(error)
+        if isinstance(error, KeySetInvalid)
+        else kind(error, connecting=isinstance(error, httpx.ConnectError))
+    )
 
 
 def _is_loopback(host: str) -> bool:

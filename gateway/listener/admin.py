@@ -54,6 +54,10 @@ class Watched(Protocol):
         """Whether it is shutting down."""
 
     @property
+    def state_trouble(self) -> str:
+        """What keeps the ledger from being used; empty for nothing that is known."""
+
+    @property
     def public_url(self) -> str:
         """Where clients find it."""
 
@@ -176,11 +180,12 @@ class _Pages:
         """Ready to take requests; agents and their cards do not count, a fleet is never wholly well."""
         watched = self._watched
         state = "draining" if watched.draining else "serving" if watched.started else "starting"
-        checks = {"listener": state}
+        trouble = watched.state_trouble
+        checks = {"state": trouble, "listener": state} if trouble else {"listener": state}
         if watched.started:
             for name, keys in watched.snapshot.key_sets.items():
                 checks[f"keys of {name}"] = "read" if keys.ready else "not read yet"
-        return _health(request, good=state == "serving", checks=checks)
+        return _health(request, good=state == "serving" and not trouble, checks=checks)
 
     async def is_started(self, request: Request) -> Response:
         return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})

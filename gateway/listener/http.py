@@ -18,12 +18,21 @@ class PublicListener:
     Args:
         ready: Whether the gateway takes new requests; `/-/ready` says so.
         callbacks: Answers what is no call of a client's.
+        trouble: What else than draining keeps it from that; empty for nothing.
     """
 
-    def __init__(self, line: Line, ready: Callable[[], bool], callbacks: Callbacks | None = None) -> None:
+    def __init__(
+        self,
+        line: Line,
+        ready: Callable[[], bool],
+        callbacks: Callbacks | None = None,
+        *,
+        trouble: Callable[[], str] = str,
+    ) -> None:
         self._line = line
         self._callbacks = callbacks
         self._ready = ready
+        self._trouble = trouble
 
     def __call__(self, head: Head, wire: ClientWire) -> Coroutine[Any, Any, None]:
         """Serve one request."""
@@ -40,7 +49,7 @@ class PublicListener:
             return
         good = head.path == b"/-/live" or self._ready()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-        body = b"ok\n" if good else b"draining\n"
+        body = b"ok\n" if good else f"{self._trouble() or 'draining'}\n".encode()
         await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
 
 

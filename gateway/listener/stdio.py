@@ -1,7 +1,8 @@
 """One client on stdio: the host that started this process, such as an editor. Its calls share a pipe.
 
 A frame is a call of the JSON-RPC binding (A2A issue 1074), and what else HTTP would carry in headers is in the frame's.
-Calls are answered as they are done, told apart by their ids. A stream is an answer for each event; where the last one
+Calls are answered as they are done, told apart by their ids: every answer has the id of its call, byte for byte, also
+one that was given before the body was read and so has none. A stream is an answer for each event; where the last one
 does not say so by itself, a null result ends it, with `A2A-Stream: end` in its header.
 
 Nothing says how a call is given up. Here it is `$/cancelRequest` with the call's `id`, as language servers have it
@@ -19,9 +20,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.a2a import progress
+from gateway.a2a import document, progress
 from gateway.a2a.bindings import jsonrpc
-from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, course, hear
+from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, Heard, course, hear, readdress
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BodyTooLarge
@@ -40,6 +41,7 @@ _CANCELLED = -32800
 _OVERLOADED = -31503
 _BROKEN_OFF = -32603
 _PARSE_ERROR = -32700
+_NO_ID = b"null"
 _LONGEST_EVENT = 64 * 1024 * 1024
 # The content is JSON whatever a frame says, and either kind of answer is read here.
 _HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
@@ -66,7 +68,7 @@ class StdioWire:
     """One call of the host's, as the line sees it (`wire.Wire`).
 
     Args:
-        identity: The raw id.
+        identity: The raw id, which every answer gets; null for a call that has none.
         version: The generation whose words the host uses.
         dress: Makes the answer that the host gets of a whole one; None for as it is.
 
@@ -141,7 +143,7 @@ class StdioWire:
             content = body if self._dress is None else await self._dress(body)
             self._ended, is_answered = True, self._ended
             if not is_answered:
-                self._put(content)
+                self._put(self._addressed(content, hear(content)))
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
         """The beginning of a stream."""
@@ -181,9 +183,16 @@ class StdioWire:
         for event in self._decoder.feed(data) if single is None else (single,):
             content = _content(event)
             if content is not None:
-                self._ended = _is_last(content, self._version)
-                goes_on = self._put(content)
+                heard = hear(content)
+                self._ended = heard is not None and _is_last(heard, content, self._version)
+                goes_on = self._put(self._addressed(content, heard))
         return goes_on
+
+    def _addressed(self, content: bytes, heard: Heard | None) -> bytes:
+        """The answer under the call's own id: on a pipe nothing else tells which call it belongs to."""
+        if heard is None or self._id in (heard.id, _NO_ID):
+            return content
+        return readdress(heard.members, self._id)
 
     def _put(self, content: bytes) -> bool:
         """Write one frame; False where the host reads slowly."""
@@ -245,7 +254,7 @@ class StdioClient:
             if (last := decoder.last) is not None:
                 self._take(last, background)
         except BadFrame as error:
-            self._write(jsonrpc.write_error(b"null", _PARSE_ERROR, f"this is no frame: {error}"))
+            self._write(jsonrpc.write_error(_NO_ID, _PARSE_ERROR, f"this is no frame: {error}"))
             raise
 
     async def ended(self, timeout: float) -> None:  # noqa: ASYNC109 - what is open may last for hours
@@ -268,7 +277,7 @@ class StdioClient:
             logger.warning("the host answered what nobody asked")
             return
         # What is no call is one that the line refuses.
-        identity = b"null" if heard is None or not heard.id else heard.id
+        identity = _NO_ID if heard is None else _identity(heard, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0
         wire = StdioWire(self, identity, frame.content, version, self._dresses.get(method))
@@ -327,10 +336,15 @@ def _content(event: Event) -> bytes | None:
     return None if read is None else read[1]
 
 
-def _is_last(content: bytes, version: Version) -> bool:
+def _identity(heard: Heard, content: bytes) -> bytes:
+    """The raw id of a call; null where it has none, one that JSON-RPC does not know, or two."""
+    is_one = heard.id[:1] == b'"' or heard.id.lstrip(b"-")[:1].isdigit()
+    return heard.id if is_one and not document.has_twins(content, heard.members) else _NO_ID
+
+
+def _is_last(heard: Heard, content: bytes, version: Version) -> bool:
     """Whether an event says by itself that none follows it."""
-    heard = hear(content)
-    return heard is not None and course(heard.members, progress.read_jsonrpc(content), version) is Course.ENDS
+    return course(heard.members, progress.read_jsonrpc(content), version) is Course.ENDS
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:

@@ -29,6 +29,7 @@ from gateway.a2a.fault import PushDenied, StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.push.signing import Signer
 from gateway.push.webhook import Target, Unresolved, WebhookPolicy
+from gateway.tls_failure import kind
 
 MOST_READ: Final = 4096
 """Bytes of an answer's body that are read, so that its sender can finish; the rest is cut off."""
@@ -87,7 +88,7 @@ class Deliverer:
         wall: Unix seconds.
 
     Attributes:
-        policy: What may be called; whoever reads the configuration again sets it, and `timeout`.
+        policy: What may be called; whoever reads the configuration again sets it, `tls` and `timeout`.
         timeout: Seconds that an attempt may take in all.
     """
 
@@ -102,7 +103,7 @@ class Deliverer:
     ) -> None:
         self.policy = policy
         self._signer = signer
-        self._tls = tls
+        self.tls = tls
         self.timeout = timeout
         self._wall = wall
 
@@ -124,14 +125,15 @@ class Deliverer:
         except TimeoutError:
             return _again(target, f"did not answer within {self.timeout:g} s")
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
-            return _again(target, f"could not be called: {type(error).__name__}")
+            connecting = target.scheme == "https" and isinstance(error, httpcore.ConnectError)
+            return _again(target, f"could not be called: {kind(error, connecting=connecting)}")
 
     async def _post(self, policy: WebhookPolicy, target: Target, delivery: Delivery) -> Outcome:
         origin = httpcore.Origin(target.scheme.encode(), target.host.encode("ascii"), target.port)
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.path.encode("ascii"))
         times = {"connect": _CONNECT, "read": self.timeout, "write": self.timeout}
         network = _JudgedNetwork(policy, target)
-        async with httpcore.AsyncHTTPConnection(origin, self._tls, network_backend=network) as connection:
+        async with httpcore.AsyncHTTPConnection(origin, self.tls, network_backend=network) as connection:
             async with asyncio.timeout(self.timeout):
                 headers = await self._headers(delivery, target)
                 request = httpcore.Request(

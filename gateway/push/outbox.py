@@ -73,6 +73,9 @@ _MARGIN: Final = 3600
 
 NOT_ENTITLED: Final = "its owner may not call the agent any more"
 
+_RETRY_LOG_EVERY = 60.0
+"""Seconds between two lines of the log about attempts that failed: clients pick the webhooks, and could fill it."""
+
 logger = logging.getLogger("gateway.push")
 
 
@@ -153,6 +156,7 @@ class Outbox:
         # Pages of slips that were passed over since there was an end of them.
         self._passed = 0
         self._is_down = False
+        self._told_of_retry = -math.inf
 
     # ---- In --------------------------------------------------------------------------------------------------------
 
@@ -338,6 +342,7 @@ class Outbox:
             outcome = replace(outcome, result=Result.DEAD)
         held.settled = True
         if outcome.result is Result.RETRIED:
+            self._tell_of_retry(replace(slip, tried=tried), outcome)
             await self._put_off(key, replace(slip, tried=tried), outcome.pause)
             self._count(slip.agent, outcome.result.value)
             return
@@ -409,6 +414,17 @@ class Outbox:
 
     def _until(self, slip: Slip) -> int:
         return math.ceil(slip.made + self.terms.keep + self.terms.longest_pause + _MARGIN)
+
+    def _tell_of_retry(self, slip: Slip, outcome: Outcome) -> None:
+        """Log why an attempt failed: not only after a day, when the notification is given up, and not every time."""
+        now = self._wall()
+        if 0 <= now - self._told_of_retry < _RETRY_LOG_EVERY:
+            return
+        self._told_of_retry = now
+        logger.warning(
+            "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
+            slip.tenant, slip.task[:64], slip.agent, slip.tried, outcome.words,
+        )  # fmt: skip
 
     def _tell_down(self) -> None:
         if not self._is_down:

@@ -1,6 +1,7 @@
 """All that `push:` of the configuration asks for, made and kept together."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Mapping
 
@@ -104,6 +105,11 @@ class PushService:
         if self._account is not None:
             self._account.allowance = _allowance(written)
         self.relay.change(policy, max_per_task=written.max_per_task, linger=_linger(written))
+
+    def trust(self, tls: ssl.SSLContext) -> None:
+        """Verify webhooks so from now on, instead of by the system's authorities."""
+        if self._deliverer is not None:
+            self._deliverer.tls = tls
 
     def policy_of(self, written: Push) -> WebhookPolicy | None:
         """What would judge webhooks by these words; None where none may be named."""

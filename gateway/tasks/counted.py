@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.store import Store
+from gateway.tasks.store import Condition, Store
 
 OPERATIONS = (
     "tasks", "context", "meet", "open_tasks", "count", "note", "keep", "settle", "drop", "group", "due", "expire",
@@ -21,8 +21,13 @@ class _Counted:
     def __init__(self, store: Store, share: Callable[[str], Counts]) -> None:
         self.local, self.shared, self.label = store.local, store.shared, store.label
         self.open, self.aclose = store.open, store.aclose
+        self._store = store
         for name in OPERATIONS:
             setattr(self, name, _counting(getattr(store, name), share(name)))
+
+    @property
+    def condition(self) -> Condition:
+        return self._store.condition
 
 
 def counted(store: Store, share: Callable[[str], Counts]) -> Store:

@@ -13,7 +13,20 @@ from typing import TypeAlias
 import msgspec
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task, later_state
+from gateway.tasks.store import (
+    LONGEST_ID,
+    OPEN,
+    Bounds,
+    Condition,
+    Figures,
+    Met,
+    Note,
+    Owner,
+    Row,
+    Sighting,
+    Task,
+    later_state,
+)
 
 MOST_NOTES = 100_000
 """Notes of one tenant; no more are taken, for what one says may not be lost unnoticed."""
@@ -80,6 +93,7 @@ class MemoryStore:
 
     local = True
     shared = False
+    condition = Condition()
     label = "memory"
 
     def __init__(

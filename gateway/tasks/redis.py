@@ -27,7 +27,7 @@ from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, 
 from gateway.tasks.redis_greeting import Script
 from gateway.tasks.redis_link import RedisLink
 from gateway.tasks.redis_reply import Reply
-from gateway.tasks.store import LARGE_KINDS, Bounds, Figures, Met, Note, Owner, Row, Sighting, Task
+from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Figures, Met, Note, Owner, Row, Sighting, Task
 
 # What one script does at most: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
@@ -53,6 +53,7 @@ class RedisStore:
 
     local = False
     shared = True
+    condition = Condition()
 
     def __init__(
         self,

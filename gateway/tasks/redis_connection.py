@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from gateway.tasks.redis_reply import NoReply, Reply, ReplyReader
+from gateway.tls_failure import kind
 
 MOST_WAITING = 10_000
 """Calls that may wait for their replies at a time; by then the peer is of no use to one more."""
@@ -123,7 +124,7 @@ class RedisConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell whoever waits."""
-        self.abort("Closed" if error is None else type(error).__name__)
+        self.abort("Closed" if error is None else kind(error))
 
     # ---- The time ----------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from gateway.tasks.redis_dial import RedisDial
 from gateway.tasks.redis_greeting import Script, TurnedAway
 from gateway.tasks.redis_reply import Complaint, Reply
 from gateway.tasks.store import StoreBroken
+from gateway.tls_failure import kind
 
 LOG_EVERY: Final = 10.0
 """Seconds between two lines that say that it is down."""
@@ -189,7 +190,8 @@ class RedisLink:
         broken = error if isinstance(error, StoreBroken) else None
         self._attempted(broken)
         # The text of a system's error may hold an address, and that of the others is a word of ours or the server's.
-        self._tell(type(error).__name__ if isinstance(error, OSError) else str(error), is_down=True)
+        why = kind(error, connecting=self.address.tls) if isinstance(error, OSError) else str(error)
+        self._tell(why, is_down=True)
 
     def _attempted(self, broken: StoreBroken | None) -> None:
         attempt, self._attempt = self._attempt, None

@@ -17,6 +17,7 @@ from gateway.tasks import sqlite_upkeep
 from gateway.tasks.sqlite_arrivals import Arrivals
 from gateway.tasks.sqlite_carrying import Carrier, arrivals_of, carry_over, settle
 from gateway.tasks.sqlite_checkpoint import Checkpoints
+from gateway.tasks.sqlite_damage import AT_START, DamageCheck
 from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
 from gateway.tasks.sqlite_meeting import meet
 from gateway.tasks.sqlite_schema import CONTEXT, TASK, dial
@@ -24,6 +25,7 @@ from gateway.tasks.sqlite_upkeep import Expiry
 from gateway.tasks.sqlite_young import Young
 from gateway.tasks.store import (
     Bounds,
+    Condition,
     Figures,
     Met,
     Note,
@@ -93,7 +95,9 @@ class SqliteStore:
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notes say when they end in Unix seconds
     ) -> None:
         self.label = f"sqlite://{path}"
-        self._file = LedgerFile(path)
+        self._check = DamageCheck(path)
+        self.condition: Condition = self._check
+        self._file = LedgerFile(path, self._check)
         self._carrier = Carrier(path)
         self._wall = wall
         self._checkpoints: Checkpoints | None = None
@@ -106,6 +110,9 @@ class SqliteStore:
     async def open(self) -> None:
         """As `Store.open`; what cannot be used at the moment is opened by the first call that can."""
         self._file.open()
+        self._check.begin()
+        # What comes next would write to a damaged file.
+        await asyncio.to_thread(self._check.wait, AT_START)
         self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch, carrier=self._carrier)
         with contextlib.suppress(StateUnavailable), self._file as db:
             # What was left by whoever ended suddenly, or is others', is read now, and not by the first call.
@@ -119,6 +126,7 @@ class SqliteStore:
             self._arrivals.close()
         self._arrivals = self._db = None
         self._file.close()
+        await asyncio.to_thread(self._check.stop)
         if self._checkpoints is not None:
             await asyncio.to_thread(self._checkpoints.stop)
 

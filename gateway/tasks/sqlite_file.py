@@ -11,6 +11,8 @@ more.
 A file that is moved away or deleted is open still, and what is written to it is lost with the process. `watch`, which
 the checkpoints ask, finds that out; then whatever lies at its place is opened, and as long as nothing does all calls
 fail. A new one is not made: who starts the gateway means that, who moves a file may not.
+
+A file that `sqlite_damage` has found damaged is not used until it is found whole, or another one lies at its place.
 """
 
 import contextlib
@@ -24,6 +26,7 @@ from types import TracebackType
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_schema
+from gateway.tasks.sqlite_damage import DamageCheck
 from gateway.tasks.store import StoreBroken
 
 TIMEOUT = 0.25
@@ -44,10 +47,15 @@ logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 class LedgerFile:
-    """One connection to the file, for one thread."""
+    """One connection to the file, for one thread.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        check: Knows whether the file is damaged, and finds it out; None where nobody asks.
+    """
+
+    def __init__(self, path: Path, check: DamageCheck | None = None) -> None:
         self.path = path
+        self._check = check
         self._db: sqlite3.Connection | None = None
         self._attempt_at = math.inf
         self._fault = "it is closed"
@@ -76,16 +84,32 @@ class LedgerFile:
         self._let_go()
 
     def watch(self) -> bool:
-        """Whether the file that is open lies at its place no more; from any thread."""
+        """Whether the file that is open is not to be written to: another lies at its place, or it is damaged.
+
+        From any thread.
+        """
         if not self._is_astray and self._identity not in (None, _identity(self.path)):
             self._is_astray = True
             logger.error("%s was moved or deleted while it was in use: %s", self.path, _REMEDY)
-        return self._is_astray
+        if self._is_damaged and not self._is_astray and self._check is not None:
+            # Somebody may have copied a whole one over it.
+            self._check.begin()
+        return self._is_astray or self._is_damaged
+
+    @property
+    def _is_damaged(self) -> bool:
+        return self._check is not None and self._check.damaged
 
     def __enter__(self) -> sqlite3.Connection:
         if self._is_astray and self._db is not None:
             self._let_go()
             self._attempt_at = time.monotonic()
+        if self._is_damaged and not self._is_astray:
+            if self._db is not None:
+                self._let_go()
+                self._attempt_at = time.monotonic()
+            self._tell("it is damaged")
+            raise self._unavailable()
         return self._db or self._reopened()
 
     def __exit__(
@@ -112,6 +136,8 @@ class LedgerFile:
         try:
             self._db = sqlite_schema.connect(self.path, timeout=0.0, patience=0.0)
             self._wait_for_others(TIMEOUT)
+            if self._is_astray and self._check is not None:
+                self._check.begin(anew=True)
             self._identity, self._is_astray = _identity(self.path), False
         except StoreBroken as error:
             self._tell(str(error))
@@ -122,6 +148,8 @@ class LedgerFile:
 
     def _failed(self, error: sqlite3.Error) -> StateUnavailable:
         self._tell(str(error))
+        if self._check is not None:
+            self._check.suspect(error)
         if sqlite_schema.code_of(error) not in _PASSING:
             self._let_go()
         if self._db is None:

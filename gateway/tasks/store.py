@@ -190,6 +190,15 @@ class Row(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
+class Condition:
+    """How a store is, as far as is known."""
+
+    @property
+    def trouble(self) -> str:
+        """What keeps it from being used for longer than a moment, for operators; empty for nothing."""
+        return ""
+
+
 class Store(Protocol):
     """Keeps the ledger.
 
@@ -199,11 +208,13 @@ class Store(Protocol):
         local: Whether no network is between, so that what it is asked is answered at once.
         shared: Whether several gateways on several machines may use it at a time.
         label: What it is, without credentials, for logs and metrics.
+        condition: How it is.
     """
 
     local: bool
     shared: bool
     label: str
+    condition: Condition
 
     async def open(self) -> None:
         """Get ready: make files and tables. One over a network comes up also where the network does not.

@@ -14,7 +14,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
+from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, closed, closing
+from gateway.upstream.failure import TlsFailed
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
@@ -302,8 +304,12 @@ class ConnectionPool:
             raise self._unreachable(f"not connected after {seconds:g} s") from error
         # UnicodeError: a host that IDNA cannot encode.
         except (OSError, UnicodeError) as error:
-            # The loop says nothing of a handshake that the other side ends.
-            raise self._unreachable(str(error) or "it ended the connection before there was one") from error
+            failure = None if self._tls is None else tls_failure(error, connecting=True)
+            if failure is not None:
+                said = f" ({error})" if str(error) else ""
+                detail = f"{self._place}: TLS: {failure}{said}"
+                raise TlsFailed(_UNREACHABLE, detail=detail, failure=failure) from error
+            raise self._unreachable(str(error)) from error
         finally:
             if not connected:
                 connection.drop()
@@ -314,7 +320,7 @@ class ConnectionPool:
         return connection
 
     def _unreachable(self, detail: str) -> UpstreamConnect:
-        return UpstreamConnect("the agent could not be reached", detail=f"{self._place}: {detail}")
+        return UpstreamConnect(_UNREACHABLE, detail=f"{self._place}: {detail}")
 
     @property
     def _place(self) -> str:
@@ -361,6 +367,9 @@ class ConnectionPool:
         self._open.discard(connection)
         if not self._open:
             self._emptied.set()
+
+
+_UNREACHABLE = "the agent could not be reached"
 
 
 def _is_address(host: str) -> bool:

@@ -20,6 +20,7 @@ from gateway.a2a.fault import (
     UpstreamReset,
     UpstreamTimeout,
 )
+from gateway.tls_failure import TlsFailure
 
 FAILING = frozenset({502, 503, 504})
 """Statuses by which a server in front of the agent, or the agent, says that it is not there."""
@@ -27,6 +28,30 @@ FAILING = frozenset({502, 503, 504})
 
 class Unsent(Draining):
     """The connections to a replica were closed before the call was sent on one of them."""
+
+
+class TlsFailed(UpstreamConnect):
+    """There is no connection because TLS failed.
+
+    Attributes:
+        failure: Why.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after: float | None = None,
+        failure: TlsFailure = TlsFailure.HANDSHAKE,
+    ) -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
+        self.failure = failure
+
+
+def explained(fault: Fault) -> str:
+    """What a fault says, for operators, and why TLS failed if it did; no address."""
+    return f"{fault.message} (TLS: {fault.failure})" if isinstance(fault, TlsFailed) else fault.message
 
 
 class DeadlinePassed(UpstreamTimeout):

@@ -24,7 +24,8 @@ from collections.abc import Callable
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
-from gateway.upstream.failure import FAILING, Away, DeadlinePassed
+from gateway.tls_failure import TlsFailure, of_reason
+from gateway.upstream.failure import FAILING, Away, DeadlinePassed, TlsFailed
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.response import CUT, late
 
@@ -70,6 +71,8 @@ def _refuse_made_up(
         fault.detail = detail
         raise fault
     if _UNREACHABLE.match(words) is not None and unreachable:
+        if (failure := _tls_failure(words)) is not None:
+            raise TlsFailed("the agent could not be reached", detail=f"TLS: {failure}; {detail}", failure=failure)
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
     if page is not None:
@@ -89,6 +92,15 @@ def _refuse_made_up(
         raise UpstreamReset(CUT, detail=detail)
 
 
+def _tls_failure(words: str) -> TlsFailure | None:
+    """Why TLS failed, by gRPC's own text of a connection that was not made."""
+    for pattern, failure in _TLS:
+        if pattern.search(words) is not None:
+            return failure
+    reason = _REASON.search(words)
+    return None if reason is None else of_reason(reason[1])
+
+
 def passed() -> Fault:
     """The fault of an answer that did not come in the caller's own time."""
     return DeadlinePassed(late().message)
@@ -96,6 +108,22 @@ def passed() -> Fault:
 
 _REMOVED = re.compile(r"Stream removed \(")
 _UNREACHABLE = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution failed")
+_REASON = re.compile(r"SSL routines:[A-Za-z_]*:([A-Z0-9_]+)")
+_TLS = tuple(
+    (re.compile(pattern), failure)
+    for pattern, failure in (
+        (r"Hostname Verification Check failed|is not in peer certificate", TlsFailure.WRONG_NAME),
+        (r"CERTIFICATE_VERIFY_FAILED: certificate has expired", TlsFailure.EXPIRED),
+        (r"CERTIFICATE_VERIFY_FAILED: certificate is not yet valid", TlsFailure.NOT_YET_VALID),
+        (r"CERTIFICATE_VERIFY_FAILED: self[- ]signed certificate(?! in)", TlsFailure.SELF_SIGNED),
+        (r"CERTIFICATE_VERIFY_FAILED: (?:unable to|self[- ]signed certificate in)", TlsFailure.UNKNOWN_AUTHORITY),
+        (r"CERTIFICATE_VERIFY_FAILED: certificate revoked", TlsFailure.REVOKED),
+        (r"CERTIFICATE_VERIFY_FAILED: (?:unsu\w+ certificate purpose|invalid CA)", TlsFailure.WRONG_PURPOSE),
+        (r"CERTIFICATE_VERIFY_FAILED", TlsFailure.BAD_CERTIFICATE),
+        (r"Handshake (?:read|write) failed", TlsFailure.ENDED),
+    )
+)
+"""What of BoringSSL's and gRPC's texts says why; they have no codes here."""
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
 _NO_GRPC = re.compile(

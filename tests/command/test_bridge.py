@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.a2a.framing.lsp import Framing
-from gateway.command.bridge import Bridge, Session, address, bridge
+from gateway.command.bridge import Bridge, Session, address, bridge, served_path
+from gateway.command.discovery import Found
 from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined, examine
 from tests.doubles.bridged import bridged, fronting, scripted, sse, until
@@ -121,6 +122,55 @@ async def test_a_stream_may_have_a_thousand_events() -> None:
         assert told == [str(number) for number in range(1000)]
 
 
+@pytest.mark.parametrize("place", ["echo", "a2a/travel", "rest"])
+async def test_a_gateway_whose_public_prefix_was_taken_away_is_called_where_it_was_found(
+    fleet: tuple[str, int], place: str
+) -> None:
+    text = f"""
+    gateway:
+      listen: "127.0.0.1:0"
+      admin: "127.0.0.1:0"
+      public_url: https://agents.example.com/some/prefix
+      prefix_stripped: true
+    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
+    tenants: {{ acme: [echo, travel, rest] }}
+    agents:
+      echo: {fleet[0]}/echo
+      travel: {{ backend: {fleet[0]}/travel, match: {{ path: /a2a, tenant: travel }} }}
+      rest: {{ backend: {fleet[0]}/travel, expose: [rest] }}
+    """
+    async with running(text) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/{place}"
+        async with bridged(url, key=secret("acme").decode()) as host:
+            assert "error" not in await host.ask("SendMessage", message("To Lisbon"))
+            assert len(await host.stream("message/stream", message("To Faro", older=True))) > 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "advertised", "path"),
+    [
+        ("http://gw/support", "https://public/a2a/support", "/support"),
+        ("http://gw/x/support", "https://public/a2a/eu/x/support", "/x/support"),
+        # A tenant behind it, on either side.
+        ("http://gw/crm/acme", "https://public/a2a/crm", "/crm"),
+        ("http://gw/crm", "https://public/a2a/crm/rpc", "/crm/rpc"),
+        # What the card says is what is there.
+        ("http://gw/support", "https://public/support", ""),
+        ("http://gw/a2a", "https://public/a2a/support", ""),
+        ("http://gw/support", "https://public/rpc", ""),
+        ("http://gw/support", "https://public/a2a/supporter", ""),
+        ("http://gw/support", "http://gw/a2a/support", ""),
+        ("http://gw", "https://public/a2a/support", ""),
+        ("http://gw/support", "https://public/a2a/../support", ""),
+        ("http://gw/support", "https://[public/a2a/support", ""),
+    ],
+)
+def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: str) -> None:
+    interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    found = Found({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
+    assert served_path(found) == path
+
+
 async def test_a_gateway_is_reached_over_grpc_too(fleet: tuple[str, int]) -> None:
     text = f"""
     gateway: {{ listen: "127.0.0.1:0", admin: "127.0.0.1:0", listen_grpc: "127.0.0.1:0" }}
@@ -196,6 +246,35 @@ async def test_an_extended_card_is_shown_and_what_keeps_it_from_the_host_is_told
         assert "securitySchemes" not in card
         assert (await host.ask("GetExtendedAgentCard"))["error"]["code"] == -32603
         assert "error" in await host.ask("GetExtendedAgentCard")
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_refusal_from_before_the_body_was_read_reaches_the_call_that_it_refuses(
+    fleet: tuple[str, int], framing: str
+) -> None:
+    text = f"""
+    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
+    tenants: {{ acme: {{ agents: [echo], limits: {{ requests: 1/h, burst: 1 }} }} }}
+    agents: {{ echo: {fleet[0]}/echo }}
+    """
+    async with running(text) as gateway:
+        url, key = f"http://127.0.0.1:{gateway.port}/echo", secret("acme").decode()
+        async with bridged(url, key=key, framing=framing) as host:
+            assert "message" in await host.ask("SendMessage", message("hi"))
+            for method, older in (("SendMessage", False), ("SendStreamingMessage", False), ("message/stream", True)):
+                refused = await host.ask(method, message("hi", older=older))
+                assert "RATE_LIMITED" in json.dumps(refused).upper()
+            assert host.strays == []
+
+
+@pytest.mark.parametrize(
+    "status", [b"200 OK", b"400 Bad Request", b"429 Too Many Requests", b"503 Service Unavailable"]
+)
+async def test_an_agents_error_without_an_id_reaches_its_call(status: bytes) -> None:
+    refused = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'
+    async with scripted(answers(*[whole(refused, status=status)] * 2)) as (host, _):
+        for method in ("SendMessage", "SendStreamingMessage"):
+            assert "error" in await host.ask(method, message("hi"))
 
 
 # ---- Before the first frame ------------------------------------------------------------------------------------------

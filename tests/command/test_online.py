@@ -1,11 +1,13 @@
 """`check --online` meets every agent as the gateway would, and tells of each."""
 
 import json
+import ssl
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+import trustme
 
 from gateway.command.online import Visit, visit
 from gateway.config.check import examine
@@ -13,7 +15,12 @@ from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
 from tests.doubles.answering import answering
 from tests.doubles.grpc_agent import fails, grpc_agent
+from tests.doubles.redis_server import needs_redis, redis_server
+from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.doubles.stdio_agent import FILE as STDIO_AGENT
+from tests.identity.corpus.genuine import published
+from tests.identity.issuance import key_set_document
+from tests.upstream.test_grpc_channel import serving as grpc_serving
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +111,130 @@ agents:
         assert {tuple(asked.told("authorization")) for asked in agent.asked} == {("Bearer good",), ()}
     assert visits["own"].as_text() == "own: no answer: the agent does not accept the gateway"
     assert visits["callers"].good
+
+
+def certified(authority: trustme.CA, name: str = "localhost") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+async def told(text: str, folder: Path) -> list[str]:
+    """What the visits say, but for those that have nothing amiss at agents."""
+    examined = examine(folder / "gateway.yaml", {}, text=f"version: 1\n{text}")
+    assert examined.errors == ()
+    visits = await visit(examined)
+    for each in visits:
+        if not each.good:
+            assert each.problem(examined.marks).place.line > 1
+    return [each.as_text() for each in visits]
+
+
+async def identity_provider(wire: Wire) -> None:
+    """Answer below /good as an issuer does, and nothing else."""
+    while True:
+        request = await wire.request()
+        url = f"https://localhost:{wire.backend.port}"
+        good = {
+            b"/good/.well-known/openid-configuration": json.dumps({"issuer": f"{url}/good", "jwks_uri": f"{url}/keys"}),
+            b"/lost/.well-known/openid-configuration": json.dumps({"issuer": f"{url}/lost", "jwks_uri": f"{url}/no"}),
+            b"/keys": key_set_document(*published()).decode(),
+        }
+        body = good.get(request.target)
+        await wire.send(whole(body.encode()) if body else whole(b"", status=b"404 Not Found"))
+
+
+async def test_issuers_are_asked_for_their_discovery_documents_and_keys(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    async with ScriptedBackend(identity_provider, tls=certified(authority)) as provider:
+        url = f"https://localhost:{provider.port}"
+        private = "audience: a, tenant: acme, tls: { ca: ca.pem }"
+        text = f"""\
+auth:
+  issuers:
+    found: {{ issuer: {url}/good, {private} }}
+    keys: {{ issuer: {url}/any, jwks: {url}/keys, {private} }}
+    strange: {{ issuer: {url}/none, {private} }}
+    lost: {{ issuer: {url}/lost, {private} }}
+    public: {{ issuer: {url}/other, jwks: {url}/keys, audience: a, tenant: acme }}
+    gone: {{ issuer: http://127.0.0.1:1, audience: a, tenant: acme }}
+tenants: {{ acme: [] }}
+"""
+        assert await told(text, tmp_path) == [
+            "issuer found: keys read, by the authorities of ca.pem",
+            "issuer keys: keys read, by the authorities of ca.pem",
+            "issuer strange: no discovery document: the answer has status 404",
+            "issuer lost: no keys: the answer has status 404",
+            "issuer public: no keys: ConnectError (TLS: unknown authority)",
+            "issuer gone: no discovery document: ConnectError",
+        ]
+
+
+async def test_an_agent_whose_certificate_is_not_trusted_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_bytes(msgspec.json.encode(CARD))
+    authority = trustme.CA()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    async with (
+        ScriptedBackend(answers(whole(b"{}")), tls=certified(authority, "other.example")) as named,
+        grpc_agent(fails("INTERNAL", "no"), tls=grpc_serving(trustme.CA(), "localhost")) as strange,
+    ):
+        text = f"""\
+defaults: {{ tls: {{ ca: ca.pem }} }}
+agents:
+  one: https://localhost:{named.port}
+  two: {{ backend: ["https://localhost:{named.port}", {{ url: "https://localhost:{named.port}/b", label: b }}] }}
+  other: grpcs://localhost:{strange.port}
+"""
+        one, two, other = await told(text, tmp_path)
+    assert one == "one: no card: not reached: ConnectError (TLS: wrong name)"
+    assert "(TLS: wrong name); b: the agent could not be reached (TLS: wrong name)" in two
+    assert other.startswith("other: no answer: the agent could not be reached: TLS: unknown authority; ")
+
+
+@needs_redis
+async def test_a_redis_is_asked_for_all_that_is_needed_of_it(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    with redis_server("--requirepass", "secret") as server:
+        place = f"127.0.0.1:{server.port}"
+        for url, expected in (
+            (f"redis://:secret@{place}/3", f"state redis://{place}/3: can be used"),
+            (f"redis://:wrong@{place}", f"state redis://{place}: it cannot be used: the server does not know the user"),
+            (f"redis://{place}", f"state redis://{place}: it cannot be used: the server asks for a password"),
+            ("redis://127.0.0.1:1", "state redis://127.0.0.1:1: it cannot be used: ConnectionRefusedError"),
+            ("memory", ""),
+        ):
+            found = await told(f"gateway: {{ state: '{url}' }}\n", tmp_path)
+            assert len(found) == (1 if expected else 0)
+            assert "".join(found).startswith(expected)
+            assert "secret" not in "".join(found)
+    async with ScriptedBackend(answers(whole(b"")), tls=certified(trustme.CA())) as strange:
+        url = f"rediss://localhost:{strange.port}?ssl_ca_certs={tmp_path / 'ca.pem'}"
+        (refused,) = await told(f"gateway: {{ state: '{url}' }}\n", tmp_path)
+    assert refused.endswith("it cannot be used: SSLCertVerificationError (TLS: unknown authority)")
+
+
+async def test_of_webhooks_the_authorities_are_tried_where_the_file_names_some(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    async with (
+        ScriptedBackend(answers(whole(b"")), tls=certified(authority)) as good,
+        ScriptedBackend(answers(whole(b"")), tls=certified(trustme.CA())) as strange,
+    ):
+        places = [f"https://localhost:{each.port}" for each in (good, strange)]
+        text = f"""\
+push:
+  mode: relay
+  allow: ["{places[0]}/a/*", "{places[0]}/b", "{places[1]}", "https://*.example.com", "http://127.0.0.1:1"]
+  block_private_networks: false
+"""
+        assert await told(text, tmp_path) == []
+        assert await told(f"{text}  tls: {{ ca: ca.pem }}\n", tmp_path) == [
+            f"webhook {places[0]}: TLS can be spoken",
+            f"webhook {places[1]}: not reached: SSLCertVerificationError (TLS: unknown authority)",
+        ]
+        assert good.requests == strange.requests == []
 
 
 async def test_agents_on_stdio_are_started_asked_and_ended(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.command.online import Visit
+from gateway.command.online import Visit, Visited
 from gateway.command.review import Review
 from gateway.config.check import Examined, examine
 
@@ -63,6 +63,36 @@ def test_people_are_told_that_all_is_well_and_of_every_agent() -> None:
         "gateway.yaml: no problems",
         "echo: JSONRPC 1.0",
         "echo: no card: not reached",
+    ]
+
+
+def test_issuers_the_store_and_webhooks_are_told_beside_agents() -> None:
+    text = """\
+version: 1
+gateway: { state: redis://127.0.0.1:6379 }
+auth: { issuers: { corp: { issuer: "https://idp.example", audience: a, tenant: acme } } }
+tenants: { acme: [echo] }
+push: { mode: relay, allow: "https://hooks.example", tls: { ca: system } }
+agents: { echo: "http://127.0.0.1:1" }
+"""
+    found = (
+        UP,
+        Visit("corp", good=False, fact="ConnectError", missed="no keys", to=Visited.ISSUER),
+        Visit("redis://127.0.0.1:6379", good=True, fact="can be used", to=Visited.STATE),
+        Visit("https://hooks.example", good=False, fact="x", missed="not reached", to=Visited.WEBHOOK),
+    )
+    review = Review(of(text), found)
+    assert review.code == 1
+    assert "issuer corp: no keys: ConnectError" in review.as_text()
+    told = review.as_json()
+    assert told["agents"] == [{"backend": "echo", "ok": True, "message": "JSONRPC 1.0"}]
+    assert told["issuers"] == [{"issuer": "corp", "ok": False, "message": "ConnectError"}]
+    assert told["state"] == [{"state": "redis://127.0.0.1:6379", "ok": True, "message": "can be used"}]
+    assert told["webhooks"] == [{"webhook": "https://hooks.example", "ok": False, "message": "x"}]
+    github = review.as_github().splitlines()
+    assert [line.partition("::")[2].partition(",col")[0] for line in github if "::error" in line] == [
+        "error file=gateway.yaml,line=3",
+        "error file=gateway.yaml,line=5",
     ]
 
 

@@ -210,6 +210,40 @@ agents:
     assert f"relative to {tmp_path}" in found.errors[0].remedy
 
 
+def test_files_of_authorities_of_issuers_and_webhooks_are_read_likewise(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    text = """\
+version: 1
+auth:
+  issuers:
+    good: { issuer: https://a.example, audience: x, tenant: acme, tls: { ca: ca.pem } }
+    gone: { issuer: https://b.example, audience: x, tenant: acme, tls: { ca: none.pem } }
+    plain: { issuer: https://c.example, jwks: http://127.0.0.1:1, audience: x, tenant: acme, tls: { ca: system } }
+    wrong: { issuer: https://d.example, audience: x, tenant: acme, tls: { key: a-private-thing } }
+tenants: { acme: [a] }
+push: { mode: relay, tls: { ca: "." } }
+agents: { a: http://127.0.0.1:1 }
+"""
+    found = examine(tmp_path / "gateway.yaml", {}, text=text)
+    assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [
+        (5, 78, "'none.pem' cannot be read: No such file or directory"),
+        (7, 75, "unknown key 'key'"),
+        (9, 33, "'.' is a folder, not a file"),
+    ]
+    assert f"relative to {tmp_path}" in found.errors[0].remedy
+    assert "none.pem" in found.errors[0].quote
+    # What may have been pasted there is not shown.
+    assert "a-private-thing" not in str(found.errors)
+    told = [(one.place.line, one.fact) for one in found.warnings]
+    assert (6, "the issuer is not reached over TLS: nobody has to vouch") in told
+
+
+def test_authorities_of_webhooks_that_the_gateway_does_not_call_are_worth_a_warning() -> None:
+    text = "version: 1\nagents: { a: http://127.0.0.1:1 }\npush: { tls: { ca: system } }\n"
+    assert [path for path, _ in warnings(text)] == ["push.tls"]
+    assert warnings(text.replace("tls:", "mode: relay, tls:")) == []
+
+
 def test_authorities_of_an_agent_that_is_not_reached_by_https_are_worth_a_warning() -> None:
     text = "version: 1\nagents: { a: { backend: http://127.0.0.1:1, tls: { ca: system } } }\n"
     assert [path for path, _ in warnings(text)] == ["agents.a.tls"]

@@ -17,6 +17,10 @@ include: [agents.d/*.yaml]
 gateway:
   tls: { cert: tls/chain.pem, key: tls/key.pem }
 defaults: { tls: { ca: ca.pem } }
+auth:
+  issuers: { corp: { issuer: https://idp.example, audience: a, tenant: acme, tls: { ca: idp.pem } } }
+tenants: { acme: [one] }
+push: { mode: relay, tls: { ca: hooks.pem } }
 agents:
   two: { backend: "https://127.0.0.1:2", tls: { cert: tls/shown.pem, key: tls/shown.key } }
   one: { backend: "https://127.0.0.1", card: { file: card.json }, upstream_auth: { bearer: "${file:secret}" } }
@@ -30,6 +34,8 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
     (tmp_path / "agents.d").mkdir()
     (tmp_path / "agents.d/a.yaml").write_text("agents: { three: 'http://127.0.0.1:2' }\n")
     (tmp_path / "ca.pem").write_bytes(trustme.CA().cert_pem.bytes())
+    for name in ("idp.pem", "hooks.pem"):
+        shutil.copy(tmp_path / "ca.pem", tmp_path / name)
     (tmp_path / "card.json").write_bytes(CARD)
     (tmp_path / "secret").write_text("a-long-secret")
     file = tmp_path / "gateway.yaml"
@@ -40,7 +46,7 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
     (tmp_path / "agents.d/b.yaml").write_text("agents: {}\n")
     named = {
         "gateway.yaml", "agents.d/a.yaml", "agents.d/b.yaml", "secret", "tls/chain.pem", "tls/key.pem", "ca.pem",
-        "card.json", "tls/shown.pem", "tls/shown.key",
+        "card.json", "tls/shown.pem", "tls/shown.key", "idp.pem", "hooks.pem",
     }  # fmt: skip
     assert {str(path.relative_to(tmp_path)) for path in files(examined)} == named
     seen = {stamped(examine(file, {})).text_hash}

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import trustme
 
@@ -98,8 +99,12 @@ class Front:
 
 
 @contextmanager
-def in_front(name: str, ports: Ports, folder: Path) -> Iterator[Front]:
-    """The proxy with its file of `deploy/`, until the end of the block; nothing but addresses is changed in it."""
+def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Front]:
+    """The proxy with its file of `deploy/`, until the end of the block; nothing but addresses is changed in it.
+
+    Args:
+        more: What else is changed.
+    """
     place = folder / name
     place.mkdir()
     # The workers of nginx, which is started by root, are nobody.
@@ -111,6 +116,7 @@ def in_front(name: str, ports: Ports, folder: Path) -> Iterator[Front]:
     changes = {
         "127.0.0.1:8080": f"127.0.0.1:{ports.http}",
         "127.0.0.1:8081": f"127.0.0.1:{ports.grpc}",
+        **more,
     }
     program = PROGRAMS[name]
     assert program is not None

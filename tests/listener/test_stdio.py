@@ -206,6 +206,47 @@ async def test_what_is_no_call_is_for_the_line_to_refuse() -> None:
     assert bodies[:2] == [b"[]", b"nothing"]
 
 
+REFUSED = b'"jsonrpc":"2.0","error":{"code":-32029,"message":"no","data":[{"id":null}]}'
+
+
+@pytest.mark.parametrize(
+    "identity", ['"a-1"', "7", "-7", "0", "1.5", '"\\u0061"', "9007199254740993", '"%s"' % ("x" * 600)]
+)
+@pytest.mark.parametrize(
+    "said", [b'"id":null,%b', b' "id" : null ,%b', b"%b", b'%b,"id":null', b'"id":9007199254740992,%b']
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
+    identity: str, said: bytes, *, streamed: bool
+) -> None:
+    body = b"{%b}" % (said % REFUSED)
+
+    async def serve(head: Head, wire: Wire) -> None:
+        # As a refusal from before the body was read, or an agent that does not keep ids.
+        await wire.answer(200, EVENTS if streamed else [], b"data: %b\n\n" % body if streamed else body)
+
+    async with served(serve) as (host, _):
+        queue = host.expect(json.loads(identity))
+        await host.write(frame(b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{}}' % identity.encode()))
+        answer = await host.answer(queue)
+    assert answer == {**json.loads(b"{%b}" % REFUSED), "id": json.loads(identity)}
+    assert len(host.answers) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"nothing", b'{"id":null,"method":"GetTask"}', b'{"id":{},"method":"x"}', b'{"id":1,"id":2,"method":"x"}'],
+)
+async def test_a_call_without_one_usable_id_is_answered_without_one(body: bytes) -> None:
+    async def serve(head: Head, wire: Wire) -> None:
+        await wire.answer(200, [], b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}')
+
+    async with served(serve) as (host, _):
+        queue = host.expect(None)
+        await host.write(frame(body))
+        assert (await host.answer(queue))["error"]["code"] == -32600
+
+
 async def test_a_body_may_be_too_long_for_the_line() -> None:
     async def serve(head: Head, wire: Wire) -> None:
         with pytest.raises(BodyTooLarge):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.config.push import Deliver
 from gateway.push.delivery import Delivery, Outcome, Result
@@ -75,6 +76,21 @@ async def test_a_receiver_may_ask_for_a_longer_pause_but_not_for_any(store: Stor
         assert await works.count() == "retried"
         works.later(TERMS.longest_pause)
         assert await works.count() == "delivered"
+
+
+async def test_the_log_says_at_most_once_a_minute_why_attempts_fail(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    works = Works(store, Receiver(AGAIN, AGAIN, AGAIN), Wall(), replace(TERMS, attempts=9))
+    await keep(store, hook())
+    async with running(works.outbox):
+        await works.put(hook(), b"{}")
+        for pause, lines in ((10.0, 1), (60.0, 1), (60.0, 2)):
+            assert await works.count() == "retried"
+            assert caplog.text.count("is not delivered yet") == lines
+            works.later(pause)
+    assert "is not delivered yet, after 1 attempts: https://hooks.example answered 503" in caplog.text
+    assert "key" not in caplog.text
 
 
 async def test_what_fails_too_often_is_dead_and_counted(store: Store, caplog: pytest.LogCaptureFixture) -> None:

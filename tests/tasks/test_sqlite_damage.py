@@ -1,0 +1,166 @@
+"""A damaged file is found at the start, told, and not used until it is whole again."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.sqlite_damage import DamageCheck
+from gateway.tasks.store import Note, Owner, Sighting
+from tests.doubles.scripted import WAIT
+
+pytestmark = pytest.mark.anyio
+
+ACME = Owner("acme")
+
+
+async def filled(path: Path) -> None:
+    """Make a file with a few hundred tasks and notes in its tables."""
+    store = SqliteStore(path)
+    await store.open()
+    for number in range(300):
+        store.meet("crm", Sighting(ACME, f"task-{number}", f"context-{number}", "working"))
+        store.keep(Note("k", f"n{number}", b"x" * 500, "acme", "", 0.0, 0))
+    await store.aclose()
+
+
+def spoil(path: Path) -> None:
+    """Damage a page of the tables that nothing at the start looks at: the last one."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size - 4096)
+        file.write(os.urandom(4096))
+
+
+async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    store = SqliteStore(path)
+    await store.open()
+    assert store.condition.trouble == ""
+    assert store.tasks("crm", ["task-7"])[0] is not None
+    await store.aclose()
+
+
+async def test_damage_is_an_error_at_the_start_and_nothing_is_told_or_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    spoil(path)
+    before = path.read_bytes()
+    store = SqliteStore(path)
+    await store.open()
+    assert store.condition.trouble == "the file is damaged"
+    [error] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert error.getMessage().startswith(f"{path} is damaged (")
+    assert "put a copy in its place" in error.getMessage()
+    for ask in (
+        lambda: store.tasks("crm", ["task-7"]),
+        lambda: store.meet("crm", Sighting(ACME, "new", "", "working")),
+        lambda: store.note("k", "n1"),
+    ):
+        with pytest.raises(StateUnavailable) as refused:
+            ask()
+        assert refused.value.detail == "it is damaged"
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("moved", [True, False])
+async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, moved: bool) -> None:
+    path, copy = tmp_path / "state.db", tmp_path / "copy.db"
+    await filled(path)
+    copy.write_bytes(path.read_bytes())
+    spoil(path)
+    store = SqliteStore(path)
+    store._check._again = 0.0
+    await store.open()
+    assert store.condition.trouble
+    if moved:
+        copy.rename(path)
+    else:
+        path.write_bytes(copy.read_bytes())
+    async with asyncio.timeout(WAIT):
+        while True:
+            try:
+                assert store.tasks("crm", ["task-7"])[0] is not None
+            except StateUnavailable:
+                await asyncio.sleep(0.01)
+            else:
+                break
+    await asyncio.to_thread(store._check.wait, WAIT)
+    assert store.condition.trouble == ""
+    await store.aclose()
+
+
+async def test_damage_that_a_call_meets_is_trouble_until_a_check_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    check = DamageCheck(path, again=0.0)
+    error = sqlite3.DatabaseError("malformed")
+    check.suspect(error)
+    assert check.trouble == ""
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    check.suspect(error)
+    await asyncio.to_thread(check.wait, WAIT)
+    # A disk that failed to read a page once, say.
+    assert check.trouble == ""
+    spoil(path)
+    check.suspect(error)
+    assert check.trouble == "the file is damaged"
+    await asyncio.to_thread(check.wait, WAIT)
+    assert (check.damaged, check.suspected) == (True, False)
+    check.stop()
+
+
+async def test_a_check_that_takes_long_holds_the_start_up_for_a_moment_only_and_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    go_on = threading.Event()
+    genuine = DamageCheck._report
+
+    def slow(check: DamageCheck, watch: threading.Timer) -> str:
+        go_on.wait(WAIT)
+        return genuine(check, watch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DamageCheck, "_report", slow)
+        patch.setattr("gateway.tasks.sqlite.AT_START", 0.01)
+        spoil(path)
+        store = SqliteStore(path)
+        await store.open()
+        # Nothing is known yet, and calls are served meanwhile.
+        assert store.condition.trouble == ""
+        assert store.tasks("crm", ["nobody"]) == [None]
+        go_on.set()
+        await asyncio.to_thread(store._check.wait, WAIT)
+        assert store.condition.trouble == "the file is damaged"
+        await store.aclose()
+
+    class Endless(DamageCheck):
+        def _report(self, watch: threading.Timer) -> str:
+            super()._report(watch)
+            connection = self._connection
+            assert connection is not None
+            endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+            return str(connection.execute(endless).fetchone())
+
+    check = Endless(path, longest=0.05)
+    check.begin()
+    await asyncio.to_thread(check.wait, WAIT)
+    assert check.trouble == ""
+    assert "was not checked for damage to its end: interrupted" in caplog.text
+    caplog.clear()
+    other = Endless(path)
+    other.begin()
+    other.stop()
+    assert "was not checked" not in caplog.text
