@@ -20,7 +20,7 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
-from gateway.catalog.cards import ASIDE, CardSource
+from gateway.catalog.cards import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64
@@ -167,7 +167,7 @@ class ServedCards:
 
         Raises:
             UpstreamConnect: no card has been read yet.
-            UpstreamProtocol: what was read is no card that can be served.
+            UpstreamProtocol: what was read is no card that can be served, or offers no way to call its agent.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
@@ -243,6 +243,9 @@ class ServedCards:
     def _available(self) -> Portrait:
         source = self._source
         if source.portrait is None or source.stale:
+            if source.report is CardReport.UNUSABLE:
+                words = "this agent's card offers no interface that can be used"
+                raise UpstreamProtocol(words, detail=source.error or "")
             raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
         return source.portrait
 
