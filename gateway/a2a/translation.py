@@ -112,15 +112,17 @@ class Translation:
         # Whose client or agent is of 0.1, but not both; who speaks one of its kind has one name for a task.
         self._naming: Naming | None = None
         older = call.dialect.version is Version.V0_1
-        if older != newer and (older or call.dialect == JSONRPC_0_3):
-            self._naming = Naming(alias, met, newer=newer)
+        # Whose later calls about the task may not say by themselves which generation they mean.
+        mixed = call.is_mixed and call.operation.sends
+        if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
+            self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
         self.complaint: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._ending = Ending(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
         listed = call.operation is Operation.LIST_TASKS
-        read_all = call.operation.kind is Kind.PUSH or listed or call.params.inner or push is not None
+        read_all = call.operation.kind is Kind.PUSH or listed or mixed or call.params.inner or push is not None
         same = self._ours is self._theirs and Binding.GRPC not in (call.dialect.binding, theirs.binding)
         self._plain = same and not read_all
         # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.

@@ -109,6 +109,7 @@ def impossible(operation: str, agent: Software, offered: Tree) -> tuple[str, fro
 
 def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list[Verdict]:
     """What is to be said of each operation of a pair."""
+    measured = replace(client, key=client.like or client.key)
     pair = _Pair(
         agent,
         client,
@@ -122,7 +123,7 @@ def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list
         ],
         elsewhere=list(direct.values()),
         of_client=[
-            direct[name] for each in EVERY_AGENT if each.fault is None and (name := name_of(each, client)) in direct
+            direct[name] for each in EVERY_AGENT if each.fault is None and (name := name_of(each, measured)) in direct
         ],
     )
     return [_known_fault(pair, pair.verdict(operation, got), told) for operation, got in told.items()]
