@@ -159,7 +159,8 @@ class Backings:
             effective.server_name(self._config, name),
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
-        static = None if card.file is None else self._static(name, card.file)
+        wrong: list[str] = []
+        static = None if card.file is None else self._static(name, card.file, wrong)
         timeouts = _timeouts(effective.timeouts(self._config, agent))
         way: Approach | OnStdio
         if is_stdio(url):
@@ -192,6 +193,8 @@ class Backings:
             url,
             card_url=card.url,
             static=static,
+            wrong=tuple(wrong),
+            declared=written[0].a2a_version is not None,
             credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
             ttl=limits.refresh,
             keep=limits.keep,
@@ -200,7 +203,7 @@ class Backings:
             server_name=trusting.server_name,
         )
         discretion = Discretion(
-            overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent))
+            overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent)), name=name
         )
         before = self._holdings.before(("card", key))
         source = self._holdings.hold(
@@ -306,9 +309,10 @@ class Backings:
         """The gateway's own authorities, for all that it serves."""
         return self._public.places(hosts) + (() if self._grpc is None else self._grpc.places(hosts))
 
-    def _static(self, name: str, file: str) -> Tree:
+    def _static(self, name: str, file: str, wrong: list[str]) -> Tree:
         written = self._examined.marks.place(("agents", name, "card")).file
-        return parse_card((Path(written).parent / file).read_bytes(), longest=self._config.defaults.cards.size)
+        raw = (Path(written).parent / file).read_bytes()
+        return parse_card(raw, longest=self._config.defaults.cards.size, wrong=wrong)
 
     def _count_card(self, agent: str) -> "_CardCounter":
         return _CardCounter(self._metrics, agent)

@@ -19,7 +19,7 @@ from gateway import otherwise
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
@@ -53,8 +53,14 @@ if TYPE_CHECKING:
     from gateway.grpc_relay import GrpcRelay
     from gateway.upstream.grpc_answer import GrpcAnswer
 
-_MAYBE_OF_0_1 = frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1) | SHARED_WITH_0_1
-"""Methods by which a client may name a task of its own."""
+_MAYBE_NAMED = (
+    frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1)
+    | SHARED_WITH_0_1
+    | {"tasks/subscribe"}
+)
+"""Methods by which a client may name a task of its own, or one that it made in another generation than they tell."""
+_MIXED = Alias("", newer=True, mixed=True)
+"""What is known of a caller whose last message had objects of 1.0 under a method name of 0.3."""
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
 """Errors of an agent after which a task cannot be open."""
@@ -120,7 +126,7 @@ class Forwarder:
         if backing.group is not None:
             backing, binds, home = await self._lead(backing, backing.group, principal, call, alias)
         upstream = backing.upstream
-        meant = spellings(call, alias)
+        call, meant = self._meaning(exchange, call, key, alias)
         interface = upstream.interface(call, meant)
         if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
             meter.translated(call.dialect, interface.dialect)
@@ -137,7 +143,7 @@ class Forwarder:
             # A name of 0.1 is one to calls that are meant in 0.1, here as everywhere.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
-        if interface.dialect not in meant or pushing is not None or _is_mixed(call):
+        if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = exchange.call = replace(call, dialect=meant[0])
                 exchange.version = meant[0].version
@@ -319,7 +325,7 @@ class Forwarder:
 
     async def _alias(self, key: Key, backing: Backing, call: Call) -> Alias | None:
         kept = self._kept(backing)
-        if kept is None or call.method not in _MAYBE_OF_0_1:
+        if kept is None or call.method not in _MAYBE_NAMED:
             return self._aliases.find(key)
         alias = await kept.find(key)
         if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
@@ -329,6 +335,22 @@ class Forwarder:
                 self._aliases.forget(key)
                 return None
         return alias
+
+    def _meaning(
+        self, exchange: Exchange, call: Call, key: Key | None, alias: Alias | None
+    ) -> tuple[Call, tuple[Dialect, ...]]:
+        """Return the call, of 1.0 where only its task tells that it is, and the dialects that it may be meant in."""
+        meant = spellings(call, alias)
+        if meant[0].version is Version.V1_0 and meant[0] != call.dialect:
+            call = exchange.call = replace(call, dialect=meant[0])
+            exchange.version = Version.V1_0
+        if key is not None and call.operation.sends:
+            # For the caller's lists, which name no task.
+            if call.is_mixed:
+                self._aliases.put(key, "", _MIXED)
+            else:
+                self._aliases.forget(key._replace(name=""))
+        return call, meant
 
     def _kept(self, backing: Backing) -> KeptAliases | None:
         """The names that outlive this process, for a backend whose tasks have owners."""
@@ -341,7 +363,8 @@ class Forwarder:
     @staticmethod
     def _key(principal: Principal, upstream: Upstream, call: Call) -> Key | None:
         """Whose name for a task of which backend a call may hold; None where there are no such names."""
-        if call.dialect.version is Version.V1_0 or call.dialect.binding is not Binding.JSONRPC:
+        mixed = call.is_mixed and call.operation.sends
+        if call.dialect.binding is not Binding.JSONRPC or (call.dialect.version is Version.V1_0 and not mixed):
             return None
         owner = (principal.tenant, principal.issuer, principal.subject, call.tenant or "")
         return Key(owner, upstream.backend, call.task_id or "")
@@ -354,7 +377,7 @@ class Forwarder:
         key = self._key(exchange.principal, upstream, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
-        if key is not None and Version.V0_1 in (ours, theirs):
+        if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
             kept = self._kept(backing)
             met = partial(self._aliases.put, key)
             if kept is not None:
@@ -374,11 +397,6 @@ class Forwarder:
         if len(call.body) < _LONG:
             return translate()
         return await asyncio.get_running_loop().run_in_executor(self._aside, translate)
-
-
-def _is_mixed(call: Call) -> bool:
-    """Whether objects of 1.0 came under a method name of 0.3 (protocol trap 14), which agents of 1.0 do not know."""
-    return call.dialect.version is Version.V1_0 and call.dialect.binding is Binding.JSONRPC and "/" in call.method
 
 
 class _Asking(Asking):

@@ -159,6 +159,7 @@ class GrpcRelay:
             call.tenant,
             host=exchange.head.host,
             dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
+            dual=call.is_open,
         )
         if self._translation is not None:
             return self._translation.wrapped(msgspec.Raw(card))

@@ -139,6 +139,7 @@ class Interpreter(Relay):
             call.tenant,
             host=exchange.head.host,
             dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
+            dual=call.is_open,
         )
         return self._translation.wrapped(msgspec.Raw(card))
 

@@ -353,7 +353,9 @@ class Relay:
             members = document.open_body(body)
             raw = bytes(members.get("result", msgspec.Raw(b"null")))
         dialect = self._interface.dialect
-        card = await self._backing.cards.extended(raw, rule, call.tenant, host=exchange.head.host, dialect=dialect)
+        card = await self._backing.cards.extended(
+            raw, rule, call.tenant, host=exchange.head.host, dialect=dialect, dual=call.is_open
+        )
         return with_result(members, card) if self._wrapped else card
 
     async def _write(self, data: bytes, wire: Wire) -> None:

@@ -267,3 +267,83 @@ async def test_no_character_of_a_text_ends_a_line_to_the_clients_of_python(tmp_p
         lines = [line async for line in answer.aiter_lines()]
     assert json.loads(lines[0].removeprefix("data: "))["result"]["parts"][0]["text"] == text
     assert lines[1:] == [""]
+
+
+OF_0_3 = {"taskId": "t-1", "contextId": "c-1"}
+MOVED = {**OF_0_3, "kind": "status-update", "status": {"state": "working"}, "final": False}
+WROTE = {**OF_0_3, "kind": "artifact-update", "artifact": {"artifactId": "a", "parts": []}}
+OVER = {**OF_0_3, "kind": "status-update", "status": {"state": "completed"}, "final": True}
+OF_0_1 = {"id": "t-1", "status": {"state": "working"}, "final": False}
+WROTE_0_1 = {"id": "t-1", "artifact": {"index": 0, "parts": [{"type": "text", "text": "x"}]}}
+SENT_1_0 = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": MESSAGE_1_0}}
+ASKED_1_0 = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": "t-1"}}
+ASKED_0_3 = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "t-1"}}
+REST_1_0 = {"message": MESSAGE_1_0}
+
+
+async def heard(folder: Path, speaks: str, path: str, body: Any, *trees: Any) -> list[dict[str, Any]]:
+    """The objects that a client hears, in the words of its generation, where an agent streams these events."""
+
+    def answer(request: Received) -> bytes:
+        if speaks.startswith("rest"):
+            return stream(*(b"data: " + json.dumps(tree).encode() + b"\n\n" for tree in trees))
+        return stream(*(rpc_event(request, tree) for tree in trees))
+
+    async with agent(plays(answer), folder, speaks) as (gateway, client):
+        said = events((await client.post(gateway.url + path, json=body)).content)
+    return [event.get("result", event) for event in said]
+
+
+@pytest.mark.parametrize(
+    ("speaks", "first"),
+    [("jsonrpc 0.1", OF_0_1), ("jsonrpc 0.1", WROTE_0_1), ("jsonrpc 0.3", MOVED), ("jsonrpc 0.3", WROTE)],
+    ids=["0.1 status", "0.1 artifact", "0.3 status", "0.3 artifact"],
+)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("", SENT_1_0), ("", ASKED_1_0), ("/message:stream", REST_1_0), ("/tasks/t-1:subscribe", None),
+        ("/v1/message:stream", PROTO), ("/v1/tasks/t-1:subscribe", None),
+    ],
+    ids=["1.0 send", "1.0 subscribe", "1.0 REST send", "1.0 REST subscribe", "0.3 REST send", "0.3 REST subscribe"],
+)  # fmt: skip
+async def test_the_first_event_of_a_stream_about_a_task_is_the_task(
+    speaks: str, first: Any, path: str, body: Any, tmp_path: Path
+) -> None:
+    """1.0 §3.1.2 and §3.1.6; agents of older generations begin with an update."""
+    begun, *rest = await heard(tmp_path, speaks, path, body, first)
+    task = begun["task"]
+    assert task["id"] == "t-1"
+    assert task["contextId"]
+    assert task["status"]["state"] == "TASK_STATE_WORKING"
+    assert [list(each) for each in rest] == ([["artifactUpdate"]] if "artifact" in first else [])
+
+
+@pytest.mark.parametrize(
+    ("speaks", "body", "first"),
+    [
+        ("jsonrpc 0.1", OLD_STREAM, OF_0_1),
+        ("jsonrpc 0.1", OLD_STREAM, WROTE_0_1),
+        ("rest 0.3", OLD_STREAM, {"statusUpdate": STATUS_1_0}),
+        ("rest 0.3", ASKED_0_3, ARTIFACT),
+    ],
+)
+async def test_so_it_is_for_clients_of_0_3(speaks: str, body: Any, first: Any, tmp_path: Path) -> None:
+    begun, *rest = await heard(tmp_path, speaks, "", body, first)
+    assert (begun["kind"], begun["id"], begun["status"]["state"]) == ("task", "t-1", "working")
+    assert [each["kind"] for each in rest] == (["artifact-update"] if "rtifact" in str(first) else [])
+
+
+async def test_an_end_that_comes_first_is_said_behind_the_task(tmp_path: Path) -> None:
+    modern = await heard(tmp_path, "jsonrpc 0.3", "", SENT_1_0, OVER)
+    assert [list(each) for each in modern] == [["task"], ["statusUpdate"]]
+    task, last = await heard(tmp_path, "rest 0.3", "", OLD_STREAM, status("COMPLETED"))
+    assert (task["kind"], task["status"]["state"]) == ("task", "completed")
+    assert (last["kind"], last["final"]) == ("status-update", True)
+
+
+async def test_a_stream_that_begins_with_a_message_or_is_relayed_is_left_as_it_is(tmp_path: Path) -> None:
+    message = {**MESSAGE_0_3, "role": "agent"}
+    [said] = await heard(tmp_path, "jsonrpc 0.3", "", SENT_1_0, message)
+    assert list(said) == ["message"]
+    assert await heard(tmp_path, "jsonrpc 0.3", "", ASKED_0_3, MOVED, OVER) == [MOVED, OVER]

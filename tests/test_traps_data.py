@@ -212,14 +212,14 @@ async def test_findings_without_a_type_are_kept_in_one(tmp_path: Path) -> None:
     assert relayed == {"jsonrpc": "2.0", "error": {"code": -32602, "message": "Invalid params", "data": found}}
 
 
-async def test_a_stream_may_begin_with_a_status_and_never_hold_a_task(tmp_path: Path) -> None:
+async def test_a_stream_that_begins_with_a_status_and_never_holds_a_task_gets_one(tmp_path: Path) -> None:
     """Trap 17a: 1.0 begins with a task or a message, and agents of 0.3 with what they like."""
     update = {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": "working"}}
     done = {**update, "status": {"state": "completed"}, "final": True}
     script = plays(lambda request: stream(rpc_event(request, update), rpc_event(request, done)))
     async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
         answer = await client.post(gateway.url + "/message:stream", json={"message": MESSAGE_1_0}, headers=MODERN)
-    assert [list(event) for event in events(answer.content)] == [["statusUpdate"], ["statusUpdate"]]
+    assert [list(event) for event in events(answer.content)] == [["task"], ["statusUpdate"]]
 
 
 CREATIONS = [

@@ -136,7 +136,8 @@ async def test_a_client_of_1_0_hears_of_no_final_event(state: str, tmp_path: Pat
     event = {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": state}, "final": True}
     async with agent(plays(streamed(event)), tmp_path, "jsonrpc 0.3") as (gateway, client):
         answer = await client.post(gateway.url + "/message:stream", json={"message": MESSAGE_1_0}, headers=MODERN)
-    [told_so] = events(answer.content)
+    task, told_so = events(answer.content)
+    assert task["task"].keys() == {"id", "contextId", "status"}
     assert "final" not in told_so["statusUpdate"]
     assert "kind" not in told_so["statusUpdate"]
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from gateway.a2a.bindings.grpc_method import GrpcMethod
-from gateway.a2a.dialect import Dialect
+from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters
 from gateway.a2a.path import PathCall
@@ -85,6 +85,7 @@ class Call(msgspec.Struct, frozen=True):
         told: Whether the frame as it came tells its reader `tenant`, in every place where the reader looks.
         params: What was read of the body, by which the tenant is changed where it stands.
         verb: The HTTP method that the agent gets over HTTP+JSON; empty for the client's own.
+        versioned: Whether the generation is certain: the client names it beside the call, or its grammar has but one.
         addressed: Whether the tenant is only the agent's name, by which clients of gRPC find it; no agent is told.
     """
 
@@ -103,6 +104,17 @@ class Call(msgspec.Struct, frozen=True):
     params: Parameters = NOTHING
     verb: str = ""
     addressed: bool = False
+    versioned: bool = True
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether objects of 1.0 come under a method name of 0.3 (protocol trap 14), unknown to agents of 1.0."""
+        return self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC and "/" in self.method
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a method name of 0.3 alone tells the generation, so that the client may mean objects of 1.0."""
+        return not self.versioned and self.dialect.version is Version.V0_3
 
     def forget(self) -> None:
         """Let go of the body and of what was read of it: the agent has it."""

@@ -14,8 +14,10 @@ A card is another party's text. Nothing in it is dialled or fetched: of an inter
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3
@@ -88,77 +90,159 @@ class CardInterface:
     tenant: str | None = None
 
 
-def parse_card(raw: bytes, *, longest: int = MAX_CARD) -> Tree:
-    """Read a card strictly and check the types of what clients rely on.
+def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None = None) -> Tree:
+    """Read a card strictly, and leave out members of a wrong type: one of them does not make an agent unusable.
 
     Members that a generation requires but that have a sensible default may be missing; `null` counts as missing.
 
+    Args:
+        wrong: Gets what was wrong with the members that were left out, for operators.
+
     Raises:
-        CardInvalid: it is no strict JSON object of at most `longest` bytes, or a member has a wrong type.
+        CardInvalid: it is no strict JSON object of at most `longest` bytes, or has neither a name nor an interface.
     """
     try:
-        card = parse_tree(raw, max_bytes=longest)
+        tree = parse_tree(raw, max_bytes=longest)
     except TreeInvalid as error:
         raise CardInvalid(str(error)) from error
-    check_card(card)
+    card, found = mended(tree)
+    if card.get("name") is None and not is_callable(card):
+        raise CardInvalid("it has neither a name nor an interface that can be called")
     for member in ("supportedInterfaces", "additionalInterfaces"):
         if card.get(member):
             card[member] = card[member][:MAX_INTERFACES]
+    if wrong is not None:
+        wrong += found
     return card
 
 
-def check_card(card: Tree) -> None:
-    """Check the types of what clients rely on, in a card of any generation.
+def mended(card: Tree) -> tuple[Tree, tuple[str, ...]]:
+    """Return a card of any generation without the members of a wrong type, and what was wrong with them.
 
-    Raises:
-        CardInvalid: a member has a wrong type.
+    An entry of a list goes with a member that it cannot do without; an interface goes with any, since without its
+    tenant or its version it would be another one. Only `_MOST_WRONG` places are named. Never raises.
     """
+    wrong: list[str] = []
     if card.get("name") is None:
-        raise CardInvalid("name is missing")
-    for kind, members in _MEMBERS.items():
-        for member in members:
-            _expect(card, member, kind)
-    for member in ("streaming", "pushNotifications", "stateTransitionHistory", "extendedAgentCard"):
-        _expect(card.get("capabilities") or {}, member, bool, where="capabilities.")
-    for member in ("defaultInputModes", "defaultOutputModes"):
-        if not all(isinstance(mode, str) for mode in card.get(member) or ()):
-            raise CardInvalid(f"{member} holds something that is no string")
-    _check_interfaces(card)
-    _check_skills(card)
+        wrong.append("name is missing")
+    kept = _mended(card, _CARD, "", wrong)
+    if len(wrong) > _MOST_WRONG:
+        wrong[_MOST_WRONG:] = [f"{len(wrong) - _MOST_WRONG} more"]
+    return ({} if kept is None else kept), tuple(wrong)
 
 
-def _check_interfaces(card: Tree) -> None:
-    for member in ("supportedInterfaces", "additionalInterfaces"):
-        for entry in (card.get(member) or ())[:MAX_INTERFACES]:
-            if not isinstance(entry, dict):
-                raise CardInvalid(f"{member} holds something that is no object")
-            for part in ("url", "protocolBinding", "transport", "protocolVersion", "tenant"):
-                _expect(entry, part, str, where=f"{member}[].")
+class _Object(NamedTuple):
+    """The shape of an object.
+
+    Attributes:
+        members: Their shapes; others may be anything.
+        required: Members without which the object is left out.
+        whole: Whether it is left out for any member of a wrong type.
+    """
+
+    members: "Mapping[str, _Shape]"
+    required: tuple[str, ...] = ()
+    whole: bool = False
 
 
-def _check_skills(card: Tree) -> None:
-    for skill in card.get("skills") or ():
-        if not isinstance(skill, dict) or not isinstance(skill.get("id"), str):
-            raise CardInvalid("skills holds something that is no object with an id")
-        for part in ("name", "description"):
-            _expect(skill, part, str, where="skills[].")
+class _Each(NamedTuple):
+    """The shape of a list, or of an object with members of any name, by what is in it."""
+
+    kind: type
+    shape: "_Shape"
 
 
-_MEMBERS: Mapping[type, tuple[str, ...]] = {
-    str: (
-        "name", "description", "version", "url", "preferredTransport", "protocolVersion", "documentationUrl", "iconUrl",
-    ),
-    dict: ("capabilities", "provider", "authentication", "securitySchemes"),
-    list: ("supportedInterfaces", "additionalInterfaces", "defaultInputModes", "defaultOutputModes", "skills"),
-    bool: ("supportsAuthenticatedExtendedCard",),
-}  # fmt: skip
+_Shape: TypeAlias = "type | _Object | _Each"
+
+_MOST_WRONG = 20
 _WORDS: Mapping[type, str] = {str: "string", dict: "object", list: "list", bool: "boolean"}
+_TEXTS = _Each(list, str)
+_OBJECTS = _Each(list, dict)
+_INTERFACES = _Each(
+    list,
+    _Object(dict.fromkeys(("url", "protocolBinding", "transport", "protocolVersion", "tenant"), str), ("url",), True),
+)
+_CARD = _Object(
+    {
+        **dict.fromkeys(
+            (
+                "name", "description", "version", "url", "preferredTransport", "protocolVersion", "documentationUrl",
+                "iconUrl",
+            ),
+            str,
+        ),
+        "supportsAuthenticatedExtendedCard": bool,
+        "capabilities": _Object(
+            {
+                **dict.fromkeys(
+                    ("streaming", "pushNotifications", "stateTransitionHistory", "extendedAgentCard"), bool
+                ),
+                "extensions": _Each(
+                    list, _Object({"uri": str, "description": str, "required": bool, "params": dict}, ("uri",))
+                ),
+            }
+        ),
+        "provider": _Object({"organization": str, "url": str}),
+        "authentication": _Object({"schemes": _TEXTS, "credentials": str}),
+        "securitySchemes": _Each(dict, dict),
+        "security": _OBJECTS,
+        "securityRequirements": _OBJECTS,
+        "transportOptions": _Each(dict, dict),
+        "supportedInterfaces": _INTERFACES,
+        "additionalInterfaces": _INTERFACES,
+        "defaultInputModes": _TEXTS,
+        "defaultOutputModes": _TEXTS,
+        "skills": _Each(
+            list,
+            _Object(
+                {
+                    **dict.fromkeys(("id", "name", "description"), str),
+                    **dict.fromkeys(("tags", "examples", "inputModes", "outputModes"), _TEXTS),
+                    **dict.fromkeys(("security", "securityRequirements"), _OBJECTS),
+                },
+                ("id",),
+            ),
+        ),
+        "signatures": _Each(list, _Object({"protected": str, "signature": str, "header": dict})),
+    }
+)  # fmt: skip
+"""What is checked of a card: all that clients of some generation rely on."""
 
 
-def _expect(tree: Tree, member: str, kind: type, *, where: str = "") -> None:
-    value = tree.get(member)
-    if value is not None and not isinstance(value, kind):
-        raise CardInvalid(f"{where}{member} is no {_WORDS[kind]}")
+def _mended(value: Any, shape: _Shape, at: str, wrong: list[str]) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value without what is of a wrong type in it, or None where it is of a wrong type itself."""
+    kind: type[Any] = shape if isinstance(shape, type) else shape.kind if isinstance(shape, _Each) else dict
+    if not isinstance(value, kind):
+        wrong.append(f"{at} is no {_WORDS[kind]}")
+        return None
+    if isinstance(shape, _Object):
+        return _mended_object(value, shape, at, wrong)
+    if isinstance(shape, type):
+        return value
+    if shape.kind is list:
+        every = (_mended(each, shape.shape, f"{at}[{number}]", wrong) for number, each in enumerate(value))
+        return [each for each in every if each is not None]
+    # By their number: names are the agent's text, which no log needs.
+    kept = [_mended(each, shape.shape, f"{at}[{number}]", wrong) for number, each in enumerate(value.values())]
+    return {name: each for name, each in zip(value, kept, strict=True) if each is not None}
+
+
+def _mended_object(value: Tree, shape: _Object, at: str, wrong: list[str]) -> Tree | None:
+    kept: Tree = {}
+    dot = f"{at}." if at else ""
+    for name, each in value.items():
+        part = shape.members.get(name)
+        if part is None or each is None:
+            kept[name] = each
+        elif (good := _mended(each, part, dot + name, wrong)) is not None:
+            kept[name] = good
+        elif shape.whole or name in shape.required:
+            return None
+    for name in shape.required:
+        if kept.get(name) is None:
+            wrong.append(f"{dot}{name} is missing")
+            return None
+    return kept
 
 
 def spoken(card: Tree) -> tuple[CardInterface, ...]:
@@ -170,17 +254,30 @@ def spoken(card: Tree) -> tuple[CardInterface, ...]:
     that are not known are left out, as are entries without a URL, gRPC of 0.1, which had none, and gRPC of 0.3 where
     `transportOptions` says that only the scoped service answers there. Never raises, whatever the tree.
     """
+    return _spoken(card, _MAX_URL)
+
+
+def is_callable(card: Tree) -> bool:
+    """Whether a card offers an interface of a dialect that is known.
+
+    One whose URL is too long counts: the agent is called at the backend's own then, as with any that cannot be dialled.
+    """
+    return bool(_spoken(card, sys.maxsize))
+
+
+def _spoken(card: Tree, longest_url: int) -> tuple[CardInterface, ...]:
     found: dict[CardInterface, None] = {}
     for entry in _entries(card, "supportedInterfaces"):
         # `transport` is what drafts of 1.0 called it.
         binding = entry.get("protocolBinding") or entry.get("transport")
         version = entry.get("protocolVersion")
-        _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0))
+        _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0), longest_url)
     scoped = _is_scoped(card)
     for entry, binding in _legacy(card):
         if scoped and _is_grpc(binding):
             continue
-        _add(found, entry, _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card)))
+        dialect = _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card))
+        _add(found, entry, dialect, longest_url)
     return tuple(found)
 
 
@@ -310,9 +407,9 @@ def _dialect(binding: object, version: object, *, otherwise: Version) -> Dialect
 _BINDINGS = {binding.value: binding for binding in Binding}
 
 
-def _add(found: dict[CardInterface, None], entry: Tree, dialect: Dialect | None) -> None:
+def _add(found: dict[CardInterface, None], entry: Tree, dialect: Dialect | None, longest_url: int) -> None:
     url, tenant = entry.get("url"), entry.get("tenant") or None
-    if dialect is None or not isinstance(url, str) or not 0 < len(url) <= _MAX_URL:
+    if dialect is None or not isinstance(url, str) or not 0 < len(url) <= longest_url:
         return
     if tenant is not None and (not isinstance(tenant, str) or len(tenant) > _MAX_TENANT or not tenant.isprintable()):
         return

@@ -83,4 +83,25 @@ def _bare(event: Tree) -> Tree | None:
     return {"statusUpdate": {**ids, "status": status}}
 
 
+def opening(event: Tree) -> tuple[Tree, ...]:
+    """Return the events with which a stream begins whose agent begins it with this one, so that the Task comes first.
+
+    A Task or a Message begins a stream (1.0 §3.1.2). An update is preceded by the Task that it is about, with its id,
+    its context and the state that the update tells; an update that tells no more than that is not said again.
+    """
+    update = event.get("statusUpdate") or event.get("artifactUpdate")
+    if update is None:
+        return (event,)
+    # A task whose artifact is being written is worked on.
+    status = update.get("status") or {"state": "TASK_STATE_WORKING"}
+    # Without its message: clients move that into the history once the update brings the same status again.
+    known = {name: status[name] for name in ("state", "timestamp") if name in status}
+    ids = {"id": update.get("taskId"), "contextId": update.get("contextId")}
+    task = {"task": {**{name: value for name, value in ids.items() if value is not None}, "status": known}}
+    says_more = status.keys() != known.keys() or any(value for name, value in update.items() if name not in _TOLD)
+    # The end of a task, and that it waits for its client, is said by an update, also where a Task has said it.
+    return (task, event) if says_more or status.get("state") in _RESTS else (task,)
+
+
+_TOLD = frozenset({"taskId", "contextId", "status"})
 _RESTS = TERMINAL | INTERRUPTED

@@ -25,12 +25,15 @@ class Alias(msgspec.Struct, frozen=True):
         session_id: What the client calls that context, if it said so.
         newer: The other way round: a client of 0.2 or 0.3 has got this task from an agent of 0.1, and is not taken for
             a client of 0.1 where the method names are the same.
+        mixed: The client made the task with objects of 1.0 under the method names of 0.3. Where nothing else tells, it
+            is answered in 1.0 under them. Its ids are the agent's, as those of `newer`.
     """
 
     task_id: str
     context_id: str | None = None
     session_id: str | None = None
     newer: bool = False
+    mixed: bool = False
 
 
 class Naming:
@@ -40,17 +43,21 @@ class Naming:
         alias: What is known of the task that the call names.
         met: Told the client's name of a task and what is known of it, whenever that changes.
         newer: Whether the client is of 0.2 or 0.3 and the agent of 0.1.
+        mixed: As of `Alias`; `newer` as well.
 
     Attributes:
         name: What the client of 0.1 calls its task; None where ids are the agent's for both.
     """
 
-    __slots__ = ("_alias", "_met", "_newer", "_session", "name")
+    __slots__ = ("_alias", "_met", "_mixed", "_newer", "_session", "name")
 
-    def __init__(self, alias: Alias | None, met: Callable[[str, Alias], None] | None, *, newer: bool) -> None:
+    def __init__(
+        self, alias: Alias | None, met: Callable[[str, Alias], None] | None, *, newer: bool, mixed: bool = False
+    ) -> None:
         self._alias = alias
         self._met = met
         self._newer = newer
+        self._mixed = mixed
         self._session: str | None = None
         self.name: str | None = None
 
@@ -115,7 +122,7 @@ class Naming:
         known = self._alias
         if known is not None and known.task_id == task:
             context = context or known.context_id
-        found = Alias(task, context, self._session, newer=self._newer)
+        found = Alias(task, context, self._session, newer=self._newer, mixed=self._mixed)
         if found == known:
             return
         self._alias = found

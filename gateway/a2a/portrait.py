@@ -36,11 +36,13 @@ class Discretion:
         secrets: Upstream hosts, with or without port, that must not be seen.
         own: Where the gateway itself is: hosts in lower case with the port that its URLs show, if any; `*.` before a
             suffix stands for any host. They may be seen, although an agent may name them as its own.
+        name: What the agent is called where its card does not say.
     """
 
     overrides: Mapping[str, object] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def paint(card: Tree, discretion: Discretion) -> Portrait:
     """The portrait of an agent, from its card.
 
     Members of a wrong type count as missing, and missing ones that a generation requires get a default, so any tree
-    will do; cards from the wire are refused earlier, by `parse_card`.
+    will do.
 
     Raises:
         CardInvalid: it names so many hosts, in so long a card, that searching it for them were more than `MOST_WORK`.
@@ -101,7 +103,7 @@ def paint(card: Tree, discretion: Discretion) -> Portrait:
     told = said.get("capabilities")
     capabilities: Tree = told if isinstance(told, dict) else {}
     return Portrait(
-        name=cleaner.text(said.get("name")),
+        name=cleaner.text(said.get("name")) or discretion.name,
         description=cleaner.text(said.get("description")),
         version=cleaner.text(said.get("version")),
         provider=_provider(said.get("provider"), cleaner),

@@ -19,7 +19,7 @@ from gateway.a2a.bindings.body import object_of
 from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.ending import Ending
+from gateway.a2a.ending import Ending, opening
 from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.naming import Alias, Naming
@@ -82,7 +82,7 @@ class Translation:
     """
 
     __slots__ = (
-        "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
+        "_begun", "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
         "_tenant", "_theirs", "call", "client", "complaint",
     )  # fmt: skip
 
@@ -112,13 +112,17 @@ class Translation:
         # Whose client or agent is of 0.1, but not both; who speaks one of its kind has one name for a task.
         self._naming: Naming | None = None
         older = call.dialect.version is Version.V0_1
-        if older != newer and (older or call.dialect == JSONRPC_0_3):
-            self._naming = Naming(alias, met, newer=newer)
+        # Whose later calls about the task may not say by themselves which generation they mean.
+        mixed = call.is_mixed and call.operation.sends
+        if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
+            self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
         self.complaint: AgentError | None = None
+        # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
+        self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._ending = Ending(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
         listed = call.operation is Operation.LIST_TASKS
-        read_all = call.operation.kind is Kind.PUSH or listed or call.params.inner or push is not None
+        read_all = call.operation.kind is Kind.PUSH or listed or mixed or call.params.inner or push is not None
         same = self._ours is self._theirs and Binding.GRPC not in (call.dialect.binding, theirs.binding)
         self._plain = same and not read_all
         # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
@@ -322,6 +326,9 @@ class Translation:
     def event(self, data: bytes) -> bytes:
         """What goes out for one event of the agent's stream: none, one or several events of the client's.
 
+        A stream about a task begins with the Task for clients of 0.3 and 1.0 (1.0 §3.1.2, §3.1.6), also where an agent
+        of an older generation begins with an update.
+
         Generations before 1.0 say in the last event that it is the last. An event that may be it, which ends the task
         or waits for the client, is held back until another comes or the stream ends.
 
@@ -339,6 +346,10 @@ class Translation:
             return envelope.event(self._client, object_of(envelope.raw_result(self.call, data)))
         event = _translated(self._lift_event, data)
         before = self.held(last=False)
+        if not self._begun:
+            self._begun = True
+            *task, event = opening(event)
+            before += b"".join([self._lowered(each, last=False) for each in task])
         return before if self._ending.hold(event) else before + self._lowered(event, last=False)
 
     def fail(self, error: AgentError) -> bytes:

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import httpx
 
-from gateway.a2a.card import CardInterface, CardInvalid, merge, parse_card, spoken
+from gateway.a2a.card import CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
@@ -55,7 +55,9 @@ class CardReport(StrEnum):
     REFUSED = "refused"
     """The agent answered, but with no card: a status, a redirect, an encoded body."""
     INVALID = "invalid"
-    """What it answered with is no card that can be used."""
+    """What it answered with is no card."""
+    UNUSABLE = "unusable"
+    """It is a card, but offers no interface that the gateway speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class CardSource:
         version: Grows whenever `card`, `spoken` or `portrait` changes.
         fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
         error: Why the last attempt failed, for operators only, or None.
+        wrong: What was left out of the card for its type, as `parse_card` says, for operators only.
+        report: How the last attempt ended; None before the first one.
         settled: Set once the first attempt has ended, well or badly.
         personal: Whether the card is the extended one, which the agent gave to the gateway's credential.
     """
@@ -146,6 +150,8 @@ class CardSource:
         self.version = 0
         self.fetched_at: float | None = None
         self.error: str | None = None
+        self.wrong: tuple[str, ...] = ()
+        self.report: CardReport | None = None
         self.settled = asyncio.Event()
         self.personal = False
         self._place = place
@@ -165,6 +171,7 @@ class CardSource:
                 self.error = f"not a card: {error}"
                 logger.warning("no card of %s: %s", place.shown, error)
             self.settled.set()
+        self._warn(place.wrong)
 
     @property
     def stale(self) -> bool:
@@ -228,8 +235,15 @@ class CardSource:
         finally:
             # A cancelled attempt has ended too: whoever waits for the first one must not wait for ever.
             self.settled.set()
+        self.report = report
         self._watch.on_report(report)
         return report
+
+    def _warn(self, wrong: tuple[str, ...]) -> None:
+        """Tell the operator what was left out of the card that was read last."""
+        if wrong and wrong != self.wrong:
+            logger.warning("left out of the card of %s: %s", self._place.shown, "; ".join(wrong))
+        self.wrong = wrong
 
     async def _read_somewhere(self) -> CardReport:
         """Read the card where one replica after the other was asked; the next time, begin where there was one."""
@@ -247,7 +261,7 @@ class CardSource:
             return await self._ask_for_it(self._asker)
         first = await self._ask_all(modern=True)
         if not first.varies:
-            await self._take(first.card, first.size)
+            await self._take_called(first.card, first.size, first.wrong)
             return first.report
         # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
         reports = {first.report}
@@ -258,9 +272,10 @@ class CardSource:
         # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
         second = self._held.get(False)
         if second is None:
-            await self._take(first.card, first.size)
+            await self._take_called(first.card, first.size, first.wrong)
         else:
-            await self._take(merge(first.card, second.card), first.size + second.size)
+            wrong = tuple(dict.fromkeys((*first.wrong, *second.wrong)))
+            await self._take_called(merge(first.card, second.card), first.size + second.size, wrong)
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
 
     async def _ask_for_it(self, asker: CardAsker) -> CardReport:
@@ -276,11 +291,13 @@ class CardSource:
         before = self.card
         if told.card is not None:
             body, longest = told.card, self.longest
+            wrong: list[str] = []
             try:
-                card = await aside(len(body), lambda: parse_card(body, longest=longest))
+                card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
             except CardInvalid as error:
                 self._speaks(told.spoken)
                 raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+            self._warn(tuple(wrong))
             self.personal = told.personal
             await self._take(card, len(body))
         self._speaks(told.spoken)
@@ -297,6 +314,17 @@ class CardSource:
             self.spoken = now
             self.version += 1
             self._watch.on_change()
+
+    async def _take_called(self, card: Tree, size: int, wrong: tuple[str, ...]) -> None:
+        """Take a card that has to say how its agent is called, unless the file does.
+
+        Raises:
+            _Failed: it offers no interface that the gateway speaks.
+        """
+        self._warn(wrong)
+        if not self._place.declared and not is_callable(card):
+            raise _Failed(CardReport.UNUSABLE, "its card offers no interface that the gateway speaks")
+        await self._take(card, size)
 
     async def _take(self, card: Tree, size: int) -> None:
         if card == self.card:
@@ -347,10 +375,11 @@ class CardSource:
                     return replace(held, report=CardReport.UNCHANGED)
                 _refuse_status(response)
                 body = await _body(response, longest)
-                card = await aside(len(body), lambda: parse_card(body, longest=longest))
+                wrong: list[str] = []
+                card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
                 etag = response.headers.get("etag", "")
                 etag = etag if _usable(etag) else ""
-                return _Held(url, etag, _varies(response), card, len(body), CardReport.READ)
+                return _Held(url, etag, _varies(response), card, tuple(wrong), len(body), CardReport.READ)
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
@@ -386,6 +415,7 @@ class _Held:
     etag: str
     varies: bool
     card: Tree
+    wrong: tuple[str, ...]
     size: int
     report: CardReport
 

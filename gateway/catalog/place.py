@@ -25,6 +25,8 @@ class CardPlace:
         card_url: Asked instead, if given: as it is where its path ends in `.json` or it has a query, else first with
             the well-known names behind it.
         static: The card itself, already checked; then nothing is fetched.
+        wrong: What is wrong with it, as `parse_card` says.
+        declared: Whether the file says how the agent is called, so that its card need not.
         credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
         ttl: Seconds between two successful fetches.
         keep: Seconds for which the last good card serves although the agent gives none.
@@ -37,6 +39,8 @@ class CardPlace:
     backend_url: str
     card_url: str | None = None
     static: Tree | None = None
+    wrong: tuple[str, ...] = ()
+    declared: bool = False
     credentials: Mapping[str, str] = field(default_factory=dict)
     ttl: float = TTL
     keep: float = KEEP

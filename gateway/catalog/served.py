@@ -20,7 +20,7 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
-from gateway.catalog.cards import ASIDE, CardSource
+from gateway.catalog.cards import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64
@@ -167,7 +167,7 @@ class ServedCards:
 
         Raises:
             UpstreamConnect: no card has been read yet.
-            UpstreamProtocol: what was read is no card that can be served.
+            UpstreamProtocol: what was read is no card that can be served, or offers no way to call its agent.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
@@ -199,7 +199,9 @@ class ServedCards:
             raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
         return kept.body
 
-    async def extended(self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect) -> bytes:
+    async def extended(
+        self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect, dual: bool = False
+    ) -> bytes:
         """An extended card as it goes out, in the dialect of the call; over gRPC the ProtoJSON of its message.
 
         The longest of them are worked on in a thread, one of this backend at a time.
@@ -207,34 +209,36 @@ class ServedCards:
         Args:
             raw: The agent's own: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
             tenant: What the client wrote into the `tenant` field, or None.
+            dual: Whether the client may mean 1.0 by its words of 0.3, so that the card has the members of both.
 
         Raises:
             UpstreamProtocol: the agent's answer is no card.
         """
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
-        key = (_PERSONAL, self._source.version, way, dialect, digest)
+        edition = DUAL if dual else Edition.inside(dialect)
+        key = (_PERSONAL, self._source.version, way, edition, digest)
         kept = self._kept.get(key)
         if kept is None:
             served = self._served(way)
             if len(raw) < ASIDE:
-                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, dialect)))
+                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, edition)))
             else:
                 async with self._painting:
                     kept = self._kept.get(key)
                     if kept is None:
-                        made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, dialect))
+                        made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, edition))
                         kept = self._kept.put(key, made)
         if isinstance(kept, str):
             raise UpstreamProtocol("the agent's answer is no card", detail=kept)
         return kept.body
 
-    def _encode_own(self, raw: bytes, served: Served, dialect: Dialect) -> ServedCard:
+    def _encode_own(self, raw: bytes, served: Served, edition: Edition) -> ServedCard:
         if not served.interfaces:
             raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
         longest = self._source.longest
         portrait = paint(parse_card(raw, longest=longest), self._source.discretion)
-        return self._encode(portrait, served, Edition.inside(dialect))
+        return self._encode(portrait, served, edition)
 
     def _encode(self, portrait: Portrait, served: Served, edition: Edition) -> ServedCard:
         body = encode_card(rebuild(portrait, served, edition), longest=self._source.longest)
@@ -243,6 +247,9 @@ class ServedCards:
     def _available(self) -> Portrait:
         source = self._source
         if source.portrait is None or source.stale:
+            if source.report is CardReport.UNUSABLE:
+                words = "this agent's card offers no interface that can be used"
+                raise UpstreamProtocol(words, detail=source.error or "")
             raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
         return source.portrait
 

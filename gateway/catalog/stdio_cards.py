@@ -77,7 +77,8 @@ class StdioCards:
 def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
     try:
         if whole:
-            return parse_card(card, longest=longest)
+            # Refuses what is no card; what is wrong in one is for who takes it to say.
+            parse_card(card, longest=longest)
         tree = msgspec.json.decode(card)
     except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error

@@ -1,13 +1,14 @@
 """What lies behind an agent: its address, card and patience."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import SplitResult
 
 import msgspec
 
+from gateway.a2a.card import mended
 from gateway.a2a.dialect import Version
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
 from gateway.config.agent import Agent, AgentTls, Backend, Card, Timeouts
@@ -238,8 +239,13 @@ def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
             data = stream.read(LARGEST_CARD + 1)
         if len(data) > LARGEST_CARD:
             findings.error(at, f"the card is larger than {LARGEST_CARD // 1024} KiB", "make it smaller")
-        elif not isinstance(msgspec.json.decode(data), Mapping):
+            return
+        card = msgspec.json.decode(data)
+        if not isinstance(card, dict):
             findings.error(at, "the card is no JSON object", "write the card as { … }")
+            return
+        for fact in mended(card)[1]:
+            findings.warning(at, f"the card: {fact}", "correct the file; what is wrong is left out")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no JSON"
         findings.error(at, f"the card cannot be read: {reason}", "correct the file")

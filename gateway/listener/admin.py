@@ -264,6 +264,7 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
             "age_s": source.age if math.isfinite(source.age) else None,
             "stale": source.stale,
             "error": source.error,
+            **({"warnings": list(source.wrong)} if source.wrong else {}),
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
         **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),

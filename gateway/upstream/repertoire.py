@@ -11,6 +11,7 @@ from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.naming import Alias
+from gateway.a2a.operation import Operation
 from gateway.a2a.translation import can_ask, is_spoken
 
 
@@ -194,8 +195,10 @@ def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
     dialect = call.dialect
     if call.path.legacy_card:
         return (_JSONRPC_0_3,)
-    if dialect.binding is not Binding.JSONRPC:
+    if dialect.binding is not Binding.JSONRPC or dialect.version is Version.V1_0:
         return (dialect,)
+    if alias is not None and alias.mixed and not call.versioned and call.operation in _ABOUT_TASKS:
+        return (_JSONRPC_1_0,)
     if call.method in jsonrpc.SHARED_WITH_0_1 or call.method in jsonrpc.SHARED_WITH_0_3:
         if alias is not None:
             return (_JSONRPC_0_3 if alias.newer else _JSONRPC_0_1,)
@@ -207,6 +210,9 @@ def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
     return (dialect,)
 
 
+_ABOUT_TASKS = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK, Operation.LIST_TASKS})
+"""Operations whose parameters are the same in 0.3 and in 1.0."""
+_JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
 _JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 _JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 _LATER = frozenset({"taskId", "task_id", "pushNotificationConfigId"})

@@ -1,7 +1,6 @@
 """Reading an agent's card, and where its interfaces may be called."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,9 @@ from gateway.a2a.card import (
     CardInvalid,
     authorities,
     dial_path,
+    is_callable,
     is_clean_path,
+    mended,
     merge,
     parse_card,
     spoken,
@@ -168,69 +169,116 @@ def test_bindings_and_versions_that_nobody_knows_are_left_out() -> None:
     assert spoken(tree) == (CardInterface(JSONRPC_1_0, "http://a/ok"),)
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "url",
-                "supportedInterfaces",
-                "additionalInterfaces",
-                "protocolVersion",
-                "preferredTransport",
-                "authentication",
-                "transportOptions",
-            ]
+trees = st.dictionaries(
+    st.sampled_from(
+        [
+            "url",
+            "supportedInterfaces",
+            "additionalInterfaces",
+            "protocolVersion",
+            "preferredTransport",
+            "authentication",
+            "transportOptions",
+        ]
+    ),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from(["JSONRPC", "GRPC", "http://a/", "a:1", "0.3", "1.0", ""]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["url", "protocolBinding", "transport", "protocolVersion", "tenant", "GRPC"]),
+                inner,
+                max_size=5,
+            )
         ),
-        st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.sampled_from(["JSONRPC", "GRPC", "http://a/", "a:1", "0.3", "1.0", ""]),
-            lambda inner: (
-                st.lists(inner, max_size=3)
-                | st.dictionaries(
-                    st.sampled_from(["url", "protocolBinding", "transport", "protocolVersion", "tenant", "GRPC"]),
-                    inner,
-                    max_size=5,
-                )
-            ),
-            max_leaves=12,
-        ),
-    )
+        max_leaves=12,
+    ),
 )
+
+
+@given(trees)
 def test_no_tree_makes_reading_its_interfaces_fail(tree: Tree) -> None:
     for interface in spoken(tree):
         assert interface.url
     assert all(authorities(tree))
+    assert is_callable(tree) or not spoken(tree)
 
 
 # ---- What is refused -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("members", "why"),
+    ("members", "why", "left"),
     [
-        ({"name": 5}, "name is no string"),
-        ({"name": None}, "name is missing"),
-        ({"description": []}, "description is no string"),
-        ({"version": 2}, "version is no string"),
-        ({"url": {"http": "//a"}}, "url is no string"),
-        ({"skills": {"id": "x"}}, "skills is no list"),
-        ({"skills": ["x"]}, "skills holds something"),
-        ({"skills": [{"name": "x"}]}, "skills holds something"),
-        ({"skills": [{"id": "x", "name": 1}]}, r"skills\[\]\.name is no string"),
-        ({"defaultInputModes": ["text/plain", 1]}, "defaultInputModes holds something"),
-        ({"capabilities": []}, "capabilities is no object"),
-        ({"capabilities": {"streaming": "yes"}}, "capabilities.streaming is no boolean"),
-        ({"supportedInterfaces": {}}, "supportedInterfaces is no list"),
-        ({"supportedInterfaces": ["http://a"]}, "supportedInterfaces holds something"),
-        ({"supportedInterfaces": [{"url": 1}]}, r"supportedInterfaces\[\]\.url is no string"),
-        ({"supportedInterfaces": [{"url": "http://a", "tenant": ["a"]}]}, r"\.tenant is no string"),
-        ({"additionalInterfaces": [{"url": "http://a", "transport": 1}]}, r"\.transport is no string"),
+        ({"name": 5}, "name is no string", {"name": None}),
+        ({"name": None}, "name is missing", {"name": None}),
+        ({"description": []}, "description is no string", {"description": None}),
+        ({"version": 2}, "version is no string", {"version": None}),
+        ({"skills": {"id": "x"}}, "skills is no list", {"skills": None}),
+        ({"skills": ["x", {"id": "a"}]}, "skills[0] is no object", {"skills": [{"id": "a"}]}),
+        ({"skills": [{"name": "x"}]}, "skills[0].id is missing", {"skills": []}),
+        ({"skills": [{"id": "x", "name": 1}]}, "skills[0].name is no string", {"skills": [{"id": "x"}]}),
+        (
+            {"skills": [{"id": "x", "tags": ["a", 1]}]}, "skills[0].tags[1] is no string",
+            {"skills": [{"id": "x", "tags": ["a"]}]},
+        ),
+        (
+            {"defaultInputModes": ["text/plain", 1]}, "defaultInputModes[1] is no string",
+            {"defaultInputModes": ["text/plain"]},
+        ),
+        ({"capabilities": []}, "capabilities is no object", {"capabilities": None}),
+        ({"capabilities": {"streaming": "yes"}}, "capabilities.streaming is no boolean", {"capabilities": {}}),
+        (
+            {"capabilities": {"extensions": [7, {"uri": "u", "params": []}, {}]}},
+            "capabilities.extensions[0] is no object", {"capabilities": {"extensions": [{"uri": "u"}]}},
+        ),
+        ({"provider": "Example"}, "provider is no object", {"provider": None}),
+        ({"securitySchemes": {"a": 1, "b": {}}}, "securitySchemes[0] is no object", {"securitySchemes": {"b": {}}}),
+        ({"security": [[]]}, "security[0] is no object", {"security": []}),
+        ({"signatures": ["x"]}, "signatures[0] is no object", {"signatures": []}),
+        ({"supportedInterfaces": {}}, "supportedInterfaces is no list", {"supportedInterfaces": None}),
+        ({"supportedInterfaces": ["http://a"]}, "supportedInterfaces[0] is no object", {"supportedInterfaces": []}),
+        ({"supportedInterfaces": [{"url": 1}]}, "supportedInterfaces[0].url is no string", {"supportedInterfaces": []}),
+        # Without its tenant, or its transport, it would be another interface.
+        (
+            {"supportedInterfaces": [{"url": "http://a", "tenant": ["a"]}, {"url": "http://b"}]},
+            "supportedInterfaces[0].tenant is no string", {"supportedInterfaces": [{"url": "http://b"}]},
+        ),
+        (
+            {"additionalInterfaces": [{"url": "http://a", "transport": 1}]},
+            "additionalInterfaces[0].transport is no string", {"additionalInterfaces": []},
+        ),
     ],
-)
-def test_a_wrong_type_is_refused_with_its_place(members: Tree, why: str) -> None:
-    assert re.search(why, refused(card(**members)))
+)  # fmt: skip
+def test_a_member_of_a_wrong_type_is_left_out_with_its_place(members: Tree, why: str, left: Tree) -> None:
+    wrong: list[str] = []
+    read = parse_card(json.dumps(card(url="http://a", **members)).encode(), wrong=wrong)
+    assert why == wrong[0]
+    assert {name: read.get(name) for name in left} == left
+    assert spoken(read)[-1].url == "http://a"
+    assert mended(read)[1] == tuple(each for each in ("name is missing",) if read.get("name") is None)
+
+
+def test_what_is_left_out_is_told_within_bounds() -> None:
+    wrong: list[str] = []
+    parse_card(json.dumps(card(skills=[7] * 1000)).encode(), wrong=wrong)
+    assert (len(wrong), wrong[-1]) == (21, "980 more")
+
+
+@given(trees)
+def test_any_tree_can_be_mended_and_nothing_is_left_to_mend(tree: Tree) -> None:
+    once, _ = mended(tree)
+    again, wrong = mended(once)
+    assert again == once
+    assert set(wrong) <= {"name is missing"}
+
+
+@pytest.mark.parametrize("tree", [{}, {"detail": "not found"}, {"name": 5, "url": 7}])
+def test_what_has_neither_a_name_nor_an_interface_is_no_card(tree: Tree) -> None:
+    assert "neither a name nor an interface" in refused(tree)
 
 
 def test_what_may_be_missing_may_be_null() -> None:

@@ -1,11 +1,11 @@
-"""The last event of a stream, for clients that are told of it."""
+"""The first event of a stream, and the last one, for clients that are told of it."""
 
 from typing import Any
 
 import pytest
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.ending import Ending
+from gateway.a2a.ending import Ending, opening
 
 
 def status(state: str, **more: Any) -> dict[str, Any]:
@@ -65,3 +65,29 @@ def test_what_another_status_followed_is_not_said_again() -> None:
     ending.take(last=False)
     ending.hold(status("WORKING"))
     assert ending.take(last=True) is None
+
+
+def task(state: str, **more: Any) -> dict[str, Any]:
+    return {"task": {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}", **more}}}
+
+
+WRITTEN = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a"}}}
+NOTED = {"statusUpdate": {**status("WORKING")["statusUpdate"], "metadata": {"progress": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("event", "begun"),
+    [
+        (TASK, (TASK,)),
+        (MESSAGE, (MESSAGE,)),
+        (status("WORKING"), (task("WORKING"),)),
+        (status("SUBMITTED", timestamp="2026"), (task("SUBMITTED", timestamp="2026"),)),
+        (status("WORKING", message={"a": 1}), (task("WORKING"), status("WORKING", message={"a": 1}))),
+        (NOTED, (task("WORKING"), NOTED)),
+        (status("COMPLETED"), (task("COMPLETED"), status("COMPLETED"))),
+        (status("INPUT_REQUIRED"), (task("INPUT_REQUIRED"), status("INPUT_REQUIRED"))),
+        (WRITTEN, (task("WORKING"), WRITTEN)),
+    ],
+)
+def test_a_stream_about_a_task_begins_with_the_task(event: dict[str, Any], begun: tuple[dict[str, Any], ...]) -> None:
+    assert opening(event) == begun

@@ -11,7 +11,7 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.card import check_card, spoken
+from gateway.a2a.card import mended, spoken
 from gateway.a2a.dialect import Version
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, encode_card
@@ -146,9 +146,9 @@ def test_whatever_the_agent_says_stock_clients_read_the_card(
     if served.interfaces:
         ParseDict(grpc, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=False)
     ParseDict(rest, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=True)
-    check_card(grpc)
+    assert mended(grpc)[1] == ()
     for each in (whole, old, modern, legacy, rest):
-        check_card(each)
+        assert mended(each)[1] == ()
         parse_agent_card(copy.deepcopy(each))
     if served.interfaces:
         for each in (whole, old, legacy, rest):

@@ -23,7 +23,7 @@ def nested(depth: int) -> bytes:
         (reply(b"{" + b" " * 20 * 1024 * 1024 + b"}"), CardReport.INVALID, f"longer than {MAX_CARD} bytes"),
         (reply(nested(5000)), CardReport.INVALID, "nested deeper"),
         (reply(b'{"name":"x","name":"y"}'), CardReport.INVALID, "named twice"),
-        (reply({**ECHO, "skills": "many"}), CardReport.INVALID, "skills is no list"),
+        (reply({"name": "x", "url": 7}), CardReport.UNUSABLE, "offers no interface"),
         (reply(b"<html>hello</html>"), CardReport.INVALID, "not JSON"),
         (reply(b""), CardReport.INVALID, "not JSON"),
         (reply({**ECHO, "x": [[]] * 25_000}), CardReport.INVALID, "made of more than"),

@@ -68,6 +68,16 @@ def test_a_card_file_is_a_json_object_of_bounded_size(tmp_path: Path, content: b
     assert [one.fact for one in examine(path, {}).errors] == ([] if fact is None else [fact])
 
 
+def test_what_is_left_out_of_a_card_file_is_a_warning_at_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(agent("card: card.json"))
+    (tmp_path / "card.json").write_bytes(b'{"name": "x", "skills": [7], "provider": "y"}')
+    examined = examine(path, {})
+    assert not examined.errors
+    facts = {"the card: skills[0] is no object", "the card: provider is no object"}
+    assert {one.fact for one in examined.warnings} == facts
+
+
 @pytest.mark.parametrize(
     "agent", ["{ backend: http://127.0.0.1:1, card: cards/a.json }", "{ backend: { card: cards/a.json } }"]
 )

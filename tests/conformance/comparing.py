@@ -17,6 +17,7 @@ from tests.conformance.normal import (
     meanings,
     reduced,
     same_error,
+    without_opening,
     without_quirks,
 )
 from tests.conformance.running import Told
@@ -108,6 +109,7 @@ def impossible(operation: str, agent: Software, offered: Tree) -> tuple[str, fro
 
 def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list[Verdict]:
     """What is to be said of each operation of a pair."""
+    measured = replace(client, key=client.like or client.key)
     pair = _Pair(
         agent,
         client,
@@ -121,7 +123,7 @@ def judge(agent: Software, client: Software, told: Told, direct: Direct) -> list
         ],
         elsewhere=list(direct.values()),
         of_client=[
-            direct[name] for each in EVERY_AGENT if each.fault is None and (name := name_of(each, client)) in direct
+            direct[name] for each in EVERY_AGENT if each.fault is None and (name := name_of(each, measured)) in direct
         ],
     )
     return [_known_fault(pair, pair.verdict(operation, got), told) for operation, got in told.items()]
@@ -181,7 +183,8 @@ class _Pair:
         )
         told = reduced(operation, got, oldest)
         measures = [*of_agent, *of_client] or elsewhere
-        if any(_same(told, each, self.client.version) for each in measures):
+        variants = [told, *(without_opening(told) if self.agent.version != "1.0" else ())]
+        if any(_same(variant, each, self.client.version) for variant in variants for each in measures):
             return Verdict(operation, Outcome.OK, got)
         if any(without_quirks(told) == without_quirks(each) for each in measures):
             return Verdict(operation, Outcome.IMPOSSIBLE, {"error": "a file in base64 of base64"}, why=QUIRKS)

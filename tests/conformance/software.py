@@ -96,6 +96,7 @@ class Software:
         version: The protocol version that it speaks; 0.2 is 0.3 on the wire.
         script: Which of the folder `agents` or `clients`, or of `javascript`.
         fault: What is wrong with it; what comes of an agent with one is no measure for others.
+        like: The client that hears directly what this one is to hear, which no agent understands without a gateway.
     """
 
     key: str
@@ -104,6 +105,7 @@ class Software:
     binding: str
     script: str
     fault: Fault | None = None
+    like: str = ""
 
     @property
     def dialect(self) -> tuple[str, str]:
@@ -130,7 +132,7 @@ TITLES = {
     A2A_CLI: "a2a-cli",
     JS_1_3: "@a2a-js/sdk",
     JS_0_3: "@a2a-js/sdk",
-    DOUBLES: "doubles of this project, strict by the schema of 0.1",
+    DOUBLES: "doubles of this project: one strict by the schema of 0.1; objects of 1.0 under 0.3's method names",
 }
 
 OWN_IDS = Fault(
@@ -187,12 +189,13 @@ CLIENTS = (
     Software("js-1.3 as 0.3 grpc", JS_1_3, "0.3", GRPC, "client-1.3.mjs"),
     Software("py-0.3 grpc", SDK_0_3, "0.3", GRPC, "a2a_sdk_0_3.py"),
     Software("js-0.3 grpc", JS_0_3, "0.3", GRPC, "client-0.3.mjs"),
+    Software("1.0 in 0.3 double", DOUBLES, "1.0", JSONRPC, "mixed.py", like="py-1.3 rpc"),
 )
 
 
 def speak_alike(agent: Software, client: Software) -> bool:
     """Whether a pair needs no gateway to understand each other."""
-    return agent.dialect == client.dialect
+    return agent.dialect == client.dialect and not client.like
 
 
 @cache

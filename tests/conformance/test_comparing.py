@@ -95,3 +95,13 @@ def test_the_report_tells_what_differs_and_for_whom() -> None:
     page = report({(OLD.key, NEW_CLIENT.key): judge(OLD, NEW_CLIENT, told, direct({"send_task": GOOD}))})
     assert "| send_task | events[0].task.state: failed | completed | py-0.3 rpc < py-1.3 rpc |" in page
     assert "| **py-0.3 rpc** | 1 | not run |" in page
+
+
+def test_a_task_that_is_said_first_for_an_old_agent_is_no_difference_but_nothing_else_may_be_amiss() -> None:
+    written: Tree = {"artifact": {"name": "a", "parts": []}}
+    first: Tree = {"task": {"state": "working"}}
+    measure = direct({"subscribe": {"events": [written]}})
+    assert outcome(OLD, NEW_CLIENT, "subscribe", {"events": [first, written]}, measure) is Outcome.OK
+    assert outcome(OLD, NEW_CLIENT, "subscribe", {"events": [first, first, written]}, measure) is Outcome.DIFFERS
+    assert outcome(OLD, NEW_CLIENT, "subscribe", {"events": [first]}, measure) is Outcome.DIFFERS
+    assert outcome(NEW, OLD_CLIENT, "subscribe", {"events": [first, written]}, measure) is Outcome.DIFFERS

@@ -1,6 +1,7 @@
 """A small part of the matrix: the two generations of a2a-sdk, each the other's client, over every binding.
 
-Where gRPC is on one side or both, it is also the client of its own generation. `tests/conformance/run` is the whole of
+Where gRPC is on one side or both, it is also the client of its own generation. Beside them stands a client that mixes
+the two: it is told what a client of 1.0 is told. `tests/conformance/run` is the whole of
 it. Here the client of 1.3 and its agent come from the environment of the tests, and those of 0.3 from the one that the
 other tests of 0.3 use.
 """
@@ -46,9 +47,10 @@ NEW_AGENTS, OLD_AGENTS = chosen(EVERY_AGENT, "1.0", SDK_1_3), chosen(EVERY_AGENT
 NEW_CLIENTS, OLD_CLIENTS = chosen(CLIENTS, "1.0", SDK_1_3), chosen(CLIENTS, "0.3", SDK_0_3)
 ACROSS = (*product(OLD_AGENTS, NEW_CLIENTS), *product(NEW_AGENTS, OLD_CLIENTS))
 WITHIN = (*product(NEW_AGENTS, NEW_CLIENTS), *product(OLD_AGENTS, OLD_CLIENTS))
+MIXED = tuple(product((*NEW_AGENTS, *OLD_AGENTS), (each for each in CLIENTS if each.like)))
 PAIRS = [
     pytest.param(agent, client, id=f"{client.key} to {agent.key}")
-    for agent, client in (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}))
+    for agent, client in (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}), *MIXED)
 ]
 
 # This server ends a subscription before or behind its last event, as it happens: with and without the gateway.
@@ -93,7 +95,7 @@ def told(request: pytest.FixtureRequest, gateway: str) -> Iterator[Callable[[Sof
 
 
 def test_there_are_pairs_both_ways_and_within_a_generation() -> None:
-    assert len(PAIRS) == 18 + 10
+    assert len(PAIRS) == 18 + 10 + 6
 
 
 @pytest.mark.parametrize(("agent", "client"), PAIRS)

@@ -1,12 +1,15 @@
 """Cards that mean harm, from the agent to what a client reads: nothing of them gets through (safety B1, B2)."""
 
 import asyncio
+import copy
 import json
 from typing import Any
 
 import pytest
+from a2a.client.card_resolver import parse_agent_card
+from a2a.compat.v0_3.types import AgentCard as LegacyCard
 
-from tests.doubles.gateway import RESULT, Running, agent, bearer, card_of, fronted, keys, running
+from tests.doubles.gateway import CALL, RESULT, Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 
 pytestmark = pytest.mark.anyio
@@ -200,7 +203,8 @@ async def test_what_is_no_card_is_told_as_a_fault_without_a_word_of_it(what: str
             assert shown.status == 502
             assert EVIL.encode() not in shown.body
             assert str(backend.port).encode() not in shown.body
-            assert shown.reasons == ["UPSTREAM_CONNECT"]
+            # What is no card at all is none; what is one, but offers no way to call its agent, is told apart.
+            assert shown.reasons[-1] == ("UPSTREAM_PROTOCOL" if what == "wrong types within" else "UPSTREAM_CONNECT")
         # Discovery is one thing, calls are another: those go on.
         assert (await gateway.post("/echo")).json["result"]
 
@@ -274,3 +278,73 @@ async def test_no_host_of_one_client_is_on_the_card_of_another() -> None:
         assert hostile.status == honest.status == 200
         assert hostile.body == honest.body
         assert EVIL.encode() not in honest.body
+
+
+SOUND = {"skills": [{"id": "sound", "name": "Sound", "description": "", "tags": []}]}
+MALFORMED: dict[str, dict[str, Any]] = {
+    "name": {"name": 7},
+    "description": {"description": ["x"]},
+    "version": {"version": 2},
+    "provider": {"provider": "Example"},
+    "provider.url": {"provider": {"organization": "Example", "url": 5}},
+    "documentationUrl": {"documentationUrl": {}},
+    "capabilities": {"capabilities": ["streaming"]},
+    "capabilities.streaming": {"capabilities": {"streaming": "yes", "pushNotifications": True}},
+    "capabilities.extensions": {"capabilities": {"extensions": {"uri": "https://x.example"}}},
+    "capabilities.extensions[0]": {"capabilities": {"extensions": [7, {"uri": "https://x.example", "params": 3}]}},
+    "additionalInterfaces": {"additionalInterfaces": 7},
+    "additionalInterfaces[1]": {"additionalInterfaces": [{"url": "http://a.example", "transport": "GRPC"}, 7]},
+    "securitySchemes": {"securitySchemes": [{"type": "http"}]},
+    "securitySchemes[0]": {"securitySchemes": {"a": "http", "b": {"type": "http", "scheme": "Bearer"}}},
+    "security[0]": {"security": [7]},
+    "securityRequirements": {"securityRequirements": "none"},
+    "defaultInputModes[0]": {"defaultInputModes": [7, "text/plain"]},
+    "skills[0]": {"skills": [7, *SOUND["skills"]]},
+    "skills[0].tags": {"skills": [{**SOUND["skills"][0], "tags": "x"}]},
+    "signatures": {"signatures": {"protected": "x"}},
+    "signatures[0]": {"signatures": [None]},
+    "supportsAuthenticatedExtendedCard": {"supportsAuthenticatedExtendedCard": "yes"},
+}
+
+
+@pytest.mark.parametrize("place", MALFORMED)
+async def test_one_malformed_member_of_a_card_is_left_out_and_the_agent_is_served(
+    place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = "http://agent.internal:9000"
+    raw = json.dumps({**json.loads(card_of(url, "JSONRPC 1.0", "JSONRPC 0.3")), **SOUND, **MALFORMED[place]}).encode()
+    async with fronted(answers(whole(RESULT)), card=raw) as (gateway, _):
+        shown = await gateway.get(WELL_KNOWN)
+        assert shown.status == 200
+        assert (await gateway.post("/echo", CALL)).status == 200
+        [agent] = (await gateway.get("/-/agents", admin=True)).json["agents"]
+    card = shown.json
+    assert card["supportedInterfaces"]
+    assert [skill["id"] for skill in card["skills"]] == ["sound"]
+    assert card["name"] == ("echo" if place == "name" else "Scripted")
+    # The strict parsers of both generations.
+    parse_agent_card(copy.deepcopy(card))
+    LegacyCard.model_validate(card)
+    assert (agent["card"]["read"], agent["card"]["error"]) == (True, None)
+    assert agent["card"]["warnings"][0].startswith(f"{place} is no ")
+    assert f"{place} is no " in caplog.text
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"supportedInterfaces": [7], "additionalInterfaces": [{"url": 7}]},
+        {"supportedInterfaces": [{"url": "http://a.example", "protocolBinding": "JSONRPC", "protocolVersion": "9.0"}]},
+        {"url": ["http://a.example"]},
+    ],
+)
+async def test_a_card_without_any_interface_that_can_be_used_is_refused_for_that_reason(members: Any) -> None:
+    raw = json.dumps({"name": "Echo", **SOUND, **members}).encode()
+    async with fronted(answers(whole(RESULT)), card=raw) as (gateway, _):
+        shown = await gateway.get(WELL_KNOWN)
+        [agent] = (await gateway.get("/-/agents", admin=True)).json["agents"]
+    assert shown.status == 502
+    assert "offers no interface" in shown.json["error"]["message"]
+    assert shown.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+    assert agent["card"]["error"] == "its card offers no interface that the gateway speaks"

@@ -110,10 +110,8 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     parameter.refuse_strays(operation, params)
     queried, passed = split_query(query)
     tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    version = _meant(operation, version, hint, params)
     task_id, context_id = ids(operation, version, params)
-    contradicts = hint is not version if hint is not None else version is Version.V0_3
-    if contradicts and params.message and version is not Version.V0_1:
-        version = _objects_version(params.message) or version
     return Call(
         operation=operation,
         dialect=Dialect(Binding.JSONRPC, version),
@@ -128,6 +126,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         told=params.says(tenant) and (tenant is None or "tenant" in members),
         params=params,
         path=path,
+        versioned=hint is not None,
     )
 
 
@@ -326,6 +325,42 @@ def _refuse_error(raw: msgspec.Raw | None) -> None:
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
+
+
+def _meant(operation: Operation, version: Version, hint: Version | None, params: Parameters) -> Version:
+    """Return the generation whose objects a call is made of, where clients mix it with the method names of another.
+
+    Clients exist that send objects of 1.0 under the method names of 0.3 (protocol trap 14). A message tells by itself
+    which it is, and so do the parameters of push configurations; of all else the A2A-Version header tells.
+
+    Args:
+        version: The one that has the method's name.
+        hint: As `read_call`.
+    """
+    if params.message:
+        contradicts = hint is not version if hint is not None else version is Version.V0_3
+        mixes = contradicts and version is not Version.V0_1
+        return (_objects_version(params.message) if mixes else None) or version
+    if version is not Version.V0_3:
+        return version
+    told = _push_version(operation, params.members) if operation.kind is Kind.PUSH else None
+    return told or (Version.V1_0 if hint is Version.V1_0 else version)
+
+
+def _push_version(operation: Operation, members: Members) -> Version | None:
+    """Return the generation of the parameters of a push configuration; None where they tell of neither or of both."""
+    if operation is Operation.CREATE_PUSH_CONFIG:
+        older, newer = not _WRAPPED.isdisjoint(members), "url" in members
+    else:
+        older, newer = not _NAMED_BY_0_3.isdisjoint(members), not _OF_A_TASK.isdisjoint(members)
+    if older is newer:
+        return None
+    return Version.V0_3 if older else Version.V1_0
+
+
+_WRAPPED = frozenset({"pushNotificationConfig", "push_notification_config"})
+_NAMED_BY_0_3 = frozenset({"pushNotificationConfigId", "push_notification_config_id"})
+_OF_A_TASK = frozenset({"taskId", "task_id"})
 
 
 def _objects_version(message: Members) -> Version | None:
