@@ -12,6 +12,8 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
+from gateway.principal import Principal
+from gateway.routing.requirement import Requirement
 from gateway.wire import Wire
 
 
@@ -66,6 +68,9 @@ def _headers(exchange: Exchange, fault: Fault, challenge: str, said: bytes) -> P
     headers: Pairs = [(b"content-type", said), (b"x-request-id", exchange.id.encode("ascii"))]
     if exchange.status == 401:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
+    if isinstance(fault, faults.InsufficientScope):
+        scope = f', scope="{" ".join(fault.scopes)}"' if fault.scopes else ""
+        headers.append((b"www-authenticate", f'Bearer error="insufficient_scope"{scope}'.encode("ascii")))
     if exchange.status in (429, 503):
         headers.append((b"retry-after", b"%d" % max(1, math.ceil((fault.retry_after or 1) - 1e-6))))
     if isinstance(fault, faults.WrongHttpMethod):
@@ -88,6 +93,16 @@ def turned_away(kind: type[Fault]) -> Fault:
     return kind(_WORDS[kind])
 
 
+def insufficient(requirement: Requirement, principal: Principal) -> Fault:
+    """The refusal of a caller that lacks what an agent requires; the log says what, the client is told the scopes."""
+    message = _WORDS[faults.InsufficientScope]
+    if requirement.scopes:
+        message = f"{message}; it requires the scope {' '.join(requirement.scopes)}"
+    return faults.InsufficientScope(
+        message, detail=f"lacks {', '.join(requirement.lacking(principal))}", scopes=requirement.scopes
+    )
+
+
 _WORDS: Mapping[type[Fault], str] = {
     faults.AuthMissing: "show a credential",
     faults.NotAdmitted: "this tenant is not admitted",
@@ -97,5 +112,6 @@ _WORDS: Mapping[type[Fault], str] = {
     faults.TenantDenied: "no agent here answers this request",
     faults.HiddenConflict: "no agent here answers this request",
     faults.RouteConflict: "the request names two agents, one by its credential and one by its tenant",
+    faults.InsufficientScope: "this agent requires a scope, role or claim that the credential does not have",
     faults.BadParams: "this agent needs a tenant",
 }

@@ -13,6 +13,7 @@ from gateway.backing import Backing, Backings
 from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
 from gateway.config.check import Examined
+from gateway.config.client_rule import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
@@ -48,6 +49,7 @@ class Snapshot:
         cors: What browsers' pages may do.
         webhooks: How webhooks are treated.
         holdings: What of it runs and is closed.
+        named: The tenants of the file, where an issuer has a `tenant_map`; else none.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -65,6 +67,7 @@ class Snapshot:
     cors: Policy
     webhooks: Webhooks
     holdings: Holdings
+    named: frozenset[str] = frozenset()
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -105,11 +108,12 @@ class Snapshot:
             for name, issuer in ({} if config.auth is None else config.auth.issuers).items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
+        named = _named_tenants(config)
         # With what it knows of credentials: nobody is verified anew because of what is said of agents.
         identity = holdings.hold(
             ("identity",),
-            (config.auth, anonymous, tuple(key_sets.values())),
-            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets),
+            (config.auth, anonymous, tuple(key_sets.values()), named),
+            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
         )
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
@@ -138,6 +142,7 @@ class Snapshot:
             cors=Policy.compile(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             holdings=holdings,
+            named=named,
         )
 
     def open(self, background: Background) -> None:
@@ -154,10 +159,20 @@ class Snapshot:
         auth = self.config.auth
         anonymous = self.config.gateway.anonymous or auth is None
         principal = standing(
-            auth, owner.tenant, owner.principal, anonymous=anonymous, now=now, clients=self.identity.clients
+            auth,
+            owner.tenant,
+            owner.principal,
+            anonymous=anonymous,
+            now=now,
+            clients=self.identity.clients,
+            tenants=self.named,
         )
         agent, _, tenant = scope.partition("/")
-        return principal is not None and self.table.may_reach(principal, agent, tenant or None)
+        if principal is None:
+            return False
+        # No copy is kept of tokens and certificates: what they claim was looked at when the owner called.
+        claims_known = principal.method not in ("jwt", METHOD)
+        return self.table.may_reach(principal, agent, tenant or None, claims_known=claims_known)
 
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""
@@ -271,6 +286,13 @@ def _key_set(
         ),
         run=lambda keys: (f"keys of {name}", keys.run),
     )
+
+
+def _named_tenants(config: Config) -> frozenset[str]:
+    """Return the tenants that the file names, where an issuer has a `tenant_map`; else none, for nobody asks then."""
+    issuers = {} if config.auth is None else config.auth.issuers
+    mapped = any(issuer.tenant_map for issuer in issuers.values())
+    return frozenset(config.tenants) if mapped else frozenset()
 
 
 def _labelled(config: Config) -> frozenset[str]:

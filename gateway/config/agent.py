@@ -40,9 +40,21 @@ class Match(Part):
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
-    """Claims of the verified token: equal, or a member of a list (or of the words of `scope`)."""
+    """Claims of the verified token by name or path (`realm_access.roles`): equal, a member of a list, the name of a
+    member of an object, or one of the words of `scope` or `scp`."""
     tenant: Name | None = None
     """The A2A `tenant` field."""
+
+
+class Require(Part):
+    """What a caller's token must have for an agent that its tenant may call; all that is written must be there."""
+
+    scope: Strings = ()
+    """Scopes, in `scope` or `scp`."""
+    role: Strings = ()
+    """Roles, in `roles` or `realm_access.roles`; those that stand elsewhere are a `claim`."""
+    claim: dict[str, ClaimValue] = {}
+    """Claims, as those of a match."""
 
 
 class UpstreamAuth(Part):
@@ -203,6 +215,8 @@ class Agent(Part):
     """Whether plain http or grpc to backends that are not on loopback is accepted."""
     allow: TenantNames | None = None
     """Tenants that may call it; the other way round of `tenants.X.agents`."""
+    require: Require | None = None
+    """Scopes, roles and claims that a caller's token must have beside; others are refused (`insufficient_scope`)."""
     methods: tuple[Callable, ...] | None = None
     """Operations it answers, by their 1.0 names; all of them where it is left out."""
     upstream_auth: UpstreamAuth | None = None

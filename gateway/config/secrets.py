@@ -32,8 +32,11 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _PLAIN_AUTH = frozenset(
-    {"issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant", "leeway", "agents", "expires"}
-)
+    {
+        "issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant_map", "tenant", "principal_claim", "leeway",
+        "agents", "expires",
+    }
+)  # fmt: skip
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
 _PLAIN_MTLS = frozenset(Mtls.model_fields)
 _PLAIN_CLIENT = frozenset(Client.model_fields)
@@ -187,7 +190,7 @@ def _telling(names: Sequence[str]) -> list[str]:
     """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {3} if names[:3] == _CLIENTS else set()
-    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim")}
+    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
     return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
+from gateway.routing.requirement import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class AgentRules:
         require_tenant: Whether a call without a `tenant` field is refused.
         tenanted: Whether a path segment behind the endpoint may be a tenant although no rule asks for one.
         public: Whether anyone may read its card (`visibility` is not `private`).
+        requirement: What a caller's token must have beside; None for nothing.
     """
 
     name: str
@@ -102,6 +104,7 @@ class AgentRules:
     require_tenant: bool = False
     tenanted: bool = False
     public: bool = True
+    requirement: Requirement | None = None
 
     @property
     def by_tenant(self) -> bool:

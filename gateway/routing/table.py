@@ -14,6 +14,7 @@ from gateway.a2a.fault import (
     BadParams,
     Fault,
     HiddenConflict,
+    InsufficientScope,
     NoEndpoint,
     NoRoute,
     NotAdmitted,
@@ -23,7 +24,7 @@ from gateway.a2a.fault import (
 )
 from gateway.pacing import unhurried
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, claim_values, patterns, unmet
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
 from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import AgentRules, Candidate, GrpcAddress, Knock, Reach, Route, Rule, Verdict
 
@@ -135,16 +136,28 @@ class Table:
         return found
 
     def may_call(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal may call the agent, by its tenant and by its own key."""
+        """Whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
         reach = self.admitted(principal)
-        return reach is not None and _reaches(reach, principal, agent)
+        return reach is not None and _reaches(reach, principal, agent) and self._suffices(principal, agent)
 
-    def may_reach(self, principal: Principal, agent: str, tenant: str | None) -> bool:
-        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant."""
+    def may_reach(self, principal: Principal, agent: str, tenant: str | None, *, claims_known: bool = True) -> bool:
+        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant.
+
+        Args:
+            claims_known: False where the caller's credential is no longer at hand: then what the agent requires of its
+                claims is not asked.
+        """
         rules, reach = self.agents.get(agent), self.admitted(principal)
         if rules is None or tenant not in rules.routes or reach is None or not _reaches(reach, principal, agent):
             return False
+        if claims_known and not self._suffices(principal, agent):
+            return False
         return tenant is None or tenant == principal.tenant or reach.act_for is None or tenant in reach.act_for
+
+    def _suffices(self, principal: Principal, agent: str) -> bool:
+        """Whether the principal has the scopes, roles and claims that the agent requires."""
+        requirement = self.agents[agent].requirement
+        return requirement is None or requirement.is_met(principal)
 
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
         """Why a caller gets nothing at an endpoint whatever it asks there; None where it may reach some agent."""
@@ -192,6 +205,8 @@ class Table:
         if not _reaches(reach, principal, winner.agent):
             here = self._knows_any(endpoint, principal, reach)
             return Verdict(None, TenantDenied if here else TenantDeniedEndpoint, winner)
+        if not self._suffices(principal, winner.agent):
+            return Verdict(None, InsufficientScope, winner)
         if self._names_nobody(endpoint, winner, knock.tenant):
             return Verdict(None, NoRoute, winner)
         return self._backend(self.agents[winner.agent], winner, knock, reach)
@@ -205,9 +220,11 @@ class Table:
         agent = self.agents[winner.agent]
         principal = knock.principal
         reach = None if principal is None else self.admitted(principal)
-        callable_ = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
+        known = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
+        callable_ = known and principal is not None and self._suffices(principal, winner.agent)
+        denied = InsufficientScope if known else TenantDeniedEndpoint
         if not agent.public and not callable_:
-            return Verdict(None, TenantDeniedEndpoint, winner)
+            return Verdict(None, denied, winner)
         if self._names_nobody(endpoint, winner, knock.tenant):
             return Verdict(None, NoEndpoint, winner)
         if not agent.by_tenant:
@@ -216,7 +233,7 @@ class Table:
             # An unknown caller sees the product, not a customer: any backend's card, shown without a tenant.
             return Verdict(next(iter(agent.routes.values())), None, winner)
         if not callable_ or principal is None or reach is None:
-            return Verdict(None, TenantDeniedEndpoint, winner)
+            return Verdict(None, denied, winner)
         named = self._backend(agent, winner, knock, reach)
         if named.route is None and knock.tenant is None:
             return Verdict(next(iter(agent.routes.values())), None, winner)
@@ -331,6 +348,9 @@ class Table:
             if principal is not None and verdict.rule is not None and reach and verdict.rule.agent in reach.agents:
                 who = f"the key {principal.key!r}"
             return f"all it asks for holds, but {who} may not call it"
+        requirement = None if verdict.rule is None else self.agents[verdict.rule.agent].requirement
+        if verdict.fault is InsufficientScope and requirement is not None and principal is not None:
+            return f"all it asks for holds, but the caller lacks {', '.join(requirement.lacking(principal))}"
         if verdict.reason == "bad_request":
             return "all it asks for holds, but it requires a `tenant`"
         if verdict.rule is not None and not self.agents[verdict.rule.agent].by_tenant:
@@ -410,4 +430,4 @@ def path_segments(path: str) -> tuple[str, ...]:
     return tuple(segment for segment in path.split("/") if segment)
 
 
-__all__ = ["Endpoint", "Route", "Table", "claim_condition", "claim_values", "path_segments"]
+__all__ = ["Endpoint", "Route", "Table", "claim_condition", "path_segments"]
