@@ -12,6 +12,8 @@ from gateway.background import Background
 from gateway.backing import Backing, Backings
 from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
+from gateway.config import effective
+from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
 from gateway.config.client_rule import METHOD
 from gateway.config.limit import Verification
@@ -24,6 +26,7 @@ from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
+from gateway.identity.vouched import VouchedNames
 from gateway.pacing import unhurried
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -50,6 +53,7 @@ class Snapshot:
         webhooks: How webhooks are treated.
         holdings: What of it runs and is closed.
         named: The tenants of the file, where an issuer has a `tenant_map`; else none.
+        vouched: The headers by which trusted clients say for whom they call.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -68,6 +72,7 @@ class Snapshot:
     webhooks: Webhooks
     holdings: Holdings
     named: frozenset[str] = frozenset()
+    vouched: VouchedNames = field(default_factory=VouchedNames)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -143,6 +148,7 @@ class Snapshot:
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             holdings=holdings,
             named=named,
+            vouched=_vouched_names(config),
         )
 
     def open(self, background: Background) -> None:
@@ -285,6 +291,14 @@ def _key_set(
             bounds=verification,
         ),
         run=lambda keys: (f"keys of {name}", keys.run),
+    )
+
+
+def _vouched_names(config: Config) -> VouchedNames:
+    """The headers that trusted clients send: those by which agents are told, and the usual one for a session."""
+    written = effective.identity_headers(config)
+    return VouchedNames(
+        **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
     )
 
 

@@ -44,7 +44,9 @@ _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", 
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
 # The others are there because the module of this one was read.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
-_KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
+_KEYS = frozenset(
+    key for part in _PARTS for name, field in part.model_fields.items() for key in (name, field.alias or name)
+)
 _NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
 _CLIENTS = ["auth", "mtls", "clients"]
 _HEADERS = frozenset({"upstream_auth", "header", "headers", "env"})

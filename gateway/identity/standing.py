@@ -43,7 +43,8 @@ def standing(
     if auth is None:
         return None
     if issuer == METHOD:
-        return _named(clients, tenant, [ClientName.read(subject)])
+        name, _, behalf = subject.partition("\n")
+        return _speaking(_named(clients, tenant, [ClientName.read(name)]), behalf, "")
     if issuer:
         known = auth.issuers.get(issuer)
         if known is None or not _may_name(known, tenant, tenants):
@@ -81,7 +82,8 @@ def still_proven(
         issuer = auth.issuers.get(principal.issuer)
         return principal if issuer is not None and _still_accepts(issuer, principal, tenants) else None
     if principal.method == METHOD:
-        return _named(clients, principal.tenant, _names(principal), principal.claims)
+        found = _named(clients, principal.tenant, _names(principal), principal.claims)
+        return _speaking(found, principal.on_behalf_of, principal.session)
     key = auth.api_keys.get(principal.subject)
     if key is None or key.tenant != principal.tenant:
         return None
@@ -127,6 +129,13 @@ def _named(
     if whose is None or whose.tenant != tenant:
         return None
     return whose.principal({} if claims is None else {**claims, "client": whose.client})
+
+
+def _speaking(client: Principal | None, behalf: str, session: str) -> Principal | None:
+    """The caller for whom a client speaks; None where it is no longer trusted to."""
+    if client is None or not (behalf or session):
+        return client
+    return replace(client, on_behalf_of=behalf, session=session) if client.trusted else None
 
 
 def _names(principal: Principal) -> list[ClientName]:
