@@ -271,7 +271,7 @@ class Line:
     def _select(
         self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None, decided: "Decided | None" = None
     ) -> Verdict:
-        """Whose agent answers.
+        """Whose agent answers; for the card that says how to sign in nobody's.
 
         Args:
             decided: As `_admit` gave it.
@@ -290,6 +290,8 @@ class Line:
         exchange.rule = verdict.rule
         if verdict.contenders:
             exchange.contenders = verdict.contenders
+        if verdict.signs_in:
+            return verdict
         if verdict.route is None:
             raise self._turned_away(snapshot, exchange, verdict)
         backing = snapshot.backings[verdict.route.backend]

@@ -29,6 +29,8 @@ class Endpoint:
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
         named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
             nobody, as a path would that leads nowhere.
+        behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
+            a rule each, of two agents at most.
     """
 
     host: str | None
@@ -40,6 +42,7 @@ class Endpoint:
     by_condition: Mapping[Condition, tuple[Rule, ...]]
     claim_names: tuple[str, ...]
     unconditional: tuple[Rule, ...]
+    behind_credential: Mapping[str | None, tuple[Rule, ...]]
     named: bool = False
 
     @classmethod
@@ -76,6 +79,7 @@ class Endpoint:
             by_condition={condition: tuple(found) for condition, found in filed.items()},
             claim_names=tuple(sorted(claims)),
             unconditional=tuple(unconditional),
+            behind_credential=_behind_credential(rules, agents),
             named=named,
         )
 
@@ -110,6 +114,21 @@ class Endpoint:
         if not contenders or all(rule.agent == top.agent for rule in contenders):
             return top, ()
         return None, (top, *contenders)
+
+
+def _behind_credential(
+    rules: Sequence[Rule], agents: Mapping[str, AgentRules]
+) -> Mapping[str | None, tuple[Rule, ...]]:
+    """See `Endpoint.behind_credential`: one agent has its card there, and of several it does not matter which."""
+    found: dict[str | None, dict[str, Rule]] = {}
+    for rule in rules:
+        asked = {condition[0] for condition in rule.conditions}
+        if asked.isdisjoint(("key", "claim")) or not agents[rule.agent].public:
+            continue
+        here = found.setdefault(rule.tenant, {})
+        if len(here) < 2:
+            here.setdefault(rule.agent, rule)
+    return {tenant: tuple(here.values()) for tenant, here in found.items()}
 
 
 def unmet(rule: Rule, knock: Knock) -> Condition | None:

@@ -160,7 +160,8 @@ class Verdict(msgspec.Struct, frozen=True):
         fault: Why none does, as the class of the fault that the caller gets, or None.
         rule: The rule that won, or None.
         candidates: Every rule that was looked at; only `Table.explain` fills it.
-        contenders: The rules that hold where none of them wins; empty but for a conflict. For logs only.
+        contenders: The rules that hold where none of them wins; empty but for a conflict. Where a stranger is to sign
+            in those that a credential would pick from. For logs only.
     """
 
     route: Route | None
@@ -168,6 +169,11 @@ class Verdict(msgspec.Struct, frozen=True):
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
     contenders: tuple[Rule, ...] = ()
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether a stranger reads a card that names no agent and says how to sign in."""
+        return self.route is None and self.fault is None
 
     @property
     def reason(self) -> str | None:

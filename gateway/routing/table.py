@@ -214,9 +214,15 @@ class Table:
     def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, _ = endpoint.select(knock)
-        if winner is None:
-            return Verdict(None, NoEndpoint)
+        winner, contenders = endpoint.select(knock)
+        if winner is None and not contenders and self._is_stranger(knock.principal):
+            found = self._behind_credential(endpoint, knock.tenant)
+            if len({rule.agent for rule in found}) > 1:
+                return Verdict(None, contenders=found)
+            winner = found[0] if found else None
+        return Verdict(None, NoEndpoint) if winner is None else self._card_of(endpoint, winner, knock)
+
+    def _card_of(self, endpoint: Endpoint, winner: Rule, knock: Knock) -> Verdict:
         agent = self.agents[winner.agent]
         principal = knock.principal
         reach = None if principal is None else self.admitted(principal)
@@ -238,6 +244,17 @@ class Table:
         if named.route is None and knock.tenant is None:
             return Verdict(next(iter(agent.routes.values())), None, winner)
         return Verdict(None, NoEndpoint, winner) if named.route is None else named
+
+    def _behind_credential(self, endpoint: Endpoint, tenant: str | None) -> tuple[Rule, ...]:
+        """Rules of public agents that a credential would pick at an endpoint, for a stranger who may name a tenant.
+
+        Private agents are left out, so that they cannot be told from none.
+        """
+        found = endpoint.behind_credential.get(None, ())
+        if tenant is not None:
+            named = endpoint.behind_credential.get(tenant, ())
+            found = (*named, *(rule for rule in found if not self._names_nobody(endpoint, rule, tenant)))
+        return found
 
     def explain(
         self,
@@ -321,7 +338,12 @@ class Table:
             return Candidate(rule, taken=False, why=why)
         condition = unmet(rule, knock)
         if condition is not None:
-            return Candidate(rule, taken=False, why=self._asks(rule, condition, knock))
+            why = self._asks(rule, condition, knock)
+            if rule is verdict.rule and verdict.route is not None:
+                return Candidate(rule, taken=True, why=f"{why}, but its card is anyone's, and no other agent is here")
+            if verdict.signs_in:
+                why += "; a stranger reads a card that says how to sign in"
+            return Candidate(rule, taken=False, why=why)
         if rule is verdict.rule:
             return Candidate(rule, taken=verdict.route is not None, why=self._won(verdict, knock))
         return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
