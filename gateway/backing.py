@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
@@ -15,7 +16,7 @@ from gateway.catalog.place import CardPlace
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config import effective
-from gateway.config.agent import Agent, Backend, Card, IdentityHeaders, UpstreamAuth
+from gateway.config.agent import USUAL_HEADERS, Agent, Backend, Card, IdentityHeaders, UpstreamAuth
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
@@ -38,7 +39,6 @@ from gateway.upstream.repeating import NEVER, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
-_IDENTITY = ("tenant", "subject", "session")
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 
@@ -150,7 +150,7 @@ class Backings:
     ) -> Backing:
         url, *others = (one.url for one in written)
         card = Card() if agent.card is None else agent.card
-        limits = self._config.defaults.cards
+        limits = effective.cards(self._config, agent)
         pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
         marks = self._examined.marks
         trusting = Trusting(
@@ -160,7 +160,7 @@ class Backings:
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
         wrong: list[str] = []
-        static = None if card.file is None else self._static(name, card.file, wrong)
+        static = None if card.file is None else self._static(name, card.file, limits.size, wrong)
         timeouts = _timeouts(effective.timeouts(self._config, agent))
         way: Approach | OnStdio
         if is_stdio(url):
@@ -309,10 +309,10 @@ class Backings:
         """The gateway's own authorities, for all that it serves."""
         return self._public.places(hosts) + (() if self._grpc is None else self._grpc.places(hosts))
 
-    def _static(self, name: str, file: str, wrong: list[str]) -> Tree:
+    def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
         written = self._examined.marks.place(("agents", name, "card")).file
         raw = (Path(written).parent / file).read_bytes()
-        return parse_card(raw, longest=self._config.defaults.cards.size, wrong=wrong)
+        return parse_card(raw, longest=longest, wrong=wrong)
 
     def _count_card(self, agent: str) -> "_CardCounter":
         return _CardCounter(self._metrics, agent)
@@ -358,8 +358,16 @@ def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None, name
         credentials=tuple(credentials),
         forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
         forward_caller=agent.forward_caller,
-        identity=IdentityNames(**{name: (getattr(names, name) or "").lower().encode() for name in _IDENTITY}),
+        identity=_identity_names(names),
     )
+
+
+def _identity_names(written: IdentityHeaders) -> IdentityNames:
+    names: dict[str, Any] = {}
+    claims: dict[str, str] = dict(written.claims.items())
+    for key in USUAL_HEADERS:
+        names |= {key: (getattr(written, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
+    return IdentityNames(**names)
 
 
 def _timeouts(written: WrittenTimeouts) -> Timeouts:

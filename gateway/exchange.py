@@ -216,7 +216,7 @@ class Exchange:
             "backend": self.backend,
             "match_line": self._places() if self.rule is None else str(self.rule.place),
             "tenant": None if principal is None else principal.tenant,
-            "principal": None if principal is None else principal.subject or None,
+            "principal": None if principal is None else principal.shown or None,
             "auth_method": None if principal is None else principal.method,
             "binding": self.binding.label,
             "operation": self.operation,

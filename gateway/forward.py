@@ -200,7 +200,7 @@ class Forwarder:
         home, by_task = await soon(home_of(claims, named))
         home = group.called(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
-            return group.steady(f"{principal.tenant} {principal.subject}"), False, ""
+            return group.steady(f"{principal.tenant} {principal.who}"), False, ""
         binds = home != "" and group.keeping.binds(by_task=by_task)
         if binds and not group.has(home):
             # Who may not know of something is not told that its replica is gone.
@@ -366,7 +366,7 @@ class Forwarder:
         mixed = call.is_mixed and call.operation.sends
         if call.dialect.binding is not Binding.JSONRPC or (call.dialect.version is Version.V1_0 and not mixed):
             return None
-        owner = (principal.tenant, principal.issuer, principal.subject, call.tenant or "")
+        owner = (principal.tenant, principal.issuer, principal.who, call.tenant or "")
         return Key(owner, upstream.backend, call.task_id or "")
 
     async def _translate(

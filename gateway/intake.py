@@ -32,6 +32,7 @@ from gateway.exchange import Exchange
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
 from gateway.identity.pending import Pending
+from gateway.identity.vouched import vouched
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
@@ -155,6 +156,7 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
     Raises:
         AuthInvalid, AuthExpired, AuthUnavailable: a credential was shown that proves nothing, or cannot be checked.
         RateLimited: too many of this address proved nothing.
+        BadRequest, NotAdmitted: a trusted client's identity headers name nobody, or somebody of another tenant.
     """
     head, identity = exchange.head, snapshot.identity
     known = head.known.get(Credentials)
@@ -175,8 +177,10 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
     exchange.principal = principal
     if principal is None:
         count("none", "", "missing")
-    else:
-        count(principal.method, principal.issuer, "ok")
+        return
+    count(principal.method, principal.issuer, "ok")
+    if principal.trusted:
+        exchange.principal = vouched(principal, head, snapshot.vouched)
 
 
 def _method(shown: Credentials) -> str:

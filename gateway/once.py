@@ -73,7 +73,7 @@ class Once:
         principal = exchange.principal
         if id_ is None or principal is None:
             return None
-        return principal.tenant, principal.issuer, principal.subject, call.tenant, call.dialect, id_
+        return principal.tenant, principal.issuer, principal.who, call.tenant, call.dialect, id_
 
     async def send(
         self,

@@ -21,6 +21,9 @@ class Principal:
         narrowed: Agents that the API key or certificate is restricted to, or None for no restriction of its own.
         expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
         digest: SHA-256 of the API key that was shown, in hexadecimal; empty for other methods.
+        trusted: Whether identity headers of its requests are believed.
+        on_behalf_of: Who within the tenant such a caller says that it calls for; empty for nobody else.
+        session: The session that it names; or empty.
     """
 
     tenant: str
@@ -32,3 +35,19 @@ class Principal:
     narrowed: frozenset[str] | None = None
     expires: float = float("inf")
     digest: str = field(default="", compare=False, repr=False)
+    trusted: bool = False
+    on_behalf_of: str = ""
+    session: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who within the issuer owns tasks: the subject, and behind a line end the one that it calls for.
+
+        Neither can hold a line end, so no subject looks like another's.
+        """
+        return f"{self.subject}\n{self.on_behalf_of}" if self.on_behalf_of else self.subject
+
+    @property
+    def shown(self) -> str:
+        """The same for people, in logs."""
+        return f"{self.subject} for {self.on_behalf_of}" if self.on_behalf_of else self.subject

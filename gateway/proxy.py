@@ -37,7 +37,7 @@ from gateway.origin import client_address, trace_id
 from gateway.policy.limits import Limits
 from gateway.pressure import Pressure
 from gateway.principal import Principal
-from gateway.refusal import refuse, turned_away
+from gateway.refusal import insufficient, refuse, turned_away
 from gateway.request_id import RequestIds
 from gateway.revocation import revoked
 from gateway.routing.route import Knock, Verdict
@@ -271,7 +271,7 @@ class Line:
     def _select(
         self, snapshot: Snapshot, exchange: Exchange, entry: Entry, tenant: str | None, decided: "Decided | None" = None
     ) -> Verdict:
-        """Whose agent answers.
+        """Whose agent answers; for the card that says how to sign in nobody's.
 
         Args:
             decided: As `_admit` gave it.
@@ -290,11 +290,21 @@ class Line:
         exchange.rule = verdict.rule
         if verdict.contenders:
             exchange.contenders = verdict.contenders
+        if verdict.signs_in:
+            return verdict
         if verdict.route is None:
-            raise turned_away(verdict.fault or faults.NoEndpoint, verdict.contenders)
+            raise self._turned_away(snapshot, exchange, verdict)
         backing = snapshot.backings[verdict.route.backend]
         exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
         return verdict
+
+    @staticmethod
+    def _turned_away(snapshot: Snapshot, exchange: Exchange, verdict: Verdict) -> Fault:
+        if verdict.fault is faults.InsufficientScope and verdict.rule is not None and exchange.principal is not None:
+            requirement = snapshot.table.agents[verdict.rule.agent].requirement
+            assert requirement is not None
+            return insufficient(requirement, exchange.principal)
+        return turned_away(verdict.fault or faults.NoEndpoint, verdict.contenders)
 
     async def _refuse(self, exchange: Exchange, wire: Wire, snapshot: Snapshot, fault: Fault) -> None:
         try:

@@ -12,7 +12,9 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
+from gateway.principal import Principal
 from gateway.routing.conflict import explain_conflict
+from gateway.routing.requirement import Requirement
 from gateway.routing.route import Rule
 from gateway.wire import Wire
 
@@ -68,6 +70,9 @@ def _headers(exchange: Exchange, fault: Fault, challenge: str, said: bytes) -> P
     headers: Pairs = [(b"content-type", said), (b"x-request-id", exchange.id.encode("ascii"))]
     if exchange.status == 401:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
+    if isinstance(fault, faults.InsufficientScope):
+        scope = f', scope="{" ".join(fault.scopes)}"' if fault.scopes else ""
+        headers.append((b"www-authenticate", f'Bearer error="insufficient_scope"{scope}'.encode("ascii")))
     if exchange.status in (429, 503):
         headers.append((b"retry-after", b"%d" % max(1, math.ceil((fault.retry_after or 1) - 1e-6))))
     if isinstance(fault, faults.WrongHttpMethod):
@@ -94,6 +99,16 @@ def turned_away(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:
     return kind(explain_conflict(contenders) if kind is faults.RouteConflict else _WORDS[kind])
 
 
+def insufficient(requirement: Requirement, principal: Principal) -> Fault:
+    """The refusal of a caller that lacks what an agent requires; the log says what, the client is told the scopes."""
+    message = _WORDS[faults.InsufficientScope]
+    if requirement.scopes:
+        message = f"{message}; it requires the scope {' '.join(requirement.scopes)}"
+    return faults.InsufficientScope(
+        message, detail=f"lacks {', '.join(requirement.lacking(principal))}", scopes=requirement.scopes
+    )
+
+
 _WORDS: Mapping[type[Fault], str] = {
     faults.AuthMissing: "show a credential",
     faults.NotAdmitted: "this tenant is not admitted",
@@ -102,5 +117,6 @@ _WORDS: Mapping[type[Fault], str] = {
     faults.NoRoute: "no agent here answers this request",
     faults.TenantDenied: "no agent here answers this request",
     faults.HiddenConflict: "no agent here answers this request",
+    faults.InsufficientScope: "this agent requires a scope, role or claim that the credential does not have",
     faults.BadParams: "this agent needs a tenant",
 }

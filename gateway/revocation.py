@@ -10,6 +10,7 @@ told anything for days, so it is ended at once: at the end of a whole event, by 
 | certificates are required by now, and it showed none, or one that such an authority may have signed | end |
 | the API key is past an `expires` that is earlier than it was | end |
 | its tenant is not admitted any more, or may not call the agent, or the key may not | end |
+| its claims are not what the agent requires by now | end |
 | the agent is not in the file any more | go on, as long as the tenant is admitted |
 | this backend of it (`by_tenant`) is not | go on, as long as the agent may be called |
 | anything else | go on |
@@ -37,7 +38,14 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
         return None
     auth = snapshot.config.auth
     anonymous = snapshot.config.gateway.anonymous or auth is None
-    caller = still_proven(auth, principal, anonymous=anonymous, now=now, clients=snapshot.identity.clients)
+    caller = still_proven(
+        auth,
+        principal,
+        anonymous=anonymous,
+        now=now,
+        clients=snapshot.identity.clients,
+        tenants=snapshot.named,
+    )
     certificate = exchange.head.certificate
     is_void = certificate is not None and certificate.void
     # Nobody stays without one, whatever else was shown.

@@ -13,8 +13,9 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
 from gateway.backing import Backing
+from gateway.catalog.served import ServedCard, sign_in_card
 from gateway.exchange import Exchange
-from gateway.routing.route import Verdict
+from gateway.routing.route import Rule, Verdict
 from gateway.snapshot import Snapshot
 from gateway.wire import Wire
 
@@ -36,7 +37,7 @@ async def show(
     path: PathCall,
     clock: Callable[[], float],
 ) -> None:
-    """Answer with the card of the agent that was found.
+    """Answer with the card of the agent that was found, or with the one that says how to sign in.
 
     Args:
         path: Which of the two cards is asked for, and the tenant that it names.
@@ -44,6 +45,10 @@ async def show(
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card to show.
     """
+    if verdict.signs_in:
+        card = _sign_in(snapshot, exchange, verdict.contenders[0], path)
+        await _answer(exchange, wire, card, public=False, clock=clock)
+        return
     route, rule = verdict.route, verdict.rule
     assert route is not None
     assert rule is not None
@@ -63,11 +68,33 @@ async def show(
         # The agent meant it for who may call it.
         bare = True
     card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD)
-    exchange.first_byte = clock()
-    etag = card.etag.encode("ascii")
     # Picked by a credential, or a tenant's own: nobody else may be shown it from a cache.
     picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
     public = snapshot.table.agents[backing.agent].public and not picked and not personal
+    await _answer(exchange, wire, card, public=public, clock=clock)
+
+
+def _sign_in(snapshot: Snapshot, exchange: Exchange, rule: Rule, path: PathCall) -> ServedCard:
+    """The card for strangers where credentials pick among several agents: it names none, whoever they are.
+
+    Args:
+        rule: Any of those at the endpoint; only where it is found counts.
+    """
+    return sign_in_card(
+        snapshot.public,
+        exchange.head.host if rule.host is not None and rule.host.startswith("*.") else rule.host,
+        rule.path,
+        tenant=path.tenant,
+        schemes=snapshot.identity.schemes,
+        old=path.card == _OLD,
+    )
+
+
+async def _answer(
+    exchange: Exchange, wire: Wire, card: ServedCard, *, public: bool, clock: Callable[[], float]
+) -> None:
+    exchange.first_byte = clock()
+    etag = card.etag.encode("ascii")
     headers: Pairs = [
         (b"etag", etag),
         (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),

@@ -15,7 +15,9 @@ from gateway.backing import Backing, Backings
 from gateway.catalog.served import GrpcPlace, PublicUrl
 from gateway.catalog.trust import Trust
 from gateway.config import effective
+from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
+from gateway.config.client_rule import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
@@ -26,6 +28,7 @@ from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
+from gateway.identity.vouched import VouchedNames
 from gateway.pacing import unhurried
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -52,6 +55,8 @@ class Snapshot:
         webhooks: How webhooks are treated.
         webhook_tls: How those are verified that the gateway calls.
         holdings: What of it runs and is closed.
+        named: The tenants of the file, where an issuer has a `tenant_map`; else none.
+        vouched: The headers by which trusted clients say for whom they call.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -70,6 +75,8 @@ class Snapshot:
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
     holdings: Holdings
+    named: frozenset[str] = frozenset()
+    vouched: VouchedNames = field(default_factory=VouchedNames)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -111,11 +118,12 @@ class Snapshot:
             for name, issuer in issuers.items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
+        named = _named_tenants(config)
         # With what it knows of credentials: nobody is verified anew because of what is said of agents.
         identity = holdings.hold(
             ("identity",),
-            (config.auth, anonymous, tuple(key_sets.values())),
-            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets),
+            (config.auth, anonymous, tuple(key_sets.values()), named),
+            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
         )
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
@@ -145,6 +153,8 @@ class Snapshot:
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             holdings=holdings,
+            named=named,
+            vouched=_vouched_names(config),
         )
 
     def open(self, background: Background) -> None:
@@ -161,10 +171,20 @@ class Snapshot:
         auth = self.config.auth
         anonymous = self.config.gateway.anonymous or auth is None
         principal = standing(
-            auth, owner.tenant, owner.principal, anonymous=anonymous, now=now, clients=self.identity.clients
+            auth,
+            owner.tenant,
+            owner.principal,
+            anonymous=anonymous,
+            now=now,
+            clients=self.identity.clients,
+            tenants=self.named,
         )
         agent, _, tenant = scope.partition("/")
-        return principal is not None and self.table.may_reach(principal, agent, tenant or None)
+        if principal is None:
+            return False
+        # No copy is kept of tokens and certificates: what they claim was looked at when the owner called.
+        claims_known = principal.method not in ("jwt", METHOD)
+        return self.table.may_reach(principal, agent, tenant or None, claims_known=claims_known)
 
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""
@@ -289,6 +309,21 @@ def _key_set(
         ),
         run=lambda keys: (f"keys of {name}", keys.run),
     )
+
+
+def _vouched_names(config: Config) -> VouchedNames:
+    """The headers that trusted clients send: those by which agents are told, and the usual one for a session."""
+    written = effective.identity_headers(config)
+    return VouchedNames(
+        **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
+    )
+
+
+def _named_tenants(config: Config) -> frozenset[str]:
+    """Return the tenants that the file names, where an issuer has a `tenant_map`; else none, for nobody asks then."""
+    issuers = {} if config.auth is None else config.auth.issuers
+    mapped = any(issuer.tenant_map for issuer in issuers.values())
+    return frozenset(config.tenants) if mapped else frozenset()
 
 
 def _labelled(config: Config) -> frozenset[str]:

@@ -116,7 +116,7 @@ class Tenure:
         Raises:
             NotAdmitted: callers are told apart, and its token does not say which one it is.
         """
-        key = (principal.tenant, principal.issuer, principal.subject)
+        key = (principal.tenant, principal.issuer, principal.who)
         caller = self._callers.get(key)
         if caller is None or caller.seal is not self.ledger.known_seal:
             caller = self._new_caller(key, principal)
@@ -125,7 +125,7 @@ class Tenure:
     def _new_caller(self, key: tuple[str, str, str], principal: Principal) -> Caller:
         tenant, issuer, subject = key
         if self.by_principal and principal.method == "jwt" and not subject:
-            raise NotAdmitted("the token names no subject (sub), and here tasks are a subject's own")
+            raise NotAdmitted("the token names no subject, and here tasks are a subject's own")
         owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
         mark = NO_MARK
         if self.keeps and seal is not None:

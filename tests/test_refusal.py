@@ -47,6 +47,7 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
         (403, -31403, 403, "PERMISSION_DENIED"),
     },
     "route_conflict": {(403, -31403, 403, "PERMISSION_DENIED"), (200, -32602, 404, "NOT_FOUND")},
+    "insufficient_scope": {(403, -31403, 403, "PERMISSION_DENIED")},
     "auth_missing": {(401, -31401, 401, "UNAUTHENTICATED")},
     "auth_invalid": {(401, -31401, 401, "UNAUTHENTICATED")},
     "auth_expired": {(401, -31401, 401, "UNAUTHENTICATED")},

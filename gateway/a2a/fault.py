@@ -234,6 +234,25 @@ class NotAdmitted(Fault):
     grpc_status = "PERMISSION_DENIED"
 
 
+class InsufficientScope(Fault):
+    """The caller's tenant may call the agent, but its token lacks a scope, role or claim that the agent requires.
+
+    Attributes:
+        scopes: The scopes that the agent requires, for the challenge (RFC 6750 §3.1).
+    """
+
+    reason = "insufficient_scope"
+    outcome = "denied"
+    rpc_code = -31403
+    rpc_status = 403
+    http_status = 403
+    grpc_status = "PERMISSION_DENIED"
+
+    def __init__(self, message: str, *, detail: str = "", scopes: tuple[str, ...] = ()) -> None:
+        super().__init__(message, detail=detail)
+        self.scopes = scopes
+
+
 # ---- Who are you ---------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +279,16 @@ class AuthInvalid(AuthMissing):
     """A credential that proves nothing."""
 
     reason = "auth_invalid"
+
+
+class TenantNotMapped(AuthInvalid):
+    """A true token whose tenant claim is no key of the issuer's `tenant_map`, and that can name no tenant by itself."""
+
+    reason = "tenant_denied"
+    rpc_code = -31403
+    rpc_status = 403
+    http_status = 403
+    grpc_status = "PERMISSION_DENIED"
 
 
 class AuthExpired(AuthMissing):
@@ -435,7 +464,7 @@ REASONS = (
     "method_not_allowed", "auth_missing", "auth_invalid", "auth_expired", "tenant_denied", "task_not_owned",
     "rate_limited", "streams_limited", "tasks_limited", "concurrency_limited", "push_denied", "upstream_connect",
     "upstream_timeout", "upstream_idle", "upstream_reset", "upstream_protocol", "no_healthy_backend", "client_gone",
-    "draining", "overloaded", "state_unavailable", "auth_unavailable", "internal",
+    "draining", "overloaded", "state_unavailable", "auth_unavailable", "insufficient_scope", "internal",
 )  # fmt: skip
 """The closed list: the same words in the metric, the access log, the error details and the docs."""
 

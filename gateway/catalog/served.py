@@ -276,12 +276,8 @@ class ServedCards:
         for dialect in offered(spoken, self._exposed):
             if dialect.binding is Binding.GRPC:
                 interfaces += self._over_grpc(dialect.version, way)
-            elif dialect.version is Version.V1_0:
-                interfaces.append(ServedInterface(way.url, dialect, way.tenant))
             else:
-                # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
-                url = way.url if way.tenant is None else way.url.rstrip("/") + "/" + way.tenant
-                interfaces.append(ServedInterface(url, dialect))
+                interfaces.append(_over_http(way.url, way.tenant, dialect))
         # 0.1 has no extended card, whatever a card that was set otherwise may say.
         ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
         return Served(
@@ -320,6 +316,43 @@ def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[
         listed = [binding for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed]
         found += [Dialect(binding, version) for binding in sorted(listed, key=lambda each: each is Binding.GRPC)]
     return tuple(found)
+
+
+def sign_in_card(
+    public: PublicUrl,
+    host: str | None,
+    path: tuple[str, ...],
+    *,
+    tenant: str | None,
+    schemes: tuple[str, ...],
+    old: bool = False,
+) -> ServedCard:
+    """The card of an endpoint where only a credential tells which agent answers: how to call, and what to show.
+
+    Args:
+        host: The endpoint's own, or None.
+        tenant: What stands behind the endpoint in the path, or None.
+        old: As of `ServedCards.card`.
+    """
+    url = public.at(host, path)
+    interfaces = (
+        _over_http(url, tenant, Dialect(binding, version))
+        for version in (Version.V1_0, Version.V0_3)
+        for binding in (Binding.JSONRPC, Binding.REST)
+    )
+    portrait = Portrait(
+        name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
+    )
+    taken: tuple[Any, ...] = schemes
+    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken), OLD if old else DUAL))
+    return ServedCard(body, etag(body))
+
+
+def _over_http(url: str, tenant: str | None, dialect: Dialect) -> ServedInterface:
+    if dialect.version is Version.V1_0:
+        return ServedInterface(url, dialect, tenant)
+    # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
+    return ServedInterface(url if tenant is None else url.rstrip("/") + "/" + tenant, dialect)
 
 
 class _Shelf:

@@ -34,7 +34,7 @@ def as_text(answer: dict[str, Any]) -> str:
     if answer["agent"] is not None:
         lines = [f"{answer['agent']} at {answer['backend']}", f"  by {answer['match_line']}"]
     else:
-        lines = [str(answer["reason"])]
+        lines = [answer["reason"] or "no agent"]
     if answer["hint"]:
         lines.append(f"  → {answer['hint']}")
     lines += [

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
@@ -38,9 +38,21 @@ class Match(Part):
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
-    """Claims of the verified token: equal, or a member of a list (or of the words of `scope`)."""
+    """Claims of the verified token by name or path (`realm_access.roles`): equal, a member of a list, the name of a
+    member of an object, or one of the words of `scope` or `scp`."""
     tenant: Name | None = None
     """The A2A `tenant` field."""
+
+
+class Require(Part):
+    """What a caller's token must have for an agent that its tenant may call; all that is written must be there."""
+
+    scope: Strings = ()
+    """Scopes, in `scope` or `scp`."""
+    role: Strings = ()
+    """Roles, in `roles` or `realm_access.roles`; those that stand elsewhere are a `claim`."""
+    claim: dict[str, ClaimValue] = {}
+    """Claims, as those of a match."""
 
 
 class UpstreamAuth(Part):
@@ -151,17 +163,43 @@ class Card(Part):
         return value
 
 
+CLAIM = "claim:"
+"""What the value of an identity header begins with that is taken from a claim."""
+
+
 class IdentityHeaders(Part):
-    """Headers by which an agent is told who calls; null turns one off. Clients cannot set them."""
+    """Headers by which an agent is told who calls: a name, null for none, or `claim:NAME` for that claim's value.
+
+    Clients cannot set them, but those with `trust_identity_headers`.
+    """
 
     tenant: Header = None
     """The caller's tenant; X-A2A-Tenant."""
     subject: Header = None
-    """Who within the tenant: the token's `sub` or the API key's name; X-A2A-Subject."""
+    """Who within the tenant: the token's `principal_claim` or the API key's name; X-A2A-Subject."""
     session: Header = None
-    """The context of the call, in which a caller's tasks belong together; off."""
+    """The context of the call, in which a caller's tasks belong together; off, and with a claim X-A2A-Session."""
+    claims: dict[Literal["tenant", "subject", "session"], str] = Field({}, exclude=True)
+    """Claims of the verified token that are told in these headers instead, by name or path."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        short = {key: said for key, said in value.items() if isinstance(said, str) and said.startswith(CLAIM)}
+        if not short or not isinstance(value.get("claims", {}), dict):
+            return value
+        claims = {key: said.removeprefix(CLAIM) for key, said in short.items()}
+        rest = {key: said for key, said in value.items() if key not in short}
+        return {**rest, "claims": {**claims, **value.get("claims", {})}}
 
 
+USUAL_HEADERS: dict[str, str] = {
+    "tenant": "X-A2A-Tenant",
+    "subject": "X-A2A-Subject",
+    "session": "X-A2A-Session",
+}
 DEFAULT_IDENTITY_HEADERS = IdentityHeaders(tenant="X-A2A-Tenant", subject="X-A2A-Subject", session="")
 
 Isolation = Literal["tenant", "principal", "none"]
@@ -201,6 +239,8 @@ class Agent(Part):
     """Whether plain http or grpc to backends that are not on loopback is accepted."""
     allow: TenantNames | None = None
     """Tenants that may call it; the other way round of `tenants.X.agents`."""
+    require: Require | None = None
+    """Scopes, roles and claims that a caller's token must have beside; others are refused (`insufficient_scope`)."""
     methods: tuple[Callable, ...] | None = None
     """Operations it answers, by their 1.0 names; all of them where it is left out."""
     upstream_auth: UpstreamAuth | None = None
@@ -224,6 +264,8 @@ class Agent(Part):
     """How long it may take, where that differs from `defaults`."""
     connections: Connections = Connections()
     """Bounds on its connections and answers, where they differ from `defaults`."""
+    cards: Cards = Cards()
+    """How its card is read, where that differs from `defaults`."""
     tls: AgentTls | None = None
     """Who vouches for it, where that differs from `defaults`."""
     limits: Limits = Limits()

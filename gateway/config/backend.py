@@ -1,7 +1,7 @@
 """What lies behind an agent: its address, card and patience."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from urllib.parse import SplitResult
@@ -20,12 +20,34 @@ from gateway.config.peer_tls import SYSTEM
 from gateway.config.problem import KeyPath, printable
 from gateway.config.stdio import is_stdio
 from gateway.config.value import NAME, RESERVED
+from gateway.config.wording import nearest
 from gateway.pacing import unhurried
 
 LARGEST_CARD = 256 * 1024
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
-_COMPUTED = frozenset({"url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures"})
+_COMPUTED = frozenset(
+    {
+        "url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures", "protocolVersion",
+        "protocolVersions", "transportOptions",
+    }
+)  # fmt: skip
+_SECURITY = frozenset({"securitySchemes", "security", "securityRequirements", "authentication"})
+_TEXT_OF_CARD, _LIST_OF_CARD, _OBJECT_OF_CARD = ("a text", str), ("a list", list), ("a mapping", dict)
+_SETTABLE: Mapping[str, tuple[str, type]] = {
+    "name": _TEXT_OF_CARD,
+    "description": _TEXT_OF_CARD,
+    "version": _TEXT_OF_CARD,
+    "provider": _OBJECT_OF_CARD,
+    "documentationUrl": _TEXT_OF_CARD,
+    "iconUrl": _TEXT_OF_CARD,
+    "capabilities": _OBJECT_OF_CARD,
+    "skills": _LIST_OF_CARD,
+    "defaultInputModes": _LIST_OF_CARD,
+    "defaultOutputModes": _LIST_OF_CARD,
+    "supportsAuthenticatedExtendedCard": ("true or false", bool),
+}
+"""What `card.set` may set (`a2a.portrait.OVERRIDABLE`), and what it has to be; null takes away what the agent says."""
 
 
 def check_backends(config: Config, findings: Findings) -> None:
@@ -205,9 +227,35 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
         findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
     elif card.file is not None:
         _card_file(card.file, (*at, "file"), findings)
-    for key in card.set:
-        if key in _COMPUTED:
-            findings.error_at_key((*at, "set", key), f"the gateway computes `{key}` itself", "remove it")
+    for key, value in card.set.items():
+        _set(key, value, (*at, "set", key), findings)
+
+
+def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
+    """See that what is set in a card is served, and not passed over."""
+    if key in _COMPUTED:
+        findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
+        return
+    if key in _SECURITY:
+        findings.error_at_key(at, f"cards say what the gateway asks for, whatever `{key}` says", _SECURITY_REMEDY)
+        return
+    if key not in _SETTABLE:
+        remedy = nearest(key, _SETTABLE) or f"what can be set is: {', '.join(_SETTABLE)}"
+        findings.error_at_key(at, f"{printable(key)!r} cannot be set in a card", remedy)
+        return
+    what, kind = _SETTABLE[key]
+    if value is not None and not isinstance(value, kind):
+        findings.error(at, f"`{key}` of a card is {what}", f"write {what}")
+    elif key == "skills" and isinstance(value, list):
+        for number, skill in enumerate(value):
+            for member in _SECURITY.intersection(skill if isinstance(skill, dict) else ()):
+                fact = f"cards say what the gateway asks for, whatever `{member}` says"
+                findings.error_at_key((*at, number, member), fact, _SECURITY_REMEDY)
+
+
+_SECURITY_REMEDY = (
+    "remove it: what callers must show is what `auth` takes, and `require` of the agent what it must have"
+)
 
 
 def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:

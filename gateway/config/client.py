@@ -24,6 +24,8 @@ class Client(Part):
     """The tenant of them all, where no name has {tenant}."""
     agents: Strings | None = None
     """Agents that they reach at most, whatever their tenant may."""
+    trust_identity_headers: Flag = False
+    """Whether their identity headers are believed: for whom within their tenant they call, and in which session."""
 
 
 class Mtls(Part):

@@ -39,12 +39,14 @@ class Whose:
     Attributes:
         client: The name of its entry in `auth.mtls.clients`.
         agents: What it reaches at most; None for what its tenant may.
+        trusted: Whether its identity headers are believed.
     """
 
     client: str
     tenant: str
     name: ClientName
     agents: frozenset[str] | None
+    trusted: bool = False
 
     def principal(self, claims: Mapping[str, object], expires: float = float("inf")) -> Principal:
         """The caller, with what its certificate says beside the name."""
@@ -56,6 +58,7 @@ class Whose:
             claims=claims,
             narrowed=self.agents,
             expires=expires,
+            trusted=self.trusted,
         )
 
 
@@ -105,10 +108,11 @@ class Clients:
             told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_TOLD])
             raise NobodyKnown(f"the names on the certificate are those of several: {told}")
         (client, tenant), mine = next(iter(found.items()))
-        agents = self._clients[client].agents
+        entry = self._clients[client]
         # Whatever their order on the next certificate, it is the same one.
         name = min(mine, key=lambda each: (KINDS.index(each.kind), each.text))
-        return Whose(client, tenant, name, None if agents is None else frozenset(agents))
+        agents = None if entry.agents is None else frozenset(entry.agents)
+        return Whose(client, tenant, name, agents, entry.trust_identity_headers)
 
     def _narrowest(self, name: ClientName) -> _Fit | None:
         fits = list(self._fits(name))

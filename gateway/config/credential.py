@@ -80,8 +80,11 @@ def _issuers(auth: Auth, findings: Findings) -> None:
         if (issuer.tenant is None) == (issuer.tenant_claim is None) and not findings.is_broken(*tenants):
             remedy = "write `tenant_claim` where a claim names the tenant, or `tenant` where all tokens have the same"
             findings.error_at_key(at, "it needs exactly one of `tenant` and `tenant_claim`", remedy)
-        if issuer.tenant_claim == "":
-            findings.error((*at, "tenant_claim"), "no claim is named", "write the name of a claim, such as org_id")
+        for key in ("tenant_claim", "principal_claim"):
+            if getattr(issuer, key) == "":
+                remedy = "write the name of a claim, such as org_id"
+                findings.error((*at, key), "no claim is named", remedy)
+        _tenant_map(issuer, (*at, "tenant_map"), findings)
         if not issuer.audience or "" in issuer.audience:
             remedy = "write what tokens for this gateway have in `aud`"
             findings.error((*at, "audience"), "an empty audience would accept tokens made for others", remedy)
@@ -89,6 +92,15 @@ def _issuers(auth: Auth, findings: Findings) -> None:
             findings.error((*at, "algorithms"), "no algorithm is accepted", "name some, or leave `algorithms` out")
         if issuer.leeway > LONGEST_LEEWAY:
             findings.error((*at, "leeway"), "expired tokens would be good for too long", "write at most 30s")
+
+
+def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+    if issuer.tenant_map and issuer.tenant_claim is None and not findings.is_broken((*at[:-1], "tenant_claim")):
+        findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
+    for value, tenant in issuer.tenant_map.items():
+        if tenant == ANONYMOUS_TENANT:
+            fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
+            findings.error((*at, value), fact, "name another tenant")
 
 
 def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:

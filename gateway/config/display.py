@@ -24,6 +24,7 @@ def shown(config: Config) -> dict[str, Any]:
     tree["defaults"] |= {
         "timeouts": effective.timeouts(config).model_dump(mode="json"),
         "connections": effective.connections(config).model_dump(mode="json"),
+        "cards": effective.cards(config).model_dump(mode="json", by_alias=True),
         "affinity": effective.affinity(config).model_dump(mode="json"),
         "health": effective.health(config).model_dump(mode="json"),
         "retry": effective.retry(config).model_dump(mode="json"),
@@ -37,6 +38,7 @@ def shown(config: Config) -> dict[str, Any]:
             "allow_insecure": insecure,
             "timeouts": effective.timeouts(config, agent).model_dump(mode="json"),
             "connections": effective.connections(config, agent).model_dump(mode="json"),
+            "cards": effective.cards(config, agent).model_dump(mode="json", by_alias=True),
             "affinity": effective.affinity(config, agent).model_dump(mode="json"),
             "health": effective.health(config, agent).model_dump(mode="json"),
             "retry": effective.retry(config, agent).model_dump(mode="json"),
@@ -52,6 +54,7 @@ def shown(config: Config) -> dict[str, Any]:
     return tree
 
 
-def _headers(headers: IdentityHeaders) -> dict[str, str | None]:
-    """The names as they are written; null is off."""
-    return {key: name or None for key, name in headers.model_dump().items()}
+def _headers(headers: IdentityHeaders) -> dict[str, Any]:
+    """The names as they are written, null for off, and the claims where there are any."""
+    names = {key: name or None for key, name in headers.model_dump().items()}
+    return {**names, "claims": dict(headers.claims)} if headers.claims else names

@@ -8,6 +8,7 @@ from gateway.config.address import read_authority, read_listen
 from gateway.config.agent import (
     DEFAULT_IDENTITY_HEADERS,
     DEFAULT_TIMEOUTS,
+    USUAL_HEADERS,
     Agent,
     IdentityHeaders,
     Isolation,
@@ -18,6 +19,7 @@ from gateway.config.limit import (
     DEFAULT_CONNECTIONS,
     DEFAULT_LIMITS,
     DEFAULT_TENANT_LIMITS,
+    Cards,
     Connections,
     Limits,
     TenantLimits,
@@ -58,6 +60,12 @@ def connections(config: Config, agent: Agent | None = None) -> Connections:
     """The bounds on the agent's connections and answers; every key is written."""
     written = [config.defaults.connections] if agent is None else [agent.connections, config.defaults.connections]
     return _first([*written, DEFAULT_CONNECTIONS])
+
+
+def cards(config: Config, agent: Agent | None = None) -> Cards:
+    """How the agent's card is read; what it does not write is that of `defaults`."""
+    own = {} if agent is None else {name: getattr(agent.cards, name) for name in agent.cards.model_fields_set}
+    return config.defaults.cards.model_copy(update=own)
 
 
 def affinity(config: Config, agent: Agent | None = None) -> Affinity:
@@ -172,12 +180,23 @@ def tenant_limits(config: Config, tenant: str) -> TenantLimits:
 
 
 def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHeaders:
-    """The names of the headers by which the agent, or one that says nothing of it, is told who calls.
+    """The headers by which the agent, or one that says nothing of it, is told who calls.
 
-    Every one is written; an empty one is off.
+    Every one is written, with its name; an empty name is off.
     """
     own = [] if agent is None else [agent.identity_headers]
-    return _first([*own, config.defaults.identity_headers, DEFAULT_IDENTITY_HEADERS])
+    written = [*own, config.defaults.identity_headers, DEFAULT_IDENTITY_HEADERS]
+    found = _first(written)
+    claims: dict[str, str] = {}
+    names: dict[str, object] = {}
+    for key, usual in USUAL_HEADERS.items():
+        # Who writes a name alone wants the usual value, whatever stands in `defaults`.
+        said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
+        if key in said.claims:
+            claims[key] = said.claims[key]
+            own = getattr(said, key)
+            names[key] = getattr(found, key) or usual if own is None else own
+    return found.model_copy(update={**names, "claims": claims})
 
 
 def push(config: Config) -> Push:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.config import effective
 from gateway.config.address import is_grpc
-from gateway.config.agent import Agent, IdentityHeaders, UpstreamAuth
+from gateway.config.agent import USUAL_HEADERS, Agent, IdentityHeaders, UpstreamAuth
 from gateway.config.backend import backends
 from gateway.config.finding import Findings
 from gateway.config.model import Config
@@ -174,8 +174,11 @@ def _identity_headers(config: Config, findings: Findings) -> None:
 
 
 def _names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
+    for told, claim in headers.claims.items():
+        if not claim:
+            findings.error((*at, told), "no claim is named", "write claim: and the name of a claim, such as claim:sid")
     for key in headers.model_fields_set:
-        name = getattr(headers, key)
+        name = getattr(headers, key) if key != "claims" else ""
         if not name:
             continue
         if _TOKEN.fullmatch(name) is None or "_" in name:
@@ -195,7 +198,7 @@ def _has_meaning(name: str) -> bool:
 
 def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
     seen: dict[bytes, str] = {}
-    for key, name in headers.model_dump().items():
+    for key, name in _names_of(headers).items():
         first = seen.setdefault(_one_spelling(name), key)
         if name and first != key:
             here, other = (key, first) if key in written.model_fields_set else (first, key)
@@ -204,4 +207,9 @@ def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findi
 
 def _told(config: Config, agent: Agent) -> dict[str, str]:
     """The headers by which an agent is told who calls."""
-    return {key: name for key, name in effective.identity_headers(config, agent).model_dump().items() if name}
+    return {key: name for key, name in _names_of(effective.identity_headers(config, agent)).items() if name}
+
+
+def _names_of(headers: IdentityHeaders) -> dict[str, str]:
+    """The names of headers that are whole, by their keys."""
+    return {key: getattr(headers, key) for key in USUAL_HEADERS}

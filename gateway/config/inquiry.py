@@ -11,7 +11,7 @@ from gateway.config.problem import printable
 from gateway.config.trial import advice, caller, public_prefix
 from gateway.principal import Principal
 from gateway.routing.endpoint import host_named
-from gateway.routing.question import Question, ask
+from gateway.routing.question import Answer, Question, ask
 from gateway.routing.table import Table
 
 
@@ -62,7 +62,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         "agent": None if route is None else route.agent,
         "backend": None if route is None else route.url,
         "reason": verdict.reason,
-        "hint": (advice(config, inquiry.path) or answer.fact if route is None else "") or None,
+        "hint": _hint(config, inquiry, answer) or None,
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [
@@ -70,6 +70,14 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
             for each in verdict.candidates
         ],
     }
+
+
+def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
+    if answer.verdict.route is not None:
+        return ""
+    if answer.verdict.signs_in:
+        return "several agents are here for callers with a credential: a stranger reads a card that says how to sign in"
+    return advice(config, inquiry.path) or answer.fact
 
 
 def _agree(inquiry: Inquiry, who: Principal | None) -> None:

@@ -4,7 +4,7 @@ The defaults are fit for most sites. They are here so that an operator can see t
 has to be chosen.
 """
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
 from gateway.config.part import Part
@@ -161,8 +161,8 @@ DEFAULT_CONNECTIONS = Connections.model_validate(
 class Cards(Part):
     """How agents' cards are read."""
 
-    refresh: Wait = 600.0
-    """How often a card is read again."""
+    refresh: Wait = Field(600.0, alias="ttl")
+    """How often a card is read again; `refresh` is read as well."""
     keep: Duration = 3600.0
     """How long the last good card is served although the agent gives none."""
     size: Size = 256 * 1024
@@ -171,7 +171,9 @@ class Cards(Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
-        return {"refresh": value} if isinstance(value, str) else value
+        if isinstance(value, dict) and "refresh" in value and "ttl" not in value:
+            return {"ttl" if key == "refresh" else key: each for key, each in value.items()}
+        return {"ttl": value} if isinstance(value, str) else value
 
 
 class Ledger(Part):

@@ -169,9 +169,15 @@ class Issuer(Part):
     algorithms: tuple[Literal[ALGORITHMS], ...] = ("RS256", "ES256")  # type: ignore[valid-type]  # a tuple is a list of literals
     """Signature algorithms that are accepted; asymmetric ones only."""
     tenant_claim: str | None = None
-    """The claim that names the tenant; its value must be one string."""
+    """The claim that names the tenant, or the path to it; its value must be one string. `organization` may also be a
+    list of one, or an object with one member."""
+    tenant_map: dict[str, Name] = {}
+    """Tenants by the value of that claim, such as the directory's GUID; `*` is any other value. A value that is not
+    here is never a tenant that the file names: it has what `tenants."*"` has, or is refused."""
     tenant: Name | None = None
     """The tenant of every token of this issuer, instead of a claim."""
+    principal_claim: str = "sub"
+    """The claim that says who calls within the tenant, or the path to it."""
     leeway: Duration = 30.0
     """Clock difference that `exp` and `nbf` forgive, at most 30s."""
     tls: PeerTls | None = None

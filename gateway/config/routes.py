@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from gateway.config import effective
-from gateway.config.agent import Agent, Backend, Match
+from gateway.config.agent import Agent, Backend, Match, Require
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import reach
 from gateway.config.source import Marks
 from gateway.pacing import unhurried
+from gateway.routing.requirement import Requirement
 from gateway.routing.route import AgentRules, Route, Rule
 from gateway.routing.table import Table, claim_condition, path_segments
 
@@ -42,7 +43,12 @@ def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
         require_tenant=agent.require_tenant,
         tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
         public=agent.visibility != "private",
+        requirement=None if agent.require is None else _requirement(agent.require),
     )
+
+
+def _requirement(written: Require) -> Requirement:
+    return Requirement(written.scope, written.role, tuple(written.claim.items()))
 
 
 def conditions(match: Match) -> frozenset[tuple[object, ...]]:

@@ -32,8 +32,11 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _PLAIN_AUTH = frozenset(
-    {"issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant", "leeway", "agents", "expires"}
-)
+    {
+        "issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant_map", "tenant", "principal_claim", "leeway",
+        "agents", "expires",
+    }
+)  # fmt: skip
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
 _PLAIN_TRUST = ["tls", "ca"]
 _PLAIN_MTLS = frozenset(Mtls.model_fields)
@@ -42,7 +45,9 @@ _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", 
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
 # The others are there because the module of this one was read.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
-_KEYS = frozenset(name for part in _PARTS for name in part.model_fields)
+_KEYS = frozenset(
+    key for part in _PARTS for name, field in part.model_fields.items() for key in (name, field.alias or name)
+)
 _NAMED_AUTH = (["auth", "api_keys"], ["auth", "issuers"])
 _CLIENTS = ["auth", "mtls", "clients"]
 _HEADERS = frozenset({"upstream_auth", "header", "headers", "env"})
@@ -188,7 +193,7 @@ def _telling(names: Sequence[str]) -> list[str]:
     """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {3} if names[:3] == _CLIENTS else set()
-    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim")}
+    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
     return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
 
 

@@ -1,5 +1,6 @@
 """Tenants: names that must exist, both sides of what they may call, and whose tasks they are."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from gateway.config import effective
 from gateway.config.disclosure import check_disclosure
 from gateway.config.finding import Findings
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath
+from gateway.config.problem import KeyPath, printable
 from gateway.config.reach import EVERYONE, lets_in, reach
 from gateway.config.sharing import Share, is_shared, places
 from gateway.pacing import unhurried
@@ -30,6 +31,7 @@ def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
     _agent_names(config, names, findings)
     reached = reach(config)
     _matched_keys(config, names, reached, findings)
+    _required(config, findings)
     _agreement(config, findings)
     _unreached(config, names, reached, findings)
     _adoption(config, names, reached, findings)
@@ -47,6 +49,11 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
     if auth is not None:
         signed_in |= {("auth", "api_keys", name, "tenant"): key.tenant for name, key in auth.api_keys.items()}
         signed_in |= {("auth", "issuers", name, "tenant"): issuer.tenant for name, issuer in auth.issuers.items()}
+        signed_in |= {
+            ("auth", "issuers", name, "tenant_map", value): tenant
+            for name, issuer in auth.issuers.items()
+            for value, tenant in issuer.tenant_map.items()
+        }
         clients = {} if auth.mtls is None else auth.mtls.clients
         signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
     for at, tenant in unhurried(signed_in.items()):
@@ -103,6 +110,36 @@ def _matched_keys(config: Config, names: Names, reached: Mapping[str, Reach], fi
                 findings.warning(
                     (*at, "key"), f"the key {match.key!r} may not call {name!r}: the match is in vain", remedy
                 )
+
+
+_SCOPE = re.compile(r"[!#-\[\]-~]+")
+"""RFC 6749 §3.3; it stands in a challenge, too."""
+
+
+def _required(config: Config, findings: Findings) -> None:
+    """Find requirements that nobody can meet."""
+    for name, agent in unhurried(config.agents.items()):
+        at: KeyPath = ("agents", name, "require")
+        require = agent.require
+        if require is None or findings.is_broken(("auth",), at):
+            continue
+        if not require.scope and not require.role and not require.claim:
+            findings.error(at, "it requires nothing", "write a `scope`, `role` or `claim`, or remove `require`")
+        for number, scope in enumerate(require.scope):
+            if _SCOPE.fullmatch(scope) is None:
+                remedy = "write one scope without spaces and quotes; several are a list"
+                findings.error((*at, "scope", number), f"{printable(scope)!r} is no scope", remedy)
+        if "" in require.role:
+            findings.error((*at, "role"), "no role is named", "write the name of a role")
+        if "" in require.claim:
+            findings.error((*at, "claim"), "no claim is named", "write the name of a claim, or the path to it")
+        auth = config.auth
+        if auth is None:
+            remedy = "add `auth` with an issuer, or remove `require`"
+            findings.error(at, "without `auth` no caller has a scope, role or claim", remedy)
+        elif not auth.issuers and (auth.mtls is None or require.scope or require.role):
+            remedy = "add an issuer to `auth.issuers`, or remove `require`"
+            findings.warning(at, "nobody can call this agent: without an issuer no caller has a token", remedy)
 
 
 def _is_uncertain(names: Names, findings: Findings) -> bool:

@@ -190,6 +190,8 @@ def _expected(test: RouteTest) -> str:
 
 
 def _got(verdict: Verdict) -> str:
+    if verdict.signs_in:
+        return "a card that says how to sign in"
     return f"{verdict.route.agent} at {verdict.route.url}" if verdict.route is not None else str(verdict.reason)
 
 

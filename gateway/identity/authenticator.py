@@ -79,6 +79,7 @@ class Identity:
         anonymous: Whether callers that show nothing are admitted.
         key_sets: By the names of `auth.issuers`.
         turns: Who may verify when; left out, as the running event loop turns.
+        tenants: The tenants that the file names; asked for where an issuer has a `tenant_map`.
 
     Attributes:
         challenge: The value of `WWW-Authenticate` for a 401.
@@ -93,6 +94,7 @@ class Identity:
         anonymous: bool,
         key_sets: Mapping[str, KeySet],
         turns: Turns | None = None,
+        tenants: frozenset[str] = frozenset(),
     ) -> None:
         self._open = auth is None
         auth = Auth() if auth is None else auth
@@ -101,7 +103,7 @@ class Identity:
         bounds = auth.verification
         self._nobody = ANONYMOUS if anonymous else None
         self._api_keys = ApiKeys(auth.api_keys)
-        self._tokens = Tokens(auth.issuers, key_sets, bounds)
+        self._tokens = Tokens(auth.issuers, key_sets, bounds, tenants)
         self._certificates = None if auth.mtls is None else Certificates(auth.mtls, bounds.entries)
         self._turns = Turns() if turns is None else turns
         self._failures = Failures(bounds.failures, bounds.entries)

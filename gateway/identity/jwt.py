@@ -8,10 +8,10 @@ anew, but as nobody's guess.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, TenantNotMapped
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.config.value import NAME, RESERVED
@@ -20,6 +20,7 @@ from gateway.identity.jwks import KeySet
 from gateway.identity.jws import Jws, parse
 from gateway.identity.verdict import Refusal, Verdict, Verdicts
 from gateway.principal import ANONYMOUS_TENANT, Principal
+from gateway.token_claim import claim_at, single
 
 _LONGEST_LEEWAY = 30.0
 # The end of the year 9999. Times beyond are milliseconds taken for seconds, or an attempt at an overflow.
@@ -48,14 +49,22 @@ class Tokens:
         issuers: By name, as the configuration has them.
         key_sets: By the same names; every issuer has one.
         bounds: How long and how many verdicts are remembered.
+        tenants: The tenants that the file names; see `tenant_of`.
     """
 
-    def __init__(self, issuers: Mapping[str, Issuer], key_sets: Mapping[str, KeySet], bounds: Verification) -> None:
+    def __init__(
+        self,
+        issuers: Mapping[str, Issuer],
+        key_sets: Mapping[str, KeySet],
+        bounds: Verification,
+        tenants: frozenset[str] = frozenset(),
+    ) -> None:
         trusted: dict[str, list[_Trust]] = {}
         for name, issuer in issuers.items():
             trust = _Trust(name, issuer, frozenset(issuer.audience), key_sets[name])
             trusted.setdefault(issuer.issuer, []).append(trust)
         self._trusted = trusted
+        self._tenants = tenants
         self._good_for = bounds.remember
         self._bad_for = bounds.remember_bad
         # Apart, so that whoever invents bad tokens cannot push out the good ones.
@@ -106,7 +115,7 @@ class Tokens:
             version = trust.key_set.version
             _check_signature(jws, trust, patient=patient)
             expires = _check_times(jws.claims, trust, now)
-            principal = _principal(jws.claims, trust, expires)
+            principal = _principal(jws.claims, trust, expires, self._tenants)
         except (AuthInvalid, AuthExpired) as fault:
             fault.issuer = fault.issuer if trust is None else trust.name
             refusal = Refusal(type(fault), fault.message, fault.detail, fault.issuer)
@@ -195,13 +204,14 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
     return float(value)
 
 
-def _principal(claims: Mapping[str, object], trust: _Trust, expires: float) -> Principal:
-    subject = claims.get("sub", "")
-    # Control characters have no place in a name, and in a header they end it.
-    if not isinstance(subject, str) or not (subject.isprintable() or subject == ""):
-        raise AuthInvalid("the token is malformed", detail=f"issuer {trust.name}: sub is no printable string")
+def _principal(claims: Mapping[str, object], trust: _Trust, expires: float, tenants: frozenset[str]) -> Principal:
+    try:
+        tenant, subject = tenant_of(trust.issuer, claims, tenants), subject_of(trust.issuer, claims)
+    except AuthInvalid as fault:
+        fault.detail = f"issuer {trust.name}: {fault.detail}"
+        raise
     return Principal(
-        tenant=_tenant(claims, trust),
+        tenant=tenant,
         subject=subject,
         method="jwt",
         issuer=trust.name,
@@ -210,15 +220,52 @@ def _principal(claims: Mapping[str, object], trust: _Trust, expires: float) -> P
     )
 
 
-def _tenant(claims: Mapping[str, object], trust: _Trust) -> str:
-    """The fixed tenant of the issuer, or the one that the token names (safety T13)."""
-    if trust.issuer.tenant is not None:
-        return trust.issuer.tenant
-    claim = trust.issuer.tenant_claim
-    value = None if claim is None else claims.get(claim)
-    if not isinstance(value, str) or NAME.fullmatch(value) is None:
-        raise AuthInvalid("the token names no tenant", detail=f"issuer {trust.name}: its tenant claim is no name")
-    # Nobody may be called like a path segment, or like those who showed nothing.
-    if value in RESERVED or value == ANONYMOUS_TENANT:
-        raise AuthInvalid("the token names no tenant", detail=f"issuer {trust.name}: its tenant claim is reserved")
+def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
+    """Return who calls within the tenant, as the issuer's tokens say it; empty where they do not.
+
+    Raises:
+        AuthInvalid: the claim is no printable text.
+    """
+    subject = claim_at(claims, issuer.principal_claim, "")
+    # Control characters have no place in a name, and in a header they end it.
+    if not isinstance(subject, str) or not (subject.isprintable() or subject == ""):
+        fact = f"{issuer.principal_claim} is no printable string"
+        raise AuthInvalid("the token is malformed", detail=fact)
+    return subject
+
+
+def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[str]) -> str:
+    """Return the fixed tenant of the issuer, or the one that the token names (safety T13).
+
+    With a `tenant_map` the claim is a key of it. Any other value is a tenant of that very name, which has what
+    `tenants."*"` has; it is never one that the file names, for only the map says which claim is whose.
+
+    Args:
+        tenants: Those that the file names.
+
+    Raises:
+        AuthInvalid: the claim is missing, names several tenants, or can be no tenant's name.
+        TenantNotMapped: the map does not have it, and it can be no tenant by itself.
+    """
+    if issuer.tenant is not None:
+        return issuer.tenant
+    value = None if issuer.tenant_claim is None else single(claims, issuer.tenant_claim)
+    if value is None:
+        raise AuthInvalid("the token names no tenant", detail="its tenant claim is not one text")
+    if issuer.tenant_map:
+        mapped = issuer.tenant_map.get(value, issuer.tenant_map.get("*"))
+        if mapped is not None:
+            return mapped
+        if value in tenants or not _can_be_tenant(value):
+            raise TenantNotMapped("this tenant is not admitted", detail="its tenant claim is not in `tenant_map`")
+        return value
+    if NAME.fullmatch(value) is None:
+        raise AuthInvalid("the token names no tenant", detail="its tenant claim is no name")
+    if not _can_be_tenant(value):
+        raise AuthInvalid("the token names no tenant", detail="its tenant claim is reserved")
     return value
+
+
+def _can_be_tenant(value: str) -> bool:
+    # Nobody may be called like a path segment, or like those who showed nothing.
+    return NAME.fullmatch(value) is not None and value not in RESERVED and value != ANONYMOUS_TENANT

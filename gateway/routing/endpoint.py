@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.principal import Principal
 from gateway.routing.route import AgentRules, Knock, Rule
+from gateway.token_claim import claim_values, typed
 
 Condition = tuple[object, ...]
 
@@ -29,6 +29,8 @@ class Endpoint:
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
         named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
             nobody, as a path would that leads nowhere.
+        behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
+            a rule each, of two agents at most.
     """
 
     host: str | None
@@ -40,6 +42,7 @@ class Endpoint:
     by_condition: Mapping[Condition, tuple[Rule, ...]]
     claim_names: tuple[str, ...]
     unconditional: tuple[Rule, ...]
+    behind_credential: Mapping[str | None, tuple[Rule, ...]]
     named: bool = False
 
     @classmethod
@@ -76,6 +79,7 @@ class Endpoint:
             by_condition={condition: tuple(found) for condition, found in filed.items()},
             claim_names=tuple(sorted(claims)),
             unconditional=tuple(unconditional),
+            behind_credential=_behind_credential(rules, agents),
             named=named,
         )
 
@@ -90,7 +94,7 @@ class Endpoint:
         if principal.key is not None:
             yield from self.by_condition.get(("key", principal.key), ())
         for name in self.claim_names:
-            for value in claim_values(principal, name):
+            for value in claim_values(principal.claims, name):
                 yield from self.by_condition.get(("claim", name, value), ())
 
     def select(self, knock: Knock) -> tuple[Rule | None, tuple[Rule, ...]]:
@@ -112,6 +116,21 @@ class Endpoint:
         return None, (top, *contenders)
 
 
+def _behind_credential(
+    rules: Sequence[Rule], agents: Mapping[str, AgentRules]
+) -> Mapping[str | None, tuple[Rule, ...]]:
+    """See `Endpoint.behind_credential`: one agent has its card there, and of several it does not matter which."""
+    found: dict[str | None, dict[str, Rule]] = {}
+    for rule in rules:
+        asked = {condition[0] for condition in rule.conditions}
+        if asked.isdisjoint(("key", "claim")) or not agents[rule.agent].public:
+            continue
+        here = found.setdefault(rule.tenant, {})
+        if len(here) < 2:
+            here.setdefault(rule.agent, rule)
+    return {tenant: tuple(here.values()) for tenant, here in found.items()}
+
+
 def unmet(rule: Rule, knock: Knock) -> Condition | None:
     """One condition of the rule that does not hold, or None where all do."""
     for condition in rule.conditions:
@@ -122,7 +141,7 @@ def unmet(rule: Rule, knock: Knock) -> Condition | None:
         elif kind == "key":
             if knock.principal is None or knock.principal.key != condition[1]:
                 return condition
-        elif knock.principal is None or condition[2] not in claim_values(knock.principal, str(condition[1])):
+        elif knock.principal is None or condition[2] not in claim_values(knock.principal.claims, str(condition[1])):
             return condition
     return None
 
@@ -148,23 +167,9 @@ def patterns(host: str) -> Iterator[str]:
         yield "*." + rest
 
 
-def claim_values(principal: Principal, name: str) -> tuple[object, ...]:
-    """The values that a verified claim offers to a match: itself, the members of a list, the words of `scope`."""
-    value = principal.claims.get(name)
-    if isinstance(value, list | tuple):
-        return tuple(_typed(member) for member in value if isinstance(member, str | int))
-    if isinstance(value, str) and name == "scope":
-        return tuple(value.split())
-    return (_typed(value),) if isinstance(value, str | int) else ()
-
-
-def claim_condition(name: str, value: str | bool | int) -> Condition:  # noqa: FBT001 - a claim may be true or false
-    """The condition that a claim has a value; `true` and `1` are not the same."""
-    return ("claim", name, _typed(value))
-
-
-def _typed(value: object) -> object:
-    return ("bool", value) if isinstance(value, bool) else value
+def claim_condition(path: str, value: str | bool | int) -> Condition:  # noqa: FBT001 - a claim may be true or false
+    """The condition that the claim at a path has a value; `true` and `1` are not the same."""
+    return ("claim", path, typed(value))
 
 
 def _filed_under(rule: Rule) -> Condition | None:

@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
+from gateway.routing.requirement import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class AgentRules:
         require_tenant: Whether a call without a `tenant` field is refused.
         tenanted: Whether a path segment behind the endpoint may be a tenant although no rule asks for one.
         public: Whether anyone may read its card (`visibility` is not `private`).
+        requirement: What a caller's token must have beside; None for nothing.
     """
 
     name: str
@@ -102,6 +104,7 @@ class AgentRules:
     require_tenant: bool = False
     tenanted: bool = False
     public: bool = True
+    requirement: Requirement | None = None
 
     @property
     def by_tenant(self) -> bool:
@@ -157,7 +160,8 @@ class Verdict(msgspec.Struct, frozen=True):
         fault: Why none does, as the class of the fault that the caller gets, or None.
         rule: The rule that won, or None.
         candidates: Every rule that was looked at; only `Table.explain` fills it.
-        contenders: The rules that hold where none of them wins; empty but for a conflict. For logs only.
+        contenders: The rules that hold where none of them wins; empty but for a conflict. Where a stranger is to sign
+            in those that a credential would pick from. For logs only.
     """
 
     route: Route | None
@@ -165,6 +169,11 @@ class Verdict(msgspec.Struct, frozen=True):
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
     contenders: tuple[Rule, ...] = ()
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether a stranger reads a card that names no agent and says how to sign in."""
+        return self.route is None and self.fault is None
 
     @property
     def reason(self) -> str | None:

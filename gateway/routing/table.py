@@ -14,6 +14,7 @@ from gateway.a2a.fault import (
     BadParams,
     Fault,
     HiddenConflict,
+    InsufficientScope,
     NoEndpoint,
     NoRoute,
     NotAdmitted,
@@ -23,7 +24,7 @@ from gateway.a2a.fault import (
 )
 from gateway.pacing import unhurried
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, claim_values, patterns, unmet
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
 from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import AgentRules, Candidate, GrpcAddress, Knock, Reach, Route, Rule, Verdict
 
@@ -135,16 +136,28 @@ class Table:
         return found
 
     def may_call(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal may call the agent, by its tenant and by its own key."""
+        """Whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
         reach = self.admitted(principal)
-        return reach is not None and _reaches(reach, principal, agent)
+        return reach is not None and _reaches(reach, principal, agent) and self._suffices(principal, agent)
 
-    def may_reach(self, principal: Principal, agent: str, tenant: str | None) -> bool:
-        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant."""
+    def may_reach(self, principal: Principal, agent: str, tenant: str | None, *, claims_known: bool = True) -> bool:
+        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant.
+
+        Args:
+            claims_known: False where the caller's credential is no longer at hand: then what the agent requires of its
+                claims is not asked.
+        """
         rules, reach = self.agents.get(agent), self.admitted(principal)
         if rules is None or tenant not in rules.routes or reach is None or not _reaches(reach, principal, agent):
             return False
+        if claims_known and not self._suffices(principal, agent):
+            return False
         return tenant is None or tenant == principal.tenant or reach.act_for is None or tenant in reach.act_for
+
+    def _suffices(self, principal: Principal, agent: str) -> bool:
+        """Whether the principal has the scopes, roles and claims that the agent requires."""
+        requirement = self.agents[agent].requirement
+        return requirement is None or requirement.is_met(principal)
 
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
         """Why a caller gets nothing at an endpoint whatever it asks there; None where it may reach some agent."""
@@ -192,6 +205,8 @@ class Table:
         if not _reaches(reach, principal, winner.agent):
             here = self._knows_any(endpoint, principal, reach)
             return Verdict(None, TenantDenied if here else TenantDeniedEndpoint, winner)
+        if not self._suffices(principal, winner.agent):
+            return Verdict(None, InsufficientScope, winner)
         if self._names_nobody(endpoint, winner, knock.tenant):
             return Verdict(None, NoRoute, winner)
         return self._backend(self.agents[winner.agent], winner, knock, reach)
@@ -199,15 +214,23 @@ class Table:
     def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, _ = endpoint.select(knock)
-        if winner is None:
-            return Verdict(None, NoEndpoint)
+        winner, contenders = endpoint.select(knock)
+        if winner is None and not contenders and self._is_stranger(knock.principal):
+            found = self._behind_credential(endpoint, knock.tenant)
+            if len({rule.agent for rule in found}) > 1:
+                return Verdict(None, contenders=found)
+            winner = found[0] if found else None
+        return Verdict(None, NoEndpoint) if winner is None else self._card_of(endpoint, winner, knock)
+
+    def _card_of(self, endpoint: Endpoint, winner: Rule, knock: Knock) -> Verdict:
         agent = self.agents[winner.agent]
         principal = knock.principal
         reach = None if principal is None else self.admitted(principal)
-        callable_ = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
+        known = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
+        callable_ = known and principal is not None and self._suffices(principal, winner.agent)
+        denied = InsufficientScope if known else TenantDeniedEndpoint
         if not agent.public and not callable_:
-            return Verdict(None, TenantDeniedEndpoint, winner)
+            return Verdict(None, denied, winner)
         if self._names_nobody(endpoint, winner, knock.tenant):
             return Verdict(None, NoEndpoint, winner)
         if not agent.by_tenant:
@@ -216,11 +239,22 @@ class Table:
             # An unknown caller sees the product, not a customer: any backend's card, shown without a tenant.
             return Verdict(next(iter(agent.routes.values())), None, winner)
         if not callable_ or principal is None or reach is None:
-            return Verdict(None, TenantDeniedEndpoint, winner)
+            return Verdict(None, denied, winner)
         named = self._backend(agent, winner, knock, reach)
         if named.route is None and knock.tenant is None:
             return Verdict(next(iter(agent.routes.values())), None, winner)
         return Verdict(None, NoEndpoint, winner) if named.route is None else named
+
+    def _behind_credential(self, endpoint: Endpoint, tenant: str | None) -> tuple[Rule, ...]:
+        """Rules of public agents that a credential would pick at an endpoint, for a stranger who may name a tenant.
+
+        Private agents are left out, so that they cannot be told from none.
+        """
+        found = endpoint.behind_credential.get(None, ())
+        if tenant is not None:
+            named = endpoint.behind_credential.get(tenant, ())
+            found = (*named, *(rule for rule in found if not self._names_nobody(endpoint, rule, tenant)))
+        return found
 
     def explain(
         self,
@@ -304,7 +338,12 @@ class Table:
             return Candidate(rule, taken=False, why=why)
         condition = unmet(rule, knock)
         if condition is not None:
-            return Candidate(rule, taken=False, why=self._asks(rule, condition, knock))
+            why = self._asks(rule, condition, knock)
+            if rule is verdict.rule and verdict.route is not None:
+                return Candidate(rule, taken=True, why=f"{why}, but its card is anyone's, and no other agent is here")
+            if verdict.signs_in:
+                why += "; a stranger reads a card that says how to sign in"
+            return Candidate(rule, taken=False, why=why)
         if rule is verdict.rule:
             return Candidate(rule, taken=verdict.route is not None, why=self._won(verdict, knock))
         return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
@@ -331,6 +370,9 @@ class Table:
             if principal is not None and verdict.rule is not None and reach and verdict.rule.agent in reach.agents:
                 who = f"the key {principal.key!r}"
             return f"all it asks for holds, but {who} may not call it"
+        requirement = None if verdict.rule is None else self.agents[verdict.rule.agent].requirement
+        if verdict.fault is InsufficientScope and requirement is not None and principal is not None:
+            return f"all it asks for holds, but the caller lacks {', '.join(requirement.lacking(principal))}"
         if verdict.reason == "bad_request":
             return "all it asks for holds, but it requires a `tenant`"
         if verdict.rule is not None and not self.agents[verdict.rule.agent].by_tenant:
@@ -410,4 +452,4 @@ def path_segments(path: str) -> tuple[str, ...]:
     return tuple(segment for segment in path.split("/") if segment)
 
 
-__all__ = ["Endpoint", "Route", "Table", "claim_condition", "claim_values", "path_segments"]
+__all__ = ["Endpoint", "Route", "Table", "claim_condition", "path_segments"]

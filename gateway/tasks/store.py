@@ -42,7 +42,8 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         tenant: The caller's tenant as it was proven, never the A2A `tenant` field.
-        principal: Who within it: the name of the issuer, which has no slash, one slash, and the subject; or empty.
+        principal: Who within it: the name of the issuer, which has no slash, one slash, and who it is there
+            (`Principal.who`); or empty.
     """
 
     tenant: str
@@ -51,7 +52,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     @property
     def subject(self) -> str:
         """The principal as the logs have it, without its issuer; or empty."""
-        return self.principal.partition("/")[2]
+        return self.principal.partition("/")[2].replace("\n", " for ")
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):

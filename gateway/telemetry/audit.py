@@ -51,6 +51,7 @@ BY_REASON: Mapping[str, Event] = {
     "auth_expired": Event.IDENTITY_REFUSED,
     "tenant_denied": Event.AGENT_DENIED,
     "route_conflict": Event.AGENT_DENIED,
+    "insufficient_scope": Event.AGENT_DENIED,
     "task_not_owned": Event.TASK_DENIED,
     "push_denied": Event.WEBHOOK_REFUSED,
 }

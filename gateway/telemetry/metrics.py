@@ -106,7 +106,7 @@ class Metrics:
         )
         self.rejected = self._tally(
             "rejected_total",
-            "Requests the gateway refused or could not finish, by reason. Series: agents x 29 reasons.",
+            "Requests the gateway refused or could not finish, by reason. Series: agents x 30 reasons.",
             ("agent", "reason"),
         )
         self.duration = self._distribution(

@@ -111,7 +111,7 @@ class GrpcUpstream:
         scoped = version is Version.V0_3 and told is not None
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
-        own = [(b"x-request-id", caller.request_id.encode()), *session(call, self.treatment.identity)]
+        own = [(b"x-request-id", caller.request_id.encode()), *session(call, caller, self.treatment.identity)]
         metadata = (*self._metadata(version, head, caller), *((name.decode(), value.decode()) for name, value in own))
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)

@@ -6,6 +6,8 @@ from urllib.parse import quote
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import Pairs, pass_on
+from gateway.principal import Principal
+from gateway.token_claim import claim_at, single
 from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
 # Not the space, which HTTP drops at the ends of a value: two subjects must never look alike. And not the escape itself.
@@ -35,19 +37,40 @@ def credentials(treatment: Treatment, head: Head) -> Pairs:
 
 def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
     """Who calls, and from where; the values are printable ASCII."""
+    principal = caller.principal
     told: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]
-    if names.tenant:
-        told.append((names.tenant, caller.principal.tenant.encode("ascii", "replace")))
-    if names.subject and caller.principal.subject:
-        told.append((names.subject, _safe(caller.principal.subject)))
+    for name, claim, own in (
+        (names.tenant, names.tenant_claim, principal.tenant),
+        # A client that speaks for others has no claim of theirs.
+        (
+            names.subject,
+            "" if principal.on_behalf_of else names.subject_claim,
+            principal.on_behalf_of or principal.subject,
+        ),
+    ):
+        value = _claimed(principal, claim) if claim else own
+        if name and value:
+            told.append((name, _safe(value)))
     return told
 
 
-def session(call: Call, names: IdentityNames) -> Pairs:
-    """The context in which a call is made, where the agent is told of it in a header, too."""
-    if not names.session or not call.context_id:
+def session(call: Call, caller: Caller, names: IdentityNames) -> Pairs:
+    """The session of a call, where the agent is told of it in a header.
+
+    It is the one that a trusted client names, else a claim's value, else the context of the call.
+    """
+    if not names.session:
         return []
-    return [(names.session, _safe(call.context_id))]
+    principal = caller.principal
+    own = _claimed(principal, names.session_claim) if names.session_claim else call.context_id
+    value = principal.session or own
+    return [(names.session, _safe(value))] if value else []
+
+
+def _claimed(principal: Principal, path: str) -> str:
+    """The value of a claim as a header has it: one text or whole number; empty for anything else."""
+    value = claim_at(principal.claims, path)
+    return str(value) if type(value) is int else single(principal.claims, path) or ""
 
 
 def _safe(text: str) -> bytes:

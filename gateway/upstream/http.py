@@ -122,7 +122,7 @@ class HttpUpstream:
         sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
-            own += header_lines(session(call, self.treatment.identity))
+            own += header_lines(session(call, caller, self.treatment.identity))
         timeouts = self.timeouts
         # Not awaited here: each frame in between is gone through again when the answer comes.
         return self.pool.request(

@@ -154,7 +154,10 @@ class StdioUpstream:
 
     def _lines(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
         lines = self._prepared(version, head, caller)
-        own: Pairs = [(b"x-request-id", caller.request_id.encode("ascii")), *session(call, self.treatment.identity)]
+        own: Pairs = [
+            (b"x-request-id", caller.request_id.encode("ascii")),
+            *session(call, caller, self.treatment.identity),
+        ]
         return lines + header_lines(own)
 
     def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:

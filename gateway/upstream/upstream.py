@@ -34,11 +34,15 @@ class IdentityNames:
 
     Attributes:
         session: That of the call's context.
+        tenant_claim, subject_claim, session_claim: The claims whose values they have instead; empty for none.
     """
 
     tenant: bytes = b"x-a2a-tenant"
     subject: bytes = b"x-a2a-subject"
     session: bytes = b""
+    tenant_claim: str = ""
+    subject_claim: str = ""
+    session_claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,12 @@ async def test_a_card_picked_by_a_credential_is_there_for_that_credential_only(s
                 "other": api_key(GLOBEX_KEY),
             }.items()
         }
-    assert seen["stranger"].status_code == 401
+    # Nobody is told which agents are there, but how to sign in.
+    stranger = seen["stranger"].json()
+    assert (stranger["name"], stranger["skills"]) == ("127.0.0.1", [])
+    assert {each["url"] for each in stranger["supportedInterfaces"]} == {site.gateway.url + "/desk"}
+    assert stranger["securitySchemes"].keys() == {"bearer", "api_key"}
+    assert not any(name in seen["stranger"].text for name in ("alpha", "beta", "gamma"))
     assert seen["key"].json()["name"] == "alpha"
     assert seen["claim"].json()["name"] == "beta"
     assert seen["no claim"].status_code == 404

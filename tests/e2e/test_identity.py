@@ -102,7 +102,7 @@ async def test_a_bad_credential_is_refused_in_the_callers_dialect(site: Site, ba
         ("PUT", "/hidden/tasks/t1", "/nowhere/tasks/t1"),
         ("GET", "/hidden/.well-known/agent-card.json", "/nowhere/.well-known/agent-card.json"),
         ("POST", "/hidden/.well-known/agent-card.json", "/nowhere/.well-known/agent-card.json"),
-        ("GET", "/desk/.well-known/agent-card.json", "/nowhere/.well-known/agent-card.json"),
+        ("GET", "/desk/nothing/.well-known/agent-card.json", "/nowhere/nothing/.well-known/agent-card.json"),
         ("GET", "/a2a/nothing/.well-known/agent-card.json", "/nowhere/nothing/.well-known/agent-card.json"),
     ],
 )

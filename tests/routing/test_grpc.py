@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,7 @@ def match(
     return Rule(agent, host, segments, asked, Place("gateway.yaml", line), own_path=bool(path))
 
 
-def agent(*rules: Rule, by_tenant: Sequence[str] = (), **more: bool) -> AgentRules:
+def agent(*rules: Rule, by_tenant: Sequence[str] = (), **more: Any) -> AgentRules:
     name = rules[0].agent
     routes: dict[str | None, Route] = {None: Route(name, name, f"http://{name}")}
     if by_tenant:

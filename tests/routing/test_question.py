@@ -1,5 +1,7 @@
 """Questions about routing, asked without a request."""
 
+from typing import Any
+
 import pytest
 
 from gateway.a2a.fault import (
@@ -23,7 +25,7 @@ HERE = Place("gateway.yaml", 1)
 ACME, GLOBEX, NOBODY = Principal("acme"), Principal("globex"), Principal("initech", method="jwt")
 
 
-def agent(name: str, path: tuple[str, ...], *, tenant: str | None = None, **more: bool) -> AgentRules:
+def agent(name: str, path: tuple[str, ...], *, tenant: str | None = None, **more: Any) -> AgentRules:
     conditions = frozenset({("tenant", tenant)} if tenant else ())
     rule = Rule(name, None, path, conditions, HERE)
     return AgentRules(name, (rule,), {None: Route(name, name, f"http://{name}:8000")}, HERE, **more)

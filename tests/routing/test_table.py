@@ -206,7 +206,7 @@ def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
 def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_there_is_something_or_not() -> None:
     rules = (
         agent("it", rule("it", ("path", "tenant"))),
-        agent("other", rule("other", ("path", "key"))),
+        agent("other", rule("other", ("path", "key")), public=False),
         agent("secret", Rule("secret", None, ("secret",), frozenset(), Place("f", 1)), public=False),
     )
     reach = {"anonymous": Reach(frozenset({"it"})), "acme": Reach(frozenset({"it"}))}

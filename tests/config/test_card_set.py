@@ -1,0 +1,58 @@
+"""What `card.set` sets is served, and anything else is refused."""
+
+import pytest
+
+from gateway.a2a.portrait import OVERRIDABLE
+from gateway.config.backend import _SETTABLE
+from tests.config.reading import errors, examined, good
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "fact"),
+    [
+        (
+            "securitySchemes: {}",
+            "securitySchemes",
+            "cards say what the gateway asks for, whatever `securitySchemes` says",
+        ),
+        ("security: []", "security", "cards say what the gateway asks for, whatever `security` says"),
+        (
+            "securityRequirements: []",
+            "securityRequirements",
+            "cards say what the gateway asks for, whatever `securityRequirements` says",
+        ),
+        (
+            "authentication: { schemes: [] }",
+            "authentication",
+            "cards say what the gateway asks for, whatever `authentication` says",
+        ),
+        (
+            "skills: [{ id: a, security: [] }]",
+            "skills[0].security",
+            "cards say what the gateway asks for, whatever `security` says",
+        ),
+        ("protocolVersion: '1.0'", "protocolVersion", "the gateway computes `protocolVersion` itself"),
+        ("transportOptions: {}", "transportOptions", "the gateway computes `transportOptions` itself"),
+        ("descripton: x", "descripton", "'descripton' cannot be set in a card"),
+        ("x-own: x", "x-own", "'x-own' cannot be set in a card"),
+        ("skills: x", "skills", "`skills` of a card is a list"),
+        ("name: 7", "name", "`name` of a card is a text"),
+        ("capabilities: [streaming]", "capabilities", "`capabilities` of a card is a mapping"),
+        ("supportsAuthenticatedExtendedCard: 1", "supportsAuthenticatedExtendedCard", None),
+    ],
+)
+def test_what_no_card_would_show_cannot_be_set_in_one(written: str, path: str, fact: str | None) -> None:
+    text = f"version: 1\nagents: {{ a: {{ backend: 'http://127.0.0.1:1', card: {{ set: {{ {written} }} }} }} }}\n"
+    [problem] = examined(text).errors
+    assert (problem.place.line, problem.remedy != "") == (2, True)
+    [(found, told)] = errors(text)
+    assert found == f"agents.a.card.set.{path}"
+    assert fact is None or told == fact
+
+
+def test_all_that_can_be_set_is_told_of_one_list() -> None:
+    assert set(_SETTABLE) == OVERRIDABLE
+
+
+def test_null_takes_away_what_the_agent_says() -> None:
+    good("version: 1\nagents: { a: { backend: 'http://127.0.0.1:1', card: { set: { iconUrl: null } } } }\n")

@@ -1,0 +1,174 @@
+"""Tokens with the claims that Keycloak 26, Auth0 and Entra ID v2 give them: whose they are, and what they hold."""
+
+from typing import Any
+
+import pytest
+
+from gateway.a2a.fault import AuthInvalid, AuthMissing, TenantNotMapped
+from gateway.identity.authenticator import Identity
+from gateway.principal import Principal
+from gateway.routing.requirement import Requirement
+from tests.identity.issuance import NOW, auth, bearer, identity, jwk, keys_of, read_key_set, rsa_key, token
+
+DIRECTORY = "9188040d-6c67-4c5b-b112-36a304b66dad"
+OTHER_DIRECTORY = "72f988bf-86f1-41af-91ab-2d7cd011db47"
+
+KEYCLOAK: dict[str, Any] = {
+    "typ": "Bearer",
+    "azp": "desk",
+    "sid": "5d5d6a2e-f8b7-4b9a-9d1c-0f1c5f6f1f11",
+    "sub": "3b1f1a64-6a5e-4d6a-9c3a-6a1c9a1de0a1",
+    "org": ...,
+    "scope": "openid organization agents.call",
+    "realm_access": {"roles": ["offline_access", "operator"]},
+    "resource_access": {"app": {"roles": ["reader"]}, "https://my.app": {"roles": ["writer"]}},
+    "organization": ["acme"],
+    "preferred_username": "ada",
+}
+AUTH0: dict[str, Any] = {
+    "aud": ["agents", "https://example.eu.auth0.com/userinfo"],
+    "sub": "auth0|507f1f77bcf86cd799439020",
+    "azp": "my_client_id",
+    "org": ...,
+    "org_id": "org_9ybsU1dN2dKfDkBi",
+    "scope": "openid profile agents.call",
+    "permissions": ["call:billing"],
+    "https://example.com/roles": ["clerk"],
+}
+ENTRA: dict[str, Any] = {
+    "ver": "2.0",
+    "org": ...,
+    "tid": DIRECTORY,
+    "oid": "00000000-0000-0000-66f3-3332eca7ea81",
+    "sub": "AAAAAAAAAAAAAAAAAAAAAIkzqFVrSaSaFHy782bbtaQ",
+    "preferred_username": "ada@contoso.com",
+    "scp": "Agents.Call Agents.Read",
+    "roles": ["Operator"],
+}
+
+
+def who(claims: dict[str, Any], *, tenants: frozenset[str] = frozenset(), **issuer: Any) -> Principal:
+    key_set = read_key_set(keys_of(jwk(rsa_key())))
+    settings = auth(**issuer)
+    found = Identity(settings, anonymous=False, key_sets={"corp": key_set}, tenants=tenants)
+    found._turns = identity()._turns
+    principal = found.identify(bearer(token(**claims)), NOW)
+    assert principal is not None
+    return principal
+
+
+@pytest.mark.parametrize(
+    "organization", [["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme"], ids=repr
+)
+def test_an_organization_of_keycloak_is_a_tenant(organization: object) -> None:
+    principal = who({**KEYCLOAK, "organization": organization}, tenant_claim="organization")
+    assert (principal.tenant, principal.subject) == ("acme", KEYCLOAK["sub"])
+
+
+@pytest.mark.parametrize(
+    "organization",
+    [["acme", "globex"], {"acme": {}, "globex": {}}, [], {}, [["acme"]], 7, True, None, ..., ["-"], "anonymous"],
+    ids=repr,
+)
+def test_several_organizations_or_none_are_no_tenant(organization: object) -> None:
+    with pytest.raises(AuthInvalid, match="names no tenant"):
+        who({**KEYCLOAK, "organization": organization}, tenant_claim="organization")
+
+
+def test_a_tenant_is_found_by_a_path() -> None:
+    nested = {"https://example.com/app": {"tenant": "acme"}}
+    assert who({**AUTH0, **nested}, tenant_claim="https://example.com/app.tenant").tenant == "acme"
+    with pytest.raises(AuthInvalid, match="names no tenant"):
+        who(AUTH0, tenant_claim="https://example.com/app.tenant")
+
+
+def test_a_directory_is_the_tenant_that_the_map_says() -> None:
+    mapped = {"tenant_claim": "tid", "tenant_map": {DIRECTORY: "acme"}, "principal_claim": "oid"}
+    principal = who(ENTRA, tenants=frozenset({"acme"}), **mapped)
+    assert (principal.tenant, principal.subject) == ("acme", ENTRA["oid"])
+    assert who(AUTH0, tenant_claim="org_id", tenant_map={AUTH0["org_id"]: "acme"}).tenant == "acme"
+
+
+def test_another_directory_is_a_tenant_of_its_own_and_never_one_of_the_file() -> None:
+    mapped: dict[str, Any] = {"tenant_claim": "tid", "tenant_map": {DIRECTORY: "acme"}}
+    named = frozenset({"acme", "globex", "*"})
+    assert who({**ENTRA, "tid": OTHER_DIRECTORY}, tenants=named, **mapped).tenant == OTHER_DIRECTORY
+    for value in ("acme", "globex", "*", "-", "anonymous", "a b", "x" * 65, "tenants/1"):
+        with pytest.raises(TenantNotMapped) as refused:
+            who({**ENTRA, "tid": value}, tenants=named, **mapped)
+        assert (refused.value.http_status, refused.value.reason) == (403, "tenant_denied")
+
+
+def test_the_star_of_the_map_is_every_other_value_and_no_other_type() -> None:
+    mapped: dict[str, Any] = {"tenant_claim": "tid", "tenant_map": {DIRECTORY: "acme", "*": "guests"}}
+    assert who(ENTRA, **mapped).tenant == "acme"
+    assert who({**ENTRA, "tid": "tenants/1"}, **mapped).tenant == "guests"
+    for value in (7, None, ..., ["a", "b"]):
+        with pytest.raises(AuthInvalid):
+            who({**ENTRA, "tid": value}, **mapped)
+
+
+def test_a_refusal_by_the_map_is_remembered_and_told_alike() -> None:
+    found = Identity(
+        auth(tenant_claim="tid", tenant_map={DIRECTORY: "acme"}),
+        anonymous=False,
+        key_sets={"corp": read_key_set(keys_of(jwk(rsa_key())))},
+        tenants=frozenset({"acme"}),
+    )
+    found._turns = identity()._turns
+    shown = bearer(token(**{**ENTRA, "tid": "acme"}))
+    words = []
+    for _ in range(2):
+        with pytest.raises(AuthMissing) as refused:
+            found.identify(shown, NOW)
+        words.append((type(refused.value), refused.value.message, refused.value.http_status))
+    assert words == [(TenantNotMapped, "this tenant is not admitted", 403)] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "subject"),
+    [("sub", ENTRA["sub"]), ("preferred_username", "ada@contoso.com"), ("nowhere", ""), ("x.y", "n")],
+)
+def test_another_claim_may_say_who_calls(path: str, subject: str) -> None:
+    assert who({**ENTRA, "x": {"y": "n"}}, tenant_claim="tid", principal_claim=path).subject == subject
+
+
+@pytest.mark.parametrize("value", [7, None, ["ada"], {"ada": 1}, "a\nb"], ids=repr)
+def test_who_calls_is_a_printable_text(value: object) -> None:
+    with pytest.raises(AuthInvalid, match="malformed"):
+        who({**ENTRA, "oid": value}, tenant_claim="tid", principal_claim="oid")
+
+
+@pytest.mark.parametrize(
+    ("claims", "requirement"),
+    [
+        (KEYCLOAK, Requirement(("agents.call",), ("operator",), (("resource_access.app.roles", "reader"),))),
+        (KEYCLOAK, Requirement(claims=(("resource_access.https://my.app.roles", "writer"), ("organization", "acme")))),
+        ({**KEYCLOAK, "organization": {"acme": {"id": "1"}}}, Requirement(claims=(("organization", "acme"),))),
+        (AUTH0, Requirement(("agents.call",), (), (("permissions", "call:billing"),))),
+        (AUTH0, Requirement(claims=(("https://example.com/roles", "clerk"),))),
+        (ENTRA, Requirement(("Agents.Call", "Agents.Read"), ("Operator",), (("tid", DIRECTORY),))),
+    ],
+)
+def test_what_an_agent_requires_is_found_in_the_tokens_of_providers(
+    claims: dict[str, Any], requirement: Requirement
+) -> None:
+    assert requirement.lacking(Principal("acme", claims=claims)) == ()
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        Requirement(("agents.cal",)),
+        Requirement(("agents.call", "agents.admin")),
+        Requirement((), ("admin",)),
+        Requirement((), ("operator", "admin")),
+        Requirement((), ("reader",)),
+        Requirement(claims=(("resource_access.app.roles", "writer"),)),
+        Requirement(claims=(("realm_access.roles.operator", True),)),
+        Requirement(claims=(("organization", "globex"),)),
+    ],
+)
+def test_what_is_not_there_is_lacking(requirement: Requirement) -> None:
+    assert requirement.lacking(Principal("acme", claims=KEYCLOAK)) != ()
+    assert requirement.lacking(Principal("acme", method="api_key", key="k")) != ()
