@@ -105,6 +105,18 @@ async def test_an_error_under_an_id_of_the_agents_own_gets_the_clients_id_back(s
         await backend.all_gone()
 
 
+async def test_an_agent_that_takes_no_such_long_body_is_no_broken_agent() -> None:
+    for body, said in ((PAGE, b"text/html"), (b'{"detail":"too long"}', b"application/json"), (b"", b"text/plain")):
+        async with fronted(page(body, said, b"413 Content Too Large")) as (gateway, _):
+            answer = await gateway.post("/echo")
+            assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (413, 1, -31413)
+            assert answer.reasons == ["BODY_TOO_LARGE"]
+            assert (await gateway.line())["outcome"] == "client_error"
+            for path in ("/echo/message:send", "/echo/message:stream", "/echo/v1/message:send"):
+                rest = await gateway.post(path, b'{"message":{}}')
+                assert (rest.status, "502" in rest.body.decode()) == (413, False)
+
+
 @pytest.mark.parametrize("status", [b"401 Unauthorized", b"407 Proxy Authentication Required"])
 @pytest.mark.parametrize("more", ["", "forward_caller: true"])
 async def test_no_agent_challenges_the_gateways_clients(status: bytes, more: str) -> None:

@@ -26,6 +26,7 @@ from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
 from gateway.upstream.failure import FAILING, Away, DeadlinePassed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.page import too_large
 from gateway.upstream.response import CUT, late
 
 _DETAILS = "grpc-status-details-bin"
@@ -40,6 +41,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
         expired: What it is that the call's time is over; None while it is not.
 
     Raises:
+        BodyTooLarge: the agent takes no message as long as this one.
         UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none. `DeadlinePassed` where some time but the
             call's is over.
         UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted. `Away` where it
@@ -72,6 +74,8 @@ def _refuse_made_up(
     if _UNREACHABLE.match(words) is not None and unreachable:
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
+    if (page is not None and page[1] == "413") or _TOO_LARGE.match(words) is not None:
+        raise too_large(detail)
     if page is not None:
         refused = page[1] in ("401", "407")
         message = (
@@ -98,6 +102,11 @@ _REMOVED = re.compile(r"Stream removed \(")
 _UNREACHABLE = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution failed")
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
+# Servers say it, of C and Python, Go, and Java; clients of gRPC's own library say CLIENT.
+_TOO_LARGE = re.compile(
+    r"SERVER: (?:Received|Decompressed) message larger|grpc: received message (?:after decompression )?larger than max"
+    r"|gRPC message exceeds maximum size"
+)
 _NO_GRPC = re.compile(
     r"No status received|Data frame with END_STREAM|Compression bit set|Decompression failed|Error parsing '"
     r"|Illegal header|Failed parsing HTTP/2"
