@@ -29,6 +29,10 @@ class Unsent(Draining):
     """The connections to a replica were closed before the call was sent on one of them."""
 
 
+class Reclaimed(Overloaded):
+    """The connection was taken from a call that had begun, for a tenant that had less than its share of them."""
+
+
 class DeadlinePassed(UpstreamTimeout):
     """The caller's own time is over, or the agent says that some time of its own is."""
 

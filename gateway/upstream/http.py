@@ -131,6 +131,9 @@ class HttpUpstream:
             # Whether it may be sent again is for whoever knows of other replicas.
             repeatable=False,
             fresh=fresh,
+            tenant=caller.principal.tenant,
+            weight=caller.weight,
+            streams=call.operation.streams,
         )
 
     async def aclose(self) -> None:
