@@ -85,6 +85,7 @@ class Admission:
         if permit is not None and not isinstance(permit, Permit):
             permit = await permit
         exchange.permit = permit
+        exchange.weight = self._limits.weight(tenant)
         exchange.on_toll, exchange.toll = self._charge, _TOLL
 
     def leave(self, exchange: Exchange) -> None:

@@ -68,6 +68,7 @@ class Backing:
         group: All of them, where there may be several, or the backend may be left alone; else None.
         repeats: What is sent again.
         budget: How often.
+        warned: Names of the oddities of the agent that the log has been told of.
     """
 
     agent: str
@@ -84,6 +85,7 @@ class Backing:
     group: Group | None = None
     repeats: Repeats = field(default_factory=Repeats)
     budget: Budget = field(default_factory=lambda: Budget(0.2))
+    warned: set[str] = field(default_factory=set)
 
     @property
     def replicas(self) -> list[Replica]:
@@ -266,6 +268,7 @@ class Backings:
             group=group,
             repeats=repeats,
             budget=self._holdings.hold(("budget", key), share, lambda: Budget(share)),
+            warned=self._holdings.hold(("warned", name), name, set[str]),
         )
         if group is not None:
             roster.fill(group, backing, replicas, None if isinstance(way, OnStdio) else way)

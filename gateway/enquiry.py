@@ -189,7 +189,7 @@ class _Hearing(Relay):
             await self._refuse_others(self._read_error(response, content_type, body))
         else:
             refuse_type(content_type)
-            told = self._told(body)
+            told = self._told(response, body)
             if told.error is not None:
                 await self._refuse_others(told)
         if told is None or told.error is not None:

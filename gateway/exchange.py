@@ -42,14 +42,14 @@ class Exchange:
     Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
     is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
     `on_event` is called for the first event of a stream, `on_toll` whenever `bytes_out` has come to `toll`. Of the
-    bytes that were moved `paid` are charged.
+    bytes that were moved `paid` are charged. `weight` is its tenant's share of what an agent has.
     """
 
     __slots__ = (
         "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
         "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
         "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received", "rpc_id",
-        "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version",
+        "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version", "weight",
     )  # fmt: skip
 
     def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
@@ -67,6 +67,7 @@ class Exchange:
         self.call: Call | None = None
         self.claims: Claims | None = None
         self.permit: Permit | None = None
+        self.weight = 1.0
         self.pushing: Pushing | None = None
         self.rule: Rule | None = None
         self.contenders: tuple[Rule, ...] = ()

@@ -160,7 +160,7 @@ class Forwarder:
             call = entered if isinstance(entered, Call) else await entered
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started)
+        caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
         asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call)
         asking.home, asking.translation = home, translation
         meter.forwarding(1)
@@ -217,7 +217,7 @@ class Forwarder:
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
-        caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started)
+        caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
         asking = Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
         enquiry = Enquiry(exchange, asking, self._clock)
         backing.meter.forwarding(1)

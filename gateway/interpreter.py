@@ -100,7 +100,7 @@ class Interpreter(Relay):
         else:
             if body:
                 refuse_type(content_type)
-            told = await self._noted(self._told(body))
+            told = await self._noted(self._told(response, body))
         body = self._unmarked(body)
         reply = self._reply(response)
         if told is None or told.error is not None:

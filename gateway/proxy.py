@@ -26,7 +26,7 @@ from gateway import showcase
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
-from gateway.a2a.headers import Pairs, is_encoded
+from gateway.a2a.headers import Pairs, is_encoded, is_no_json
 from gateway.a2a.path import PathCall
 from gateway.admission import Admission
 from gateway.entry import Entry
@@ -221,6 +221,7 @@ class Line:
         body = await wire.read(snapshot.config.gateway.body_limit)
         exchange.bytes_in = len(body)
         scope_field = snapshot.config.gateway.grpc.scope_field
+        _refuse_type(snapshot, exchange, path, body)
         if len(body) < snapshot.config.gateway.body.aside:
             call = decode(exchange, path, body, snapshot.body, scope_field=scope_field)
         else:
@@ -369,6 +370,22 @@ async def _settle(exchange: Exchange, pushing: Pushing) -> None:
             await pushing.end()
         elif exchange.progress.event == "message":
             await pushing.answered()
+
+
+def _refuse_type(snapshot: Snapshot, exchange: Exchange, path: PathCall, body: bytes) -> None:
+    """See that a body, if there is one, does not say of itself that it is no JSON; over gRPC the listener has looked.
+
+    Raises:
+        ContentTypeUnsupported: it does.
+    """
+    head = exchange.head
+    if not body or head.grpc is not None or not is_no_json(head.first(b"content-type")):
+        return
+    if len(body) < snapshot.config.gateway.body.aside:
+        # If it is some all the same, the refusal has the call's id and the words of the caller's generation.
+        with suppress(Fault):
+            decode(exchange, path, body, snapshot.body)
+    raise faults.ContentTypeUnsupported("the content type must be application/json or application/a2a+json")
 
 
 def _refuse_method(path: PathCall) -> None:

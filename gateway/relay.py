@@ -9,14 +9,16 @@ What reaches a client is JSON that A2A knows in the envelope of its own call, or
 own error passes under the agent's status if it is such an answer; any other page is replaced (`upstream/page.py`).
 """
 
+import logging
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a import document, progress
 from gateway.a2a.bindings.echo import restore_tenant, with_result
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import (
@@ -50,6 +52,9 @@ _REWRITTEN = _ECHOES_TENANT | {Operation.GET_EXTENDED_CARD}
 """Operations whose answers may have to be changed on the way."""
 
 
+logger = logging.getLogger("gateway.upstream")
+
+
 class AnswerTooLong(UpstreamProtocol):
     """The agent's answer is longer than one may be that has to be read whole: less at a time may be fewer bytes."""
 
@@ -68,6 +73,8 @@ class Relay:
         self._clock = clock
         # What was read of the answer before it was the answer.
         self._body: bytes | None = None
+        # Whether it came under another id than the call's.
+        self._readdresses = False
 
     async def read(self, response: Response) -> bytes:
         """The whole body of an answer of one frame, before it is known whether it is the one to pass on.
@@ -105,7 +112,9 @@ class Relay:
     async def _bring_stream(self, response: Response, wire: Wire) -> None:
         if not self._call.operation.streams or response.status != 200:
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
-        await self._stream(wire).run(response, self._stream_headers(response))
+        stream = self._stream(wire)
+        stream.on_foreign_id = partial(self._suspect, response)
+        await stream.run(response, self._stream_headers(response))
 
     def _stream_headers(self, response: Response) -> Pairs:
         return [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
@@ -128,10 +137,12 @@ class Relay:
         else:
             if body and content_type != b"application/json":
                 refuse_type(content_type)
-            told = await self._noted(self._told(body))
+            told = await self._noted(self._told(response, body))
             if told.error is None and self._call.operation in _REWRITTEN and self._rewrites():
                 body = await self._rewrite(body)
         body = self._unmarked(body)
+        if self._readdresses:
+            body = with_id(body, self._call.id)
         headers = self._headers(response, b"application/json" if body else None)
         exchange.status = response.status
         exchange.first_byte = self._clock()
@@ -179,7 +190,7 @@ class Relay:
                 if outline is None:
                     self._refuse_long(response, content_type)
                     outline, part = Outline(envelope=self._wrapped), bytes(body)
-                if self._is_ours(outline, part, len(body)):
+                if self._is_ours(response, outline, part, len(body)):
                     await self._pass_through(response, wire, outline, bytes(body))
                     return None
             part = await self._next(response)
@@ -211,19 +222,22 @@ class Relay:
         if self._rewrites():
             raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
 
-    def _is_ours(self, outline: Outline, part: bytes, size: int) -> bool:
-        """Read on in an answer; whether it is known now to be the one to this call, and whose it is.
+    def _is_ours(self, response: Response, outline: Outline, part: bytes, size: int) -> bool:
+        """Read on in an answer; whether it can go out as it comes: under the call's id, and known to be the caller's.
 
         Raises:
-            UpstreamProtocol: it is another one, or is not known by as many bytes as an event may have.
+            UpstreamProtocol: it cannot, after as many bytes as an event may have.
         """
         outline.feed(part)
         missing = ""
         if self._wrapped:
             if outline.id is None:
                 missing = "its id does not stand in front"
-            else:
-                self._refuse_stranger(outline.id)
+            elif not answers(outline.id, self._call.id):
+                self._suspect(response)
+                missing = "its id has to be changed, and it is not kept"
+            elif not is_same(outline.id, self._call.id) and size <= max(self._bounds.kept, self._bounds.event):
+                missing = "its id has to be changed"
         if not missing and self._is_owned and not (outline.task_id and outline.context_id):
             # What goes out before these two are known may be another's.
             missing = "its task and its context do not stand in front"
@@ -283,7 +297,7 @@ class Relay:
         Gives what it tells.
 
         Raises:
-            UpstreamProtocol: it is none, or that of another request.
+            UpstreamProtocol: it is none.
         """
         refuse_challenge(response)
         told = None
@@ -292,7 +306,7 @@ class Relay:
         if told is None or (self._wrapped and told.error is None):
             refuse_page(response)
         elif self._wrapped:
-            self._refuse_stranger(told.id)
+            self._recognise(response, told.id)
             self._exchange.saw(told)
         else:
             told = replace(told, others=_named_in(body) or told.others)
@@ -316,15 +330,14 @@ class Relay:
             # Written twice or in another case: what is to be changed could be read in two ways.
             raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 
-    def _told(self, body: bytes) -> progress.Progress:
-        """What an answer tells; one that is none, or one to another request, is refused."""
+    def _told(self, response: Response, body: bytes) -> progress.Progress:
+        """What an answer tells; one that is none is refused."""
         if self._wrapped:
             call = self._call
             told = progress.read_jsonrpc(body, void=call.operation is Operation.DELETE_PUSH_CONFIG)
             if told is None:
                 raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
-            if told.id != call.id:
-                self._refuse_stranger(told.id)
+            self._recognise(response, told.id)
             return told
         told = progress.read_bare(body)
         if told is not None:
@@ -338,9 +351,31 @@ class Relay:
         """Whether an answer is a JSON-RPC envelope."""
         return self._call.dialect.binding is Binding.JSONRPC and not self._call.path.legacy_card
 
-    def _refuse_stranger(self, identity: bytes) -> None:
-        if self._wrapped and not answers(identity, self._call.id):
-            raise UpstreamProtocol("the agent answered another request", detail=f"id {identity[:64]!r}")
+    def _recognise(self, response: Response, identity: bytes) -> None:
+        """Take an answer for the call's whatever its id: its connection carries no other call.
+
+        The client gets its own id back byte for byte.
+        """
+        if is_same(identity, self._call.id):
+            return
+        self._readdresses = True
+        if not answers(identity, self._call.id):
+            self._suspect(response)
+
+    def _suspect(self, response: Response) -> None:
+        """Reuse no connection on which an answer came under an id of the agent's own, and say so once per agent.
+
+        An id tells whether a connection has got out of step. Where the agent makes up its own, each connection serves
+        one call, so that no answer can be taken for that of another (safety T14).
+        """
+        response.distrust()
+        warned = self._backing.warned
+        if "ids" not in warned:
+            warned.add("ids")
+            logger.warning(
+                "agent %s answers under ids of its own: clients get theirs back, and its connections are not reused",
+                self._backing.agent,
+            )
 
     async def _card(self, body: bytes) -> bytes:
         """An extended card holds the agent's addresses like any other, so it is rebuilt like any other."""

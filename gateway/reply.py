@@ -12,10 +12,10 @@ from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import encode
-from gateway.a2a.headers import Pairs
+from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.progress import Progress
 from gateway.exchange import Exchange
-from gateway.upstream.http import A2A_JSON, EXTENSIONS, extensions
+from gateway.upstream.http import EXTENSIONS, extensions
 from gateway.wire import Wire
 
 

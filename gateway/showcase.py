@@ -8,10 +8,11 @@ import msgspec
 
 from gateway.a2a import envelope
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.headers import Pairs
+from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
+from gateway.a2a.headers import A2A_JSON, Pairs, accepts
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
+from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.catalog.served import ServedCard, sign_in_card
 from gateway.exchange import Exchange
@@ -45,9 +46,11 @@ async def show(
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card to show.
     """
+    old = path.card == _OLD
+    modern = not old and _asks_for_modern(exchange)
     if verdict.signs_in:
-        card = _sign_in(snapshot, exchange, verdict.contenders[0], path)
-        await _answer(exchange, wire, card, public=False, clock=clock)
+        card = _sign_in(snapshot, exchange, verdict.contenders[0], path, modern=modern)
+        await _answer(exchange, wire, card, public=False, modern=modern, clock=clock)
         return
     route, rule = verdict.route, verdict.rule
     assert route is not None
@@ -67,14 +70,14 @@ async def show(
     if personal and not _may_call(snapshot, exchange, backing):
         # The agent meant it for who may call it.
         bare = True
-    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD)
+    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=old, modern=modern)
     # Picked by a credential, or a tenant's own: nobody else may be shown it from a cache.
     picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
     public = snapshot.table.agents[backing.agent].public and not picked and not personal
-    await _answer(exchange, wire, card, public=public, clock=clock)
+    await _answer(exchange, wire, card, public=public, modern=modern, clock=clock)
 
 
-def _sign_in(snapshot: Snapshot, exchange: Exchange, rule: Rule, path: PathCall) -> ServedCard:
+def _sign_in(snapshot: Snapshot, exchange: Exchange, rule: Rule, path: PathCall, *, modern: bool) -> ServedCard:
     """The card for strangers where credentials pick among several agents: it names none, whoever they are.
 
     Args:
@@ -87,18 +90,19 @@ def _sign_in(snapshot: Snapshot, exchange: Exchange, rule: Rule, path: PathCall)
         tenant=path.tenant,
         schemes=snapshot.identity.schemes,
         old=path.card == _OLD,
+        modern=modern,
     )
 
 
 async def _answer(
-    exchange: Exchange, wire: Wire, card: ServedCard, *, public: bool, clock: Callable[[], float]
+    exchange: Exchange, wire: Wire, card: ServedCard, *, public: bool, modern: bool, clock: Callable[[], float]
 ) -> None:
     exchange.first_byte = clock()
     etag = card.etag.encode("ascii")
     headers: Pairs = [
         (b"etag", etag),
         (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),
-        (b"vary", b"Authorization, X-API-Key"),
+        (b"vary", b"Authorization, X-API-Key, Accept, A2A-Version"),
         (b"x-request-id", exchange.id.encode("ascii")),
     ]
     if _holds(exchange, etag):
@@ -107,7 +111,7 @@ async def _answer(
         return
     exchange.status = 200
     exchange.bytes_out = len(card.body)
-    headers.append((b"content-type", b"application/json"))
+    headers.append((b"content-type", A2A_JSON if modern and _takes_a2a_json(exchange) else b"application/json"))
     await wire.answer(200, headers, card.body)
 
 
@@ -135,6 +139,18 @@ async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clo
     exchange.first_byte = clock()
     exchange.bytes_out = len(body)
     await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii"))], body)
+
+
+def _asks_for_modern(exchange: Exchange) -> bool:
+    """Return whether the client asks for the card of 1.0 alone: by the version, or without one by its media type."""
+    head = exchange.head
+    said = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
+    version = parse_version(said or "")
+    return version is Version.V1_0 or (version is None and _takes_a2a_json(exchange))
+
+
+def _takes_a2a_json(exchange: Exchange) -> bool:
+    return accepts(exchange.head.all(b"accept"), A2A_JSON)
 
 
 def _is_own(snapshot: Snapshot, exchange: Exchange, backing: Backing, tenants: tuple[str, str | None]) -> bool:

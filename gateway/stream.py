@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
 from gateway.a2a import progress
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
@@ -61,6 +61,9 @@ class Stream:
 
     Args:
         clock: Monotonic seconds.
+
+    Attributes:
+        on_foreign_id: Called for each event whose id cannot be that of the call.
     """
 
     def __init__(self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire) -> None:
@@ -83,6 +86,9 @@ class Stream:
         # Events that wait for the first of them: for the ledger, or for a thread that works on it.
         self._waiting: deque[Event] = deque()
         self._unmet: Awaitable[None] | None = None
+        self.on_foreign_id: Callable[[], None] | None = None
+        # Whether an event came under another id than the call's.
+        self._readdresses = False
         self._failure: Fault | None = None
         self._heard = 0.0
         self._beat: asyncio.TimerHandle | None = None
@@ -241,6 +247,8 @@ class Stream:
     def _say(self, event: Event) -> bytes:
         """What goes out for an event."""
         claims, raw = self._exchange.claims, event.raw
+        if self._readdresses and (read := event.read()) is not None and read[1].strip():
+            raw = event.with_data(with_id(read[1], self._call.id))
         # As `Mark.unmarked`, which would be a call for every event of every stream.
         return raw.replace(mark, b"") if claims is not None and (mark := claims.mark.raw) and mark in raw else raw
 
@@ -278,7 +286,7 @@ class Stream:
         """What an event tells; None for comments and events without data.
 
         Raises:
-            UpstreamProtocol: its data is no answer, or that to another request.
+            UpstreamProtocol: its data is no answer.
         """
         data = event.line
         if data is None:
@@ -288,8 +296,10 @@ class Stream:
             data = read[1]
         told = self._told(data)
         if told is not None:
-            if self._wrapped and not answers(told.id, self._call.id):
-                raise UpstreamProtocol("the agent answered another request", detail=f"id {told.id[:64]!r}")
+            if self._wrapped and told.id != self._call.id and not is_same(told.id, self._call.id):
+                self._readdresses = True
+                if self.on_foreign_id is not None and not answers(told.id, self._call.id):
+                    self.on_foreign_id()
             return told
         if data.strip():
             raise UpstreamProtocol("the agent sent an event that is no answer")

@@ -202,9 +202,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(says(b"200 OK", error(-32603))),
         Case(says(b"500 Internal Server Error", error(-32001))),
     ),
-    "an answer that is none of A2A's: a page, no JSON, another id": (
+    "an answer that is none of A2A's: a page, no JSON, two ids": (
         Case(says(b"200 OK", b"<html>")),
-        Case(says(b"200 OK", get("t").replace(b'"id": 1', b'"id": 2'))),
+        Case(says(b"200 OK", get("t").replace(b'"id": 1', b'"id": 1, "id": 2'))),
         Case(says(b"302 Found", b"", b"location: /elsewhere")),
     ),
     "gRPC: HTTP's 502, 503 or 504, of a proxy in front of the agent": (

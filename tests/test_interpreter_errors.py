@@ -19,10 +19,11 @@ from tests.doubles.interpreted import (
     plays,
     result,
 )
-from tests.doubles.scripted import Received, head
+from tests.doubles.scripted import Received, head, whole
 
 pytestmark = pytest.mark.anyio
 
+MODERN = {"a2a-version": "1.0"}
 
 NOT_FOUND = {
     "jsonrpc 1.0": complaint(
@@ -56,6 +57,21 @@ async def test_a_missing_task_is_one_to_clients_of_every_dialect(speaks: str, tm
     if speaks != "jsonrpc 1.0":
         assert modern["error"]["data"][0]["reason"] == "TASK_NOT_FOUND"
     assert path.json()["error"]["status"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("speaks", NOT_FOUND)
+async def test_an_agent_that_takes_no_such_long_body_says_so_to_clients_of_every_dialect(
+    speaks: str, tmp_path: Path
+) -> None:
+    script = plays(lambda _: whole(b"<h1>413 Request Entity Too Large</h1>", status=b"413 Content Too Large"))
+    async with agent(script, tmp_path, speaks) as (gateway, client):
+        for method, message in (("SendMessage", MESSAGE_1_0), ("message/send", MESSAGE_0_3)):
+            body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": message}}
+            answer = await client.post(gateway.url, json=body)
+            assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (413, 7, -31413)
+        modern_path = await client.post(gateway.url + "/message:send", json={"message": MESSAGE_1_0}, headers=MODERN)
+        older_path = await client.post(gateway.url + "/v1/message:send", json={"message": MESSAGE_0_3})
+    assert (modern_path.status_code, older_path.status_code) == (413, 413)
 
 
 async def test_an_error_without_an_id_is_the_answer_to_the_call_all_the_same(tmp_path: Path) -> None:

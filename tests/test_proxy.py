@@ -164,6 +164,39 @@ async def test_an_encoded_body_is_refused(encoding: bytes) -> None:
         assert backend.requests == []
 
 
+NO_JSON = [
+    b"text/plain", b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"multipart/form-data",
+    b"application/octet-stream", b"application/xml", b"application/grpc", b"text/html", b"application/jsonx", b"json",
+]  # fmt: skip
+SOME_JSON = [
+    b"application/json", b"Application/JSON; charset=utf-8", b"application/a2a+json", b"application/a2a+json;v=1", b"",
+    b"application/vnd.api+json",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", NO_JSON)
+async def test_a_body_of_another_type_is_refused_in_the_words_of_a2a(said: bytes) -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        for body, id_ in ((CALL, 1), (b"a=b&c=d", None), (CALL[:-1] + b" " * (1 << 19) + b"}", None)):
+            answer = await gateway.ask("POST", "/echo", body, [(b"Content-Type", said)])
+            assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (415, id_, -32005)
+            assert answer.reasons == ["CONTENT_TYPE_NOT_SUPPORTED", "BAD_REQUEST"]
+        for path in ("/echo/message:send", "/echo/message:stream", "/echo/v1/message:send", "/echo/tasks/t:cancel"):
+            answer = await gateway.ask("POST", path, b'{"message":{}}', [(b"Content-Type", said)])
+            assert (answer.status, answer.reasons[0]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
+        assert backend.requests == []
+
+
+@pytest.mark.parametrize("said", SOME_JSON)
+async def test_a_body_of_json_is_taken_under_every_name_of_it(said: bytes) -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, _):
+        assert (await gateway.ask("POST", "/echo", CALL, [(b"Content-Type", said)])).body == RESULT
+        assert (await gateway.ask("POST", "/echo", CALL)).body == RESULT
+        # What has no body is of no type.
+        for method, path in (("GET", "/echo/tasks/t"), ("POST", "/echo/tasks/t:cancel")):
+            assert (await gateway.ask(method, path, None, [(b"Content-Type", b"text/plain")])).status == 200
+
+
 async def test_a_connection_serves_on_after_every_refusal_whose_request_was_read() -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         client = await gateway.client()

@@ -1,6 +1,7 @@
 """What an agent answers reaches the client byte for byte; what is no answer does not reach it at all."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -167,18 +168,58 @@ async def test_what_is_no_answer_is_refused_in_the_callers_dialect_and_shows_no_
 
 
 @pytest.mark.parametrize("given", [b'"1"', b"2", b'"x"', b"true", b"[1]", b"{}"])
-async def test_an_answer_to_another_request_is_refused(given: bytes) -> None:
-    async with fronted(answers(whole(RESULT.replace(b'"id":1', b'"id":' + given)))) as (gateway, _):
-        answer = await gateway.post("/echo")
-        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
-        assert (await gateway.line())["reason"] == "upstream_protocol"
+async def test_an_answer_under_an_id_of_the_agents_own_gets_the_clients_id_back(
+    given: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """fasta2a 0.2 makes up an id for each send: the connection carries no other call, so the answer is to this one."""
+    foreign = whole(RESULT.replace(b'"id":1', b'"id":' + given))
+    async with fronted(answers(foreign)) as (gateway, backend):
+        for number in range(1, 4):
+            answer = await gateway.post("/echo")
+            assert (answer.status, answer.body) == (200, RESULT)
+            assert (await gateway.line(of=number))["outcome"] == "ok"
+        await gateway.rested()
+        # Such an agent cannot show that a connection has got out of step, so that none serves a second call.
+        assert len({received.connection for received in backend.requests}) == 3
+        await backend.all_gone()
+    warnings = [record.getMessage() for record in caplog.records if "ids of its own" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "agent echo" in warnings[0]
 
 
-@pytest.mark.parametrize("given", [b'"id":null,', b"", b'"id":1.0,', b'"id": 1 ,'])
-async def test_an_answer_that_servers_in_the_wild_give_to_this_request_is_passed(given: bytes) -> None:
+@pytest.mark.parametrize("identity", [b'"\\u0041"', b"123456789012345678901234567890", b'"a\\"b"', b"-0"])
+async def test_the_clients_id_comes_back_byte_for_byte(identity: bytes) -> None:
+    call, right = (each.replace(b'"id":1', b'"id":' + identity) for each in (CALL, RESULT))
+    for body in (
+        RESULT.replace(b'"id":1', b'"id":"other"'),
+        RESULT.replace(b'"id":1', b'"id":null'),
+        RESULT.replace(b'"id":1,', b""),
+        b' {"result":{"id":"t","status":{"state":"TASK_STATE_WORKING"}} , "i\\u0064" : "o" ,"jsonrpc":"2.0"}\r\n',
+    ):
+        async with fronted(answers(whole(body))) as (gateway, _):
+            answer = await gateway.post("/echo", call)
+            assert b'"id":' + identity in answer.body or b'"i\\u0064" : ' + identity in answer.body
+            assert answer.json["id"] == json.loads(identity)
+            assert answer.json["result"] == json.loads(body)["result"]
+            if b"ROLE_AGENT" in body:
+                assert json.loads(answer.body) == json.loads(right)
+
+
+@pytest.mark.parametrize("given", [b'"id":1.0,', b'"id": 1 ,'])
+async def test_an_id_that_is_written_another_way_passes_as_it_came(given: bytes) -> None:
     body = RESULT.replace(b'"id":1,', given)
-    async with fronted(answers(whole(body))) as (gateway, _):
-        assert (await gateway.post("/echo")).body == body
+    async with fronted(answers(whole(body))) as (gateway, backend):
+        for _ in range(2):
+            assert (await gateway.post("/echo")).body == body
+        assert len({received.connection for received in backend.requests}) == 1
+
+
+async def test_an_id_that_is_missing_is_filled_in_and_is_no_reason_to_distrust() -> None:
+    script = answers(whole(RESULT.replace(b'"id":1', b'"id":null')), whole(RESULT.replace(b'"id":1,', b"")))
+    async with fronted(script) as (gateway, backend):
+        assert json.loads((await gateway.post("/echo")).body) == json.loads(RESULT)
+        assert json.loads((await gateway.post("/echo")).body) == json.loads(RESULT)
+        assert len({received.connection for received in backend.requests}) == 1
 
 
 # ---- What an answer is said to be -----------------------------------------------------------------------------------

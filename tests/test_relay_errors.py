@@ -88,18 +88,33 @@ async def test_an_agents_json_rpc_error_is_passed_under_its_status(status: bytes
     body = b'{"jsonrpc":"2.0",' + identity + b'"error":{"code":-32001,"message":"no such task"}}'
     async with fronted(answers(whole(body, b"retry-after: 7", b"server: x", status=status))) as (gateway, _):
         answer = await gateway.post("/echo")
-        assert (answer.status, answer.body, answer.header("retry-after")) == (int(status[:3]), body, "7")
+        assert (answer.status, answer.header("retry-after")) == (int(status[:3]), "7")
+        assert answer.json == {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}}
         assert answer.header("server") is None
         line = await gateway.line()
         assert (line["rpc_code"], line.get("reason")) == (-32001, None)
 
 
-async def test_an_error_of_another_request_is_refused_whatever_its_status() -> None:
-    body = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"secret of another"}}'
-    async with fronted(answers(whole(body, status=b"500 No"))) as (gateway, _):
+@pytest.mark.parametrize("status", [b"200 OK", b"400 No", b"500 No"])
+async def test_an_error_under_an_id_of_the_agents_own_gets_the_clients_id_back(status: bytes) -> None:
+    body = b'{"jsonrpc":"2.0","id":"made up","error":{"code":-32001,"message":"no such task"}}'
+    async with fronted(answers(whole(body, status=status))) as (gateway, backend):
         answer = await gateway.post("/echo")
-        assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
-        assert b"secret" not in answer.body
+        assert (answer.status, answer.body) == (int(status[:3]), body.replace(b'"made up"', b"1"))
+        await gateway.rested()
+        await backend.all_gone()
+
+
+async def test_an_agent_that_takes_no_such_long_body_is_no_broken_agent() -> None:
+    for body, said in ((PAGE, b"text/html"), (b'{"detail":"too long"}', b"application/json"), (b"", b"text/plain")):
+        async with fronted(page(body, said, b"413 Content Too Large")) as (gateway, _):
+            answer = await gateway.post("/echo")
+            assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (413, 1, -31413)
+            assert answer.reasons == ["BODY_TOO_LARGE"]
+            assert (await gateway.line())["outcome"] == "client_error"
+            for path in ("/echo/message:send", "/echo/message:stream", "/echo/v1/message:send"):
+                rest = await gateway.post(path, b'{"message":{}}')
+                assert (rest.status, "502" in rest.body.decode()) == (413, False)
 
 
 @pytest.mark.parametrize("status", [b"401 Unauthorized", b"407 Proxy Authentication Required"])

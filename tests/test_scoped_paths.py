@@ -198,7 +198,7 @@ async def test_a_card_tells_the_address_with_the_scope(target: str) -> None:
                 assert {card["url"], *(each["url"] for each in card["additionalInterfaces"])} == {f"{base}/acme"}
             else:
                 urls = {(each["url"], each.get("tenant")) for each in card["supportedInterfaces"]}
-                assert urls == {(f"{base}/", "acme"), (f"{base}/acme", None)}
+                assert urls == {(f"{base}/", "acme"), (base, "acme"), (f"{base}/acme", None)}
 
 
 # ---- What 1.0 made of it ---------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from a2a.types.a2a_pb2 import AgentCard
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway import showcase
 from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
@@ -54,7 +56,7 @@ async def test_a_card_may_be_kept_and_asked_for_again(path: str) -> None:
         tag = first.header("etag")
         assert tag is not None
         assert first.header("cache-control") == "public, max-age=60"
-        assert first.header("vary") == "Authorization, X-API-Key"
+        assert first.header("vary") == "Authorization, X-API-Key, Accept, A2A-Version"
         for shown in (tag, f'"other", {tag}', "*", tag.removeprefix("W/")):
             again = await gateway.get("/echo" + path, [(b"If-None-Match", shown.encode())])
             assert (again.status, again.body, again.header("etag")) == (304, b"", tag)
@@ -66,6 +68,80 @@ async def test_a_card_may_be_kept_and_asked_for_again(path: str) -> None:
         status, headers = await client.head()
         assert (status, dict(headers)["etag"]) == (200, tag)
         assert dict(headers)["content-length"] == str(len(first.body))
+
+
+A2A_JSON = b"application/a2a+json"
+MODERN = [
+    [(b"A2A-Version", b"1.0")],
+    [(b"A2A-Version", b"1")],
+    [(b"Accept", A2A_JSON)],
+    [(b"Accept", b"text/html, Application/A2A+JSON;q=0.5")],
+    [(b"Accept", b"application/a2a+json, application/json"), (b"A2A-Version", b"1.0.1")],
+    [(b"Accept", b"application/json"), (b"A2A-Version", b"1.0")],
+]
+DUAL = [
+    [],
+    [(b"Accept", b"*/*")],
+    [(b"Accept", b"application/json")],
+    [(b"Accept", b"application/a2a+json;q=0")],
+    [(b"A2A-Version", b"0.3")],
+    [(b"A2A-Version", b"0.3.0"), (b"Accept", A2A_JSON)],
+    [(b"A2A-Version", b"9.9")],
+    [(b"A2A-Version", b"")],
+]
+
+
+async def test_who_asks_for_1_0_gets_a_card_of_1_0_alone() -> None:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "JSONRPC 0.3", capabilities={"stateTransitionHistory": True})
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card)) as backend:
+        text = f"{keys(one='acme')}{LISTENS}\ntenants: {{ acme: ['*'] }}\nagents: {{ echo: '{backend.url}' }}\n"
+        async with running(text) as gateway:
+            both, tags = (await gateway.get("/echo" + CARD)).json, set()
+            ParseDict(both, AgentCard(), ignore_unknown_fields=True)
+            assert "url" in both
+            for headers in MODERN:
+                modern = await gateway.get("/echo" + CARD, headers)
+                # Every member of it is one that 1.0 knows, and every way of calling the agent is there.
+                ParseDict(modern.json, AgentCard(), ignore_unknown_fields=False)
+                assert not modern.json.keys() & {"url", "preferredTransport", "protocolVersion", "security"}
+                assert modern.json["supportedInterfaces"] == both["supportedInterfaces"]
+                asked = any(A2A_JSON in value.lower() for name, value in headers if name == b"Accept")
+                assert modern.header("content-type") == ("application/a2a+json" if asked else "application/json")
+                assert modern.header("vary") == "Authorization, X-API-Key, Accept, A2A-Version"
+                tag = modern.header("etag") or ""
+                tags.add(tag)
+                held = [*headers, (b"If-None-Match", tag.encode())]
+                assert (await gateway.get("/echo" + CARD, held)).status == 304
+                # A cache that holds the one never shows it for the other.
+                assert (await gateway.get("/echo" + CARD, [(b"If-None-Match", tag.encode())])).status == 200
+            assert (await gateway.get(f"/echo{CARD}?A2A-Version=1.0")).header("etag") == tag
+            for headers in DUAL:
+                shown = await gateway.get("/echo" + CARD, headers)
+                assert (shown.json, shown.header("content-type")) == (both, "application/json")
+                tags.add(shown.header("etag") or "")
+            assert len(tags) == 2
+            for headers in (*MODERN, *DUAL):
+                assert "supportedInterfaces" not in (await gateway.get("/echo" + OLD, headers)).json
+
+
+@pytest.mark.parametrize("prefix", ["", "/agents"])
+async def test_paths_are_appended_to_the_urls_of_an_agent_at_the_root(prefix: str) -> None:
+    async with ScriptedBackend(agent(answers(whole(RESULT)), card_of("http://127.0.0.1/", "JSONRPC 1.0"))) as backend:
+        text = f"gateway: {{ public_url: 'http://gw.test{prefix}', listen: '127.0.0.1:0', admin: '127.0.0.1:0' }}\n"
+        text += f"agents: {{ echo: {{ match: {{ path: / }}, backend: '{backend.url}' }} }}\n"
+        async with running(text) as gateway:
+            for headers in ([], [(b"A2A-Version", b"1.0")]):
+                card = (await gateway.get(prefix + CARD, headers)).json
+                interfaces = [(each["url"], each["protocolBinding"]) for each in card["supportedInterfaces"]]
+                others = [(each["url"], each["transport"]) for each in card.get("additionalInterfaces", ())]
+                for url, binding in (*interfaces, *others):
+                    path = url.removeprefix("http://gw.test")
+                    if binding == "HTTP+JSON":
+                        body = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}'
+                        answer = await gateway.post(path + "/message:send", body)
+                    else:
+                        answer = await gateway.post(path or "/")
+                    assert answer.status == 200, (url, binding, answer.body)
 
 
 async def test_one_card_is_never_taken_for_the_other() -> None:

@@ -1,6 +1,7 @@
 """A stream reaches the client event by event, says so when it breaks, and is read no faster than it is taken."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from tests.doubles.scripted import (
     Wire,
     answers,
     answers_and_closes,
-    answers_and_hangs,
     answers_and_resets,
     chunk,
     events,
@@ -226,16 +226,43 @@ async def test_an_event_over_the_cap_ends_the_stream_and_is_not_shortened() -> N
         await backend.until(lambda: all(wire.gone for wire in backend.wires))
 
 
-async def test_an_event_for_another_request_ends_the_stream() -> None:
-    foreign = b"data: " + frame(2).replace(b'"id": 1', b'"id": "other"') + b"\n\n"
+OWN_IDS = {
+    "its own": b"data: %b\n\n" % frame(2).replace(b'"id": 1', b'"id": "other"'),
+    "null": b"data: %b\n\n" % frame(2).replace(b'"id": 1', b'"id": null'),
+    "none": b"data: %b\n\n" % frame(2).replace(b'"id": 1, ', b""),
+    "a number of its own": b"id: 7\ndata: %b\n\n" % frame(2).replace(b'"id": 1', b'"id": 2'),
+    "in two lines": b"event: message\r\ndata: %b\r\n\r\n"
+    % frame(2).replace(b'"id": 1,', b'\r\ndata: "id": 2,\r\ndata:'),
+    "bare CRs": b"data: %b\r\r" % frame(2).replace(b'"id": 1', b'"id": 2'),
+}
+
+
+@pytest.mark.parametrize("foreign", OWN_IDS.values(), ids=OWN_IDS.keys())
+@pytest.mark.parametrize("apart", [True, False])
+async def test_events_under_ids_of_the_agents_own_get_the_clients_id_back(foreign: bytes, *, apart: bool) -> None:
     raw = b"data: " + frame(1) + b"\n\n"
-    async with fronted(answers_and_hangs(SSE + chunk(raw) + chunk(foreign))) as (gateway, _):
+    events = chunk(raw) + chunk(foreign) if apart else chunk(raw + foreign)
+    async with fronted(answers(SSE + events + chunk(raw) + chunk(b""))) as (gateway, _):
         client = await opened(gateway)
         await client.head()
         body = await client.rest()
-        assert body.startswith(raw + b"event: error")
-        assert b'"other"' not in body
-        assert reasons(said(body)["error"]["data"])[-1] == "UPSTREAM_PROTOCOL"
+        assert body.startswith(raw)
+        data = [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data")]
+        assert [json.loads(each) for each in data] == [json.loads(frame(number)) for number in (1, 2, 1)]
+        assert (b"id: 7\n" in body) == (b"id: 7\n" in foreign)
+        assert (await gateway.line())["outcome"] == "ok"
+
+
+async def test_a_connection_on_which_a_stream_came_under_an_id_of_the_agents_own_serves_no_other_call() -> None:
+    foreign = b"data: " + frame(1).replace(b'"id": 1', b'"id": "other"') + b"\n\n"
+    async with fronted(answers(SSE + chunk(foreign) + chunk(b""))) as (gateway, backend):
+        for _ in range(2):
+            client = await opened(gateway)
+            await client.head()
+            assert b'"other"' not in await client.rest()
+        assert len({received.connection for received in backend.requests}) == 2
+        await gateway.rested()
+        await backend.all_gone()
 
 
 async def test_garbage_behind_a_stream_closes_the_connection_to_the_agent() -> None:

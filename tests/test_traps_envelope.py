@@ -76,14 +76,14 @@ async def test_every_event_bears_the_clients_id_byte_for_byte(identity: bytes, t
 
 
 @pytest.mark.parametrize("identity", IDS)
-async def test_a_relayed_id_is_the_agents_to_answer(identity: bytes, tmp_path: Path) -> None:
-    """Trap of §4.3: where both sides speak alike the agent sees the id, and the client what the agent makes of it."""
+async def test_a_client_gets_its_id_back_where_the_agent_answers_under_none(identity: bytes, tmp_path: Path) -> None:
+    """Trap of §4.3: where both sides speak alike the agent sees the id, and some answer errors under null."""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t-1"}}' % identity
     told_so = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no"}}'
     async with agent(plays(lambda _: whole(told_so)), tmp_path, "jsonrpc 1.0") as (gateway, client):
         answer = await client.post(gateway.url, content=body)
         [request] = gateway.backend.requests
-    assert (request.body, answer.content) == (body, told_so)
+    assert (request.body, answer.content) == (body, told_so.replace(b'"id":null', b'"id":' + identity))
 
 
 @pytest.mark.parametrize("identity", [b"1.5", b"1.0", b"true", b"[]", b"{}", b"1e3"])

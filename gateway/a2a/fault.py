@@ -117,6 +117,15 @@ class EncodedBody(BadRequest):
     a2a_reason = None
 
 
+class ContentTypeUnsupported(BadRequest):
+    """The request body says of itself that it is no JSON (ContentTypeNotSupportedError, 415)."""
+
+    rpc_code = -32005
+    rpc_status = 415
+    http_status = 415
+    a2a_reason = "CONTENT_TYPE_NOT_SUPPORTED"
+
+
 class BodyTooSlow(BadRequest):
     """The request body stopped coming, or comes in drips (408)."""
 

@@ -58,6 +58,7 @@ _ONCE = frozenset(
     }
 )  # fmt: skip
 """Headers that are no lists (RFC 9110 §5.3): of two of them, two servers would believe one each."""
+_NONE_OF_IT = re.compile(rb"(?:^|;)\s*[qQ]=0(?:\.0*)?\s*(?:;|$)")
 _DECIDING = b"a2a-version"
 
 
@@ -107,6 +108,19 @@ def media_type(value: bytes | None) -> bytes:
     return b"" if value is None else value.split(b";", 1)[0].strip().lower()
 
 
+A2A_JSON = b"application/a2a+json"
+
+
+def accepts(values: Iterable[bytes], media: bytes) -> bool:
+    """Return whether Accept headers name a media type, wildcards aside (RFC 9110 §12.5.1)."""
+    for value in values:
+        for item in value.split(b","):
+            named, _, parameters = item.partition(b";")
+            if named.strip().lower() == media and _NONE_OF_IT.search(parameters) is None:
+                return True
+    return False
+
+
 def is_encoded(value: bytes | None) -> bool:
     """Whether a Content-Encoding names a coding; names have no case, and `identity` is none (RFC 9110 §8.4)."""
     return value is not None and any(name.strip().lower() not in (b"", b"identity") for name in value.split(b","))
@@ -116,6 +130,11 @@ def is_json(value: bytes | None) -> bool:
     """Whether a Content-Type is some JSON."""
     media = media_type(value)
     return media == b"application/json" or (media.startswith(b"application/") and media.endswith(b"+json"))
+
+
+def is_no_json(value: bytes | None) -> bool:
+    """Whether a Content-Type says something else than some JSON; none, or an empty one, says nothing."""
+    return value != b"application/json" and media_type(value) != b"" and not is_json(value)
 
 
 def is_event_stream(value: bytes | None) -> bool:

@@ -4,8 +4,9 @@ Only members that the schemas of 0.1 to 1.0 know are written. Interfaces and sec
 signatures go (they covered the agent's URLs). Rebuilding a rebuilt card changes nothing.
 
 Whose members are written is the *edition* of the card. At `agent-card.json` it is `DUAL`: the members of 1.0 and those
-of 0.3 in one document, legal for the parsers of both. At `agent.json` it is `OLD`, for those who look only there: the
-members of 0.2 and 0.3, with what 0.1 asks of callers beside them. In an answer it is what the caller speaks.
+of 0.3 in one document, legal for the parsers of both; for who asks for 1.0 it is `MODERN`, those of 1.0 alone, as its
+JSON schema wants it. At `agent.json` it is `OLD`, for those who look only there: the members of 0.2 and 0.3, with what
+0.1 asks of callers beside them. In an answer it is what the caller speaks.
 
 A client of gRPC has no path to write, so most agents are picked by a tenant. 1.0 says it in the interface. Requests of
 0.3 have no place for one but in the scoped service that was proposed (A2A issue 1148), and clients that do not know it
@@ -118,14 +119,14 @@ class Edition:
 
 DUAL = Edition(modern=True, legacy=True, typed=True, proto=True)
 OLD = Edition(legacy=True, ancient=True, typed=True)
-_MODERN = Edition(modern=True, proto=True)
+MODERN = Edition(modern=True, proto=True)
 
 
 def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree:
     """The card to serve in place of the agent's; it shares the portrait's trees, so it must not be changed."""
     modern, legacy = served.of(Version.V1_0), served.of(Version.V0_3)
     if not legacy:
-        edition = _MODERN
+        edition = MODERN
     extended = portrait.extended if served.extended else None
     tree: Tree = {"name": portrait.name, "description": portrait.description}
     if edition.modern:

@@ -19,7 +19,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
-from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.served_card import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.catalog.cards import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
@@ -155,13 +155,16 @@ class ServedCards:
         self._kept = _Shelf()
         self._painting = asyncio.Lock()
 
-    def card(self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False) -> ServedCard:
+    def card(
+        self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
+    ) -> ServedCard:
         """The card for who asks at a rule's endpoint.
 
         Args:
             bare: Only how to call the agent, with what the operator sets: the card is a customer's own, and who asks
                 is another.
             old: The one for clients that look at `agent.json` only, instead of that of `agent-card.json`.
+            modern: The one with the members of 1.0 alone, for clients that ask for 1.0.
             tenant: What the client must put into the `tenant` field, or None.
             host: The request's host, for rules whose host is a wildcard; it has matched the rule.
 
@@ -171,12 +174,13 @@ class ServedCards:
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
-        key = (self._source.version, way, bare, old)
+        edition = OLD if old else MODERN if modern else DUAL
+        key = (self._source.version, way, bare, edition)
         kept = self._kept.get(key)
         if kept is None:
             if bare:
                 portrait = portrait.bare(rule.agent, self._source.discretion.overrides)
-            served, edition = self._served(way), OLD if old else DUAL
+            served = self._served(way)
             kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
         if isinstance(kept, str):
             raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
@@ -326,6 +330,7 @@ def sign_in_card(
     tenant: str | None,
     schemes: tuple[str, ...],
     old: bool = False,
+    modern: bool = False,
 ) -> ServedCard:
     """The card of an endpoint where only a credential tells which agent answers: how to call, and what to show.
 
@@ -333,7 +338,9 @@ def sign_in_card(
         host: The endpoint's own, or None.
         tenant: What stands behind the endpoint in the path, or None.
         old: As of `ServedCards.card`.
+        modern: Likewise.
     """
+    edition = OLD if old else MODERN if modern else DUAL
     url = public.at(host, path)
     interfaces = (
         _over_http(url, tenant, Dialect(binding, version))
@@ -344,11 +351,14 @@ def sign_in_card(
         name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
     )
     taken: tuple[Any, ...] = schemes
-    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken), OLD if old else DUAL))
+    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken), edition))
     return ServedCard(body, etag(body))
 
 
 def _over_http(url: str, tenant: str | None, dialect: Dialect) -> ServedInterface:
+    if dialect.binding is Binding.REST:
+        # Clients of HTTP+JSON append paths such as `/message:send`, also to the URL of a root.
+        url = url.rstrip("/")
     if dialect.version is Version.V1_0:
         return ServedInterface(url, dialect, tenant)
     # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).

@@ -127,7 +127,7 @@ class Connections(Part):
     """Connections to an agent, and what one answer may hold."""
 
     max: Positive | None = None
-    """Most connections to one backend; 100."""
+    """Most connections to one replica of a backend; 1024."""
     queue: Count | None = None
     """Most calls that wait for a connection; 100."""
     queue_timeout: Wait | None = None
@@ -146,7 +146,7 @@ class Connections(Part):
 
 DEFAULT_CONNECTIONS = Connections.model_validate(
     {
-        "max": 100,
+        "max": 1024,
         "queue": 100,
         "queue_timeout": "1s",
         "idle": "4s",

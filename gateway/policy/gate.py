@@ -18,17 +18,27 @@ somebody waits.
 
 Decision (2026-11-22): places and not an estimate of each tenant's cost per call, which would be forecast from calls
 that say nothing of the next; and no reserved places, which would be empty most of the time.
+
+Where places are held for hours, as streams hold connections, turns alone help nobody: none comes free. There a gate is
+given `reclaim`. A call that has waited for a part of `timeout`, and whose tenant has less than its share of the places,
+takes one from the tenant that has most above its own.
+
+Decision (2026-11-23): not at once, for where calls are short a place comes free by itself; and not never, for then one
+tenant's streams shut out all others.
 """
 
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 _KEPT = 256
 """Tenants that are remembered at least, so that those who come and go are not made anew."""
 _MORE = 2
 """Places above its share: without them, whose calls happen to last a little longer would get fewer (up to a half)."""
+_PATIENCE = 0.25
+"""The part of `timeout` after which a place is taken from who has more than its share."""
 
 
 class NoPlace(Exception):  # noqa: N818 - it is what it is
@@ -78,8 +88,10 @@ class Gate:
     __slots__ = (
         "_flows",
         "_heap",
+        "_more",
         "_now",
         "_prune_at",
+        "_reclaim",
         "_serial",
         "_wanted",
         "_weight",
@@ -90,14 +102,25 @@ class Gate:
         "waiting",
     )
 
-    def __init__(self, limit: float, queue: int, timeout: float) -> None:
+    def __init__(
+        self,
+        limit: float,
+        queue: int,
+        timeout: float,
+        *,
+        reclaim: Callable[[Flow], None] | None = None,
+    ) -> None:
         """A gate with all places free.
 
         Args:
             limit: `math.inf` for no limit.
             queue: Most calls that wait.
             timeout: Seconds for which each does, at the longest.
+            reclaim: Takes one place from a flow, at once, if it can; None where places are never taken away.
         """
+        self._reclaim = reclaim
+        # Who may lose what it has above its share is not given it in the first place.
+        self._more = _MORE if reclaim is None else 0
         self.limit = limit
         self.queue = queue
         self.timeout = timeout
@@ -134,10 +157,13 @@ class Gate:
         """Whether a call of the tenant would be refused, if it had to wait now."""
         return self.waiting >= self.queue and self._victim(self._flow(tenant, weight)) is None
 
-    async def wait(self, tenant: str, weight: float) -> Flow:
+    async def wait(self, tenant: str, weight: float, *, insists: bool = True) -> Flow:
         """Take a place, as soon as it is this call's turn. It is given back with `Flow.leave`.
 
         Cancellation leaves the queue, and passes on the place that arrived in the same moment.
+
+        Args:
+            insists: Whether a place may be reclaimed for it.
 
         Raises:
             NoPlace: there was no room in the queue, or it is not one's turn in time, or another one's room is needed.
@@ -158,6 +184,9 @@ class Gate:
         turn = loop.create_future()
         self._join(flow, turn)
         alarm = loop.call_later(self.timeout, self._expire, flow, turn)
+        insistence = None
+        if insists and self._reclaim is not None:
+            insistence = loop.call_later(self.timeout * _PATIENCE, self._insist, flow, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -168,7 +197,18 @@ class Gate:
             raise
         finally:
             alarm.cancel()
+            if insistence is not None:
+                insistence.cancel()
         return flow
+
+    def dismiss(self, reason: Callable[[], Exception]) -> None:
+        """Turn away all that wait."""
+        for flow in list(self._flows.values()):
+            while flow.waiting:
+                turn = flow.waiting.pop()
+                self._left(flow)
+                if not turn.done():
+                    turn.set_exception(reason())
 
     # ---- Whose turn it is ----------------------------------------------------------------------------------------
 
@@ -193,7 +233,7 @@ class Gate:
             flow = entry[2]
             if not flow.waiting:
                 flow.listed = False
-            elif flow.held >= self.limit * flow.weight / self._weight + _MORE:
+            elif flow.held >= self.limit * flow.weight / self._weight + self._more:
                 passed.append(entry)
             else:
                 chosen = entry
@@ -209,6 +249,18 @@ class Gate:
         if len(flow.waiting) > 1:
             self._list(flow)
         return flow
+
+    def _insist(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
+        """Take a place from who has most above its share, for a call whose tenant has less than its own."""
+        if turn.done() or self._reclaim is None or flow.held + 1 > self._share(flow):
+            return
+        above = [each for each in self._flows.values() if each.held > self._share(each)]
+        if above:
+            self._reclaim(max(above, key=lambda each: each.held / each.weight))
+
+    def _share(self, flow: Flow) -> float:
+        """The places that are a flow's among those that have or want some; one at least."""
+        return max(1.0, self.limit * flow.weight / self._weight)
 
     def _list(self, flow: Flow) -> None:
         self._serial += 1

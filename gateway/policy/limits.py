@@ -234,6 +234,10 @@ class Limits:
                 self.on_hit("body", account.scope, account.label)
                 raise BodyTooLarge(f"body exceeds {account.body} bytes")
 
+    def weight(self, tenant: str) -> float:
+        """Return the tenant's share where several want what an agent has."""
+        return self._tenant(tenant).weight
+
     def admit(self, tenant: str, agent: str, *, stream: bool, now: float) -> Permit | Awaitable[Permit] | None:
         """Let a call to an agent begin, or have it wait for a place.
 

@@ -1,14 +1,13 @@
 """One connection to an agent. One exchange at a time, never two.
 
-A connection is in one of four states, told by what it holds:
+A connection is in one of three states, told by what it holds:
 
     RESTING   no response, in the pool's keeping. A byte, a close or the idle deadline ends it: `drop`.
     BUSY      a response: the request is on its way or the answer is. Ends in RESTING if the answer was complete and
               nothing is in doubt, else in CLOSED.
-    HANDED    no response, promised to a caller that has not woken yet. As RESTING, but the pool no longer counts it.
     CLOSED    the transport is closing. For good: what was once in doubt is never used again (safety T14).
 
-What is refused where: a byte while RESTING or HANDED (an answer nobody asked for); any byte behind the end of an
+What is refused where: a byte while RESTING (an answer nobody asked for); any byte behind the end of an
 answer; reuse after an answer that came before the request was sent whole, or that turned out to be none (`distrust`),
 or with which the buffer was full: over TLS more may be there, which the loop reads later and `usable` cannot see.
 
@@ -48,6 +47,13 @@ _SOCKET_OPTIONS = (
 )
 
 
+class Place(Protocol):
+    """The right to have an exchange."""
+
+    def leave(self) -> None:
+        """Give it back."""
+
+
 class Keeper(Protocol):
     """What a connection tells the pool that it belongs to."""
 
@@ -72,12 +78,15 @@ class Connection(asyncio.BufferedProtocol):
 
     Attributes:
         retires: Time of the loop from which on no exchange starts.
+        place: What its exchange holds of the pool; the pool's alone, as are the next two.
+        streams: Whether the exchange is meant to last.
+        begun: How many exchanges the pool had begun before it.
     """
 
     __slots__ = (
         "_alarm", "_answering", "_buffer", "_distrusted", "_exchanges", "_expired", "_header_bytes",
         "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
-        "_writing_paused", "loop", "retires",
+        "_writing_paused", "begun", "loop", "place", "retires", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +100,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.retires = math.inf
+        self.place: Place | None = None
+        self.streams = False
+        self.begun = 0
         self._keeper = keeper
         self._buffer = buffer
         self._plain = plain

@@ -1,22 +1,26 @@
-"""The connections to one origin: bounded, reused newest first, never after anything odd.
+"""The connections to one origin: bounded, shared fairly between tenants, reused newest first, never after anything odd.
 
-A *slot* is the right to have one connection. It is held by a connection that rests in the pool, or by a request from
-the moment it gets a connection, or begins to make one, until its answer is complete or given up. While anybody queues
-there is neither a free slot nor a resting connection: both go straight to whoever has waited longest.
+A *place* is the right to have one exchange (`policy/gate.py`). It is held from the moment that a request gets a
+connection, or begins to make one, until its answer is complete or given up. There are as many places as there may be
+connections, and connections that rest make room for those that are needed, so both together never exceed the limit.
+
+When places run short tenants have their turns, by weight. Streams hold theirs for hours, so turns are not enough: of a
+tenant that holds more than its share while another waits that has less, the newest stream ends, or where it has none
+the newest call, and its client is told `overloaded`.
 """
 
 import asyncio
 import math
 import ssl
-from collections import deque
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
+from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, closed, closing
-from gateway.upstream.failure import TlsFailed
+from gateway.upstream.connection import Connection, Place, closed, closing
+from gateway.upstream.failure import Reclaimed, TlsFailed
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
@@ -55,7 +59,7 @@ class PoolLimits:
         header_count: Most headers in it.
     """
 
-    connections: int = 100
+    connections: int = 1024
     queue: int = 100
     queue_timeout: float = 1.0
     idle: float = 4.0
@@ -128,10 +132,10 @@ class ConnectionPool:
         self._named = not _is_address(self._host)
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
-        self._slots = 0
+        self._gate = Gate(limits.connections, limits.queue, limits.queue_timeout, reclaim=self._reclaim)
+        self._begun = 0
         # Insertion order is age: the newest is taken first, and any one leaves in constant time.
         self._resting: dict[Connection, None] = {}
-        self._queue: deque[asyncio.Future[Connection | None]] = deque()
         self._open: set[Connection] = set()
         self._closed = False
         self._emptied = asyncio.Event()
@@ -141,7 +145,7 @@ class ConnectionPool:
     @property
     def active(self) -> int:
         """Connections that serve a request, or are being made for one."""
-        return self._slots - len(self._resting)
+        return self._gate.taken
 
     @property
     def idle(self) -> int:
@@ -151,7 +155,7 @@ class ConnectionPool:
     @property
     def waiting(self) -> int:
         """Requests that wait for a connection."""
-        return len(self._queue)
+        return self._gate.waiting
 
     async def request(
         self,
@@ -162,6 +166,9 @@ class ConnectionPool:
         first_byte: float,
         repeatable: bool,
         fresh: bool = False,
+        tenant: str = "",
+        weight: float = 1.0,
+        streams: bool = False,
     ) -> Response:
         """Send a request; returns when the head of the answer is there.
 
@@ -175,33 +182,36 @@ class ConnectionPool:
             first_byte: Seconds from the first byte sent to the complete head of the answer, second try included.
             repeatable: Whether the agent may see the request twice.
             fresh: Whether it goes on a new connection, whatever rests: the agent is known to have closed others.
+            tenant: Who asks; empty for the gateway itself, for whom no other call is ended.
+            weight: The tenant's share among those that want connections.
+            streams: Whether the answer is meant to last.
 
         Raises:
             UpstreamConnect: no connection; nothing was sent.
             UpstreamTimeout: no answer in time.
             UpstreamReset: the agent closed before it answered.
             UpstreamProtocol: the answer is no HTTP.
-            Overloaded: too many wait for a connection, or this one waited too long.
+            Overloaded: too many wait for a connection, or this one waited too long. `Reclaimed` where it had one, and
+                a tenant that had less than its share needed it.
             Unsent: the pool is closed.
             Draining: it was closed meanwhile.
         """
-        connection = (None if fresh else self._newest()) or await self._obtain(connect, fresh=fresh)
+        connection = await self._obtain(connect, tenant, weight, fresh=fresh)
+        connection.streams = streams
         deadline = connection.loop.time() + first_byte
         try:
             return await connection.exchange(head, body, deadline)
         except UpstreamReset:
             if not repeatable or not connection.stale or self._closed:
                 raise
-        connection = await self._obtain(connect, fresh=True)
+        connection = await self._obtain(connect, tenant, weight, fresh=True)
+        connection.streams = streams
         return await connection.exchange(head, body, deadline)
 
     async def aclose(self) -> None:
         """Close every connection, cutting what is on its way; returns when none is left."""
         self._closed = True
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_exception(closed())
+        self._gate.dismiss(closed)
         for connection in tuple(self._open):
             connection.fail(closing())
         while self._open:
@@ -210,78 +220,64 @@ class ConnectionPool:
 
     # ---- Getting a connection ----------------------------------------------------------------------------------
 
+    async def _obtain(self, connect: float, tenant: str, weight: float, *, fresh: bool) -> Connection:
+        """Return a connection with a place: the one that rested last, or a new one; wait where there are too many."""
+        if self._closed:
+            raise closed()
+        flow = self._gate.enter(tenant, weight)
+        if flow is None:
+            flow = await self._turn(tenant, weight)
+        # From here on the place is left where there is no connection; with one the exchange leaves it at its end.
+        connection = None if fresh else self._newest()
+        if connection is None:
+            connection = await self._connect(connect, flow)
+        connection.place = flow
+        self._begun += 1
+        connection.begun = self._begun
+        return connection
+
     def _newest(self) -> Connection | None:
-        """The connection that rested last, its slot with it; or None."""
+        """The connection that rested last; or None."""
         # Newest first: the old ones idle out instead of being kept warm in turn.
         while self._resting:
             connection, _ = self._resting.popitem()
             if connection.usable():
                 return connection
             connection.drop()
-            self._slots -= 1
         return None
 
-    async def _obtain(self, connect: float, *, fresh: bool) -> Connection:
-        """A new connection, or the next one that comes free where there are too many.
-
-        Args:
-            fresh: Whether only the place of that one is of use.
-        """
-        if self._closed:
-            raise closed()
-        if self._resting and self._slots >= self._limits.connections:
-            # A second try wants a connection that cannot be stale; the oldest resting one makes room.
-            next(iter(self._resting)).drop()
-        if self._slots < self._limits.connections:
-            self._slots += 1
-        else:
-            connection = await self._turn()
-            if connection is not None:
-                if not fresh and connection.usable():
-                    return connection
-                connection.drop()
-        return await self._connect(connect)
-
-    async def _turn(self) -> Connection | None:
-        """Queue for a slot; it may come with a connection."""
-        if len(self._queue) >= self._limits.queue:
-            raise self._overloaded("queue is full")
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[Connection | None] = loop.create_future()
-        self._queue.append(turn)
-        alarm = loop.call_later(self._limits.queue_timeout, self._expire, turn)
+    async def _turn(self, tenant: str, weight: float) -> Flow:
         try:
-            return await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                self._leave(turn)
-            elif turn.exception() is None:
-                # The slot arrived in the same moment as the cancellation.
-                self._pass_on(turn.result())
-            raise
-        finally:
-            alarm.cancel()
+            return await self._gate.wait(tenant, weight, insists=tenant != "")
+        except NoPlace as error:
+            raise Overloaded(
+                "too many calls wait for this agent",
+                detail=f"{error}: {self.active} active, {self.waiting} waiting at {self._place}",
+                retry_after=max(1.0, math.ceil(self._limits.queue_timeout)),
+            ) from None
 
-    def _expire(self, turn: "asyncio.Future[Connection | None]") -> None:
-        if not turn.done():
-            self._leave(turn)
-            turn.set_exception(self._overloaded("waited too long"))
+    def _reclaim(self, flow: Flow) -> None:
+        """End the newest stream of a tenant, or its newest call where it has no stream."""
+        place: Place = flow
+        held = [connection for connection in self._open if connection.place is place]
+        if held:
+            newest = max(held, key=lambda each: (each.streams, each.begun))
+            what = "subscribe to the task to go on" if newest.streams else "the agent may have acted on this call"
+            newest.fail(
+                Reclaimed(
+                    f"other tenants need this agent's connections: {what}",
+                    detail=f"{flow.held} of {self._limits.connections} connections to {self._place} were its tenant's",
+                    retry_after=max(1.0, math.ceil(self._limits.queue_timeout)),
+                )
+            )
 
-    def _leave(self, turn: "asyncio.Future[Connection | None]") -> None:
-        if turn in self._queue:
-            self._queue.remove(turn)
-
-    def _overloaded(self, detail: str) -> Overloaded:
-        return Overloaded(
-            "too many calls wait for this agent",
-            detail=f"{detail}: {self.active} active, {self.waiting} waiting at {self._place}",
-            retry_after=max(1.0, math.ceil(self._limits.queue_timeout)),
-        )
-
-    async def _connect(self, seconds: float) -> Connection:
-        """Use a slot for a new connection; the slot is free again if there is none."""
+    async def _connect(self, seconds: float, flow: Flow) -> Connection:
+        """Make a new connection; the place is free again if there is none."""
         loop = asyncio.get_running_loop()
         limits = self._limits
+        if self._resting and self.active + len(self._resting) > limits.connections:
+            # One that rests is no use, for a new one is asked for; the oldest makes room.
+            next(iter(self._resting)).drop()
         connection = Connection(self, self._buffer, limits.header_bytes, limits.header_count, plain=self._plain)
         connected = False
         try:
@@ -316,7 +312,7 @@ class ConnectionPool:
                 # uvloop 0.23 does not call `connection_lost` where `create_connection` is cancelled after
                 # `connection_made`; can go when test_a_call_can_be_cancelled_at_any_turn_of_the_loop passes without.
                 self.gone(connection)
-                self._pass_on(None)
+                flow.leave()
         return connection
 
     def _unreachable(self, detail: str) -> UpstreamConnect:
@@ -326,21 +322,6 @@ class ConnectionPool:
     def _place(self) -> str:
         return f"{self.origin.scheme}://{self.origin.authority}"
 
-    # ---- Giving it back ------------------------------------------------------------------------------------------
-
-    def _pass_on(self, connection: Connection | None) -> None:
-        """Give a slot, with its connection if there is one, to whoever waits longest; else let it rest or free it."""
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(connection)
-                return
-        if connection is None or self._closed:
-            self._slots -= 1
-        else:
-            self._resting[connection] = None
-            connection.rest(self._limits.idle)
-
     # ---- Told by connections -------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
@@ -349,18 +330,18 @@ class ConnectionPool:
 
     def settled(self, connection: Connection, *, reusable: bool) -> None:
         """An exchange is over."""
-        if reusable and not self._queue and not self._closed:
-            # As `_pass_on`, in nearly every case.
+        if reusable and not self._closed:
             self._resting[connection] = None
             connection.rest(self._limits.idle)
-        else:
-            self._pass_on(connection if reusable else None)
+        place, connection.place = connection.place, None
+        if place is not None:
+            # Behind that: who waited finds the connection.
+            place.leave()
 
     def dropped(self, connection: Connection) -> None:
         """A connection was closed outside of an exchange."""
         if connection in self._resting:
             del self._resting[connection]
-            self._pass_on(None)
 
     def gone(self, connection: Connection) -> None:
         """A connection is down."""

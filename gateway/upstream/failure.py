@@ -54,6 +54,10 @@ def explained(fault: Fault) -> str:
     return f"{fault.message} (TLS: {fault.failure})" if isinstance(fault, TlsFailed) else fault.message
 
 
+class Reclaimed(Overloaded):
+    """The connection was taken from a call that had begun, for a tenant that had less than its share of them."""
+
+
 class DeadlinePassed(UpstreamTimeout):
     """The caller's own time is over, or the agent says that some time of its own is."""
 

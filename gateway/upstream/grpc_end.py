@@ -27,6 +27,7 @@ from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, Upstream
 from gateway.tls_failure import TlsFailure, of_reason
 from gateway.upstream.failure import FAILING, Away, DeadlinePassed, TlsFailed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.page import too_large
 from gateway.upstream.response import CUT, late
 
 _DETAILS = "grpc-status-details-bin"
@@ -41,6 +42,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
         expired: What it is that the call's time is over; None while it is not.
 
     Raises:
+        BodyTooLarge: the agent takes no message as long as this one.
         UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none. `DeadlinePassed` where some time but the
             call's is over.
         UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted. `Away` where it
@@ -75,6 +77,8 @@ def _refuse_made_up(
             raise TlsFailed("the agent could not be reached", detail=f"TLS: {failure}; {detail}", failure=failure)
         raise UpstreamConnect("the agent could not be reached", detail=detail)
     page = _PAGE.match(words)
+    if (page is not None and page[1] == "413") or _TOO_LARGE.match(words) is not None:
+        raise too_large(detail)
     if page is not None:
         refused = page[1] in ("401", "407")
         message = (
@@ -126,6 +130,11 @@ _TLS = tuple(
 """What of BoringSSL's and gRPC's texts says why; they have no codes here."""
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
+# Servers say it, of C and Python, Go, and Java; clients of gRPC's own library say CLIENT.
+_TOO_LARGE = re.compile(
+    r"SERVER: (?:Received|Decompressed) message larger|grpc: received message (?:after decompression )?larger than max"
+    r"|gRPC message exceeds maximum size"
+)
 _NO_GRPC = re.compile(
     r"No status received|Data frame with END_STREAM|Compression bit set|Decompression failed|Error parsing '"
     r"|Illegal header|Failed parsing HTTP/2"

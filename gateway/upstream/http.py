@@ -13,7 +13,7 @@ import msgspec
 from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.headers import TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
 from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
@@ -24,7 +24,6 @@ from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 __all__ = (
-    "A2A_JSON",
     "EXTENSIONS",
     "Caller",
     "HttpUpstream",
@@ -36,7 +35,6 @@ __all__ = (
     "spellings",
 )
 
-A2A_JSON = b"application/a2a+json"
 _LONGEST_START = 256
 _LONGEST_OPENING = 4096
 _MOST_KNOWN = 16
@@ -133,6 +131,9 @@ class HttpUpstream:
             # Whether it may be sent again is for whoever knows of other replicas.
             repeatable=False,
             fresh=fresh,
+            tenant=caller.principal.tenant,
+            weight=caller.weight,
+            streams=call.operation.streams,
         )
 
     async def aclose(self) -> None:

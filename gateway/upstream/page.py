@@ -3,11 +3,12 @@
 Decision, 2026-11-20: it is `upstream_protocol`, with the statuses of that reason (design §12), for SDKs look at an
 error's text only on HTTP 200 and the page may name addresses or be a script. Passing its status on was refused: HTTP
 machinery acts on 429 and 503 that say when to come again, and only those keep it, with their `Retry-After`.
+A 413 is about the caller's request, whoever says it: the caller is told `body_too_large`.
 """
 
 import email.utils
 
-from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, WrongHttpMethod
+from gateway.a2a.fault import BodyTooLarge, UpstreamBusy, UpstreamLimited, UpstreamProtocol, WrongHttpMethod
 from gateway.upstream.response import Response
 
 _LONGEST_WAIT = 86_400.0
@@ -18,6 +19,7 @@ def refuse_page(response: Response) -> None:
 
     Raises:
         WrongHttpMethod: the agent's path is for another method.
+        BodyTooLarge: the agent takes no request as long as this one.
         UpstreamProtocol: else; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
     """
     status = response.status
@@ -28,7 +30,14 @@ def refuse_page(response: Response) -> None:
     if status == 405 and (allowed := _allowed(response)):
         # Clients try the other method then: for a subscription the texts name two (protocol trap 1).
         raise WrongHttpMethod(f"the agent's path is for {', '.join(allowed)}", allowed=allowed)
+    if status == 413:
+        raise too_large("status 413")
     raise kind(f"the agent answered with HTTP status {status}", detail=f"status {status}", retry_after=after)
+
+
+def too_large(detail: str) -> BodyTooLarge:
+    """Return the fault of a request that is longer than its agent takes."""
+    return BodyTooLarge("the body is longer than the agent takes", detail=detail)
 
 
 def _allowed(response: Response) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault, Overloaded, UpstreamConnect, UpstreamReset
 from gateway.a2a.operation import Operation
-from gateway.upstream.failure import Unsent
+from gateway.upstream.failure import Reclaimed, Unsent
 
 MOST_PATIENCE = 2.0
 """Seconds that an agent may ask for, and be asked again."""
@@ -66,6 +66,9 @@ _READS = frozenset(
 
 def missed(fault: Fault) -> Missed | None:
     """How a call went wrong, where that may be mended; None for whatever else it was."""
+    if isinstance(fault, Reclaimed):
+        # The agent may have acted on it.
+        return None
     if isinstance(fault, UpstreamConnect | Overloaded | Unsent):
         return Missed.CONNECT
     if isinstance(fault, UpstreamReset):

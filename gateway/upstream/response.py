@@ -242,6 +242,10 @@ class Response:
         Whose it was nobody knows, nor whose the next one on that connection would be (safety T14).
         """
         self.close()
+        self.distrust()
+
+    def distrust(self) -> None:
+        """Have its connection serve nothing after this answer, which goes on."""
         self._carrier.distrust()
 
     # ---- Between a response and its connection ------------------------------------------------------------------

@@ -69,12 +69,14 @@ class Caller(msgspec.Struct, frozen=True):
 
     Attributes:
         since: When it began to wait, in monotonic seconds; None for whoever waits from each try on.
+        weight: Its tenant's share where several want what the agent has.
     """
 
     principal: Principal
     forwarded_for: str
     request_id: str
     since: float | None = None
+    weight: float = 1.0
 
 
 class Upstream(Protocol):

@@ -35,8 +35,10 @@ def test_errors_of_the_protocol_have_its_codes_and_statuses(reason: str) -> None
     rest = specified["v1.0-rest"]["http"]
     assert ours.rpc_code == specified["jsonrpc_code"]
     assert ours.grpc_status == rest["body"]["error"]["status"] == specified["v1.0-grpc"]["grpc"]["status"]
-    # An agent that answers nonsense is a bad gateway's 502 here (design §12), as in the text of 1.0.0.
-    assert ours.http_status == (502 if ours is faults.UpstreamProtocol else rest["status"])
+    # As in the text of 1.0.0: an agent that answers nonsense is a bad gateway's 502 here (design §12), and a type that
+    # is no JSON has the status that HTTP has for that.
+    own = {faults.UpstreamProtocol: 502, faults.ContentTypeUnsupported: 415}
+    assert ours.http_status == own.get(ours, rest["status"])
 
 
 def test_the_parse_error_is_that_of_json_rpc() -> None:
@@ -56,6 +58,7 @@ def test_the_parse_error_is_that_of_json_rpc() -> None:
         (faults.AuthInvalid, (401, -31401, 401, "UNAUTHENTICATED")),
         (faults.AuthExpired, (401, -31401, 401, "UNAUTHENTICATED")),
         (faults.RateLimited, (429, -31429, 429, "RESOURCE_EXHAUSTED")),
+        (faults.ContentTypeUnsupported, (415, -32005, 415, "INVALID_ARGUMENT")),
         (faults.BodyTooLarge, (413, -31413, 413, "RESOURCE_EXHAUSTED")),
         (faults.Draining, (503, -31503, 503, "UNAVAILABLE")),
         (faults.Overloaded, (503, -31503, 503, "UNAVAILABLE")),

@@ -66,9 +66,15 @@ class Cards:
         self.source.fetched_at = self.clock.now
 
     def shown(
-        self, rule: Rule = OWN, tenant: str | None = None, host: str = "gw.test", *, old: bool = False
+        self,
+        rule: Rule = OWN,
+        tenant: str | None = None,
+        host: str = "gw.test",
+        *,
+        old: bool = False,
+        modern: bool = False,
     ) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.cards.card(rule, tenant, host, old=old).body)
+        found: dict[str, Any] = json.loads(self.cards.card(rule, tenant, host, old=old, modern=modern).body)
         return found
 
 

@@ -83,7 +83,9 @@ async def test_the_old_card_has_the_tenant_in_its_url_and_asks_for_credentials_a
 
 async def test_a_host_of_its_own_is_on_the_card_and_one_that_was_asked_for_only_if_it_matched() -> None:
     async with cards() as made:
-        assert {url for url, *_ in places(made.shown(HOSTED, host="other.test"))} == {"https://agents.test/agents/"}
+        # Clients of HTTP+JSON append a path that begins with a slash, so there is none at the end of a root.
+        root = {url for url, *_ in places(made.shown(HOSTED, host="other.test"))}
+        assert root == {"https://agents.test/agents/", "https://agents.test/agents"}
         assert {url for url, *_ in places(made.shown(WILD, host="a.agents.test"))} == {"https://a.agents.test/agents/x"}
         assert {url for url, *_ in places(made.shown(WILD, host="b.agents.test"))} == {"https://b.agents.test/agents/x"}
         assert {url for url, *_ in places(made.shown(OWN, host="evil.test"))} == {"https://gw.test/agents/echo"}

@@ -34,13 +34,13 @@ WAIT = 60.0
 """Seconds for one run of another interpreter, on a machine that is busy with other tests."""
 
 
-async def shown(rule: Rule, *, old: bool = False) -> dict[str, Any]:
+async def shown(rule: Rule, *, old: bool = False, modern: bool = False) -> dict[str, Any]:
     """The card of an agent that is reached over gRPC, too."""
     route = Route(rule.agent, rule.agent, "http://x")
     table = Table.build([AgentRules(rule.agent, (rule,), {None: route}, rule.place)], {}, grpc=True)
     place = GrpcPlace("gw.test:50051", table.grpc_address, table.written)
     async with cards(exposed=tuple(Binding), grpc=place, schemes=("bearer", "api_key")) as made:
-        return made.shown(rule, old=old)
+        return made.shown(rule, old=old, modern=modern)
 
 
 def run(command: list[str], card: dict[str, Any], *, cwd: Path | None = None) -> Any:
@@ -52,9 +52,12 @@ def run(command: list[str], card: dict[str, Any], *, cwd: Path | None = None) ->
     )
 
 
+@pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("named", RULES)
-async def test_the_sdk_of_1_0_takes_http_where_it_may_and_over_grpc_says_the_tenant(named: str) -> None:
-    card = parse_agent_card(await shown(RULES[named]))
+async def test_the_sdk_of_1_0_takes_http_where_it_may_and_over_grpc_says_the_tenant(
+    named: str, *, modern: bool
+) -> None:
+    card = parse_agent_card(await shown(RULES[named], modern=modern))
     async with httpx.AsyncClient() as http:
         for known, prefers, over in (
             (["GRPC", "JSONRPC"], False, "JsonRpcTransport"),
@@ -101,7 +104,7 @@ async def test_the_sdk_of_0_3_reads_the_card_and_finds_grpc_only_where_it_gets_t
     read = run([interpreter(), "-c", PREVIOUS], await shown(RULES[named], old=old))
     url = "https://gw.test/agents/echo" if RULES[named] is OWN else "https://agents.test/agents/"
     plain = {} if RULES[named] is OWN else {"GRPC": "agents.test:50051"}
-    assert read == {"found": {"JSONRPC": url, "HTTP+JSON": url, **plain}, "schemes": ["api_key", "bearer"]}
+    assert read == {"found": {"JSONRPC": url, "HTTP+JSON": url.rstrip("/"), **plain}, "schemes": ["api_key", "bearer"]}
 
 
 SCRIPT = """
@@ -129,10 +132,13 @@ def node_version() -> int:
 
 @pytest.mark.skipif(node_version() < 20, reason="there is no node of 20 or newer")
 @pytest.mark.skipif(not (JAVASCRIPT / "node_modules").exists(), reason="tests/check installs the SDKs of JavaScript")
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize("sdk", ["a2a-0.3", "a2a-1.3"])
+@pytest.mark.parametrize(
+    ("sdk", "edition"),
+    [("a2a-0.3", ""), ("a2a-0.3", "old"), ("a2a-1.3", ""), ("a2a-1.3", "old"), ("a2a-1.3", "modern")],
+)
 @pytest.mark.parametrize("named", RULES)
-async def test_the_sdks_of_javascript_read_the_card_and_call_over_http(named: str, sdk: str, *, old: bool) -> None:
+async def test_the_sdks_of_javascript_read_the_card_and_call_over_http(named: str, sdk: str, edition: str) -> None:
     command = ["node", "--input-type=module", "--eval", SCRIPT, "x", sdk]
-    read = run(command, await shown(RULES[named], old=old), cwd=JAVASCRIPT)
+    card = await shown(RULES[named], old=edition == "old", modern=edition == "modern")
+    read = run(command, card, cwd=JAVASCRIPT)
     assert read["transport"].endswith("JsonRpcTransport")

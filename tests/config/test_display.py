@@ -47,7 +47,7 @@ def test_what_holds_is_shown_where_nothing_is_written() -> None:
     assert (agent["connections"]["max"], agent["connections"]["queue"]) == (3, 100)
     assert (agent["isolation"], agent["allow_insecure"]) == ("none", False)
     assert (tree["defaults"]["timeouts"]["connect"], tree["defaults"]["timeouts"]["send"]) == (1.0, 600.0)
-    assert tree["defaults"]["connections"]["max"] == 100
+    assert tree["defaults"]["connections"]["max"] == 1024
     assert tree["gateway"]["drain"]["delay"] == 0.0
     for part in (agent, tree["defaults"]):
         assert None not in part["timeouts"].values()

@@ -42,7 +42,7 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (proofs.keys_every, proofs.keys_on_demand, proofs.keys_kept) == (300, 10, 86_400)
     assert (proofs.keys_size, proofs.keys_count) == (MIB, 100)
     assert (Cards().refresh, Cards().size) == (600, 256 * 1024)
-    assert (DEFAULT_CONNECTIONS.max, DEFAULT_CONNECTIONS.queue, DEFAULT_CONNECTIONS.queue_timeout) == (100, 100, 1)
+    assert (DEFAULT_CONNECTIONS.max, DEFAULT_CONNECTIONS.queue, DEFAULT_CONNECTIONS.queue_timeout) == (1024, 100, 1)
     assert (DEFAULT_CONNECTIONS.headers, DEFAULT_CONNECTIONS.header_count) == (32768, 100)
     assert (DEFAULT_CONNECTIONS.idle, DEFAULT_CONNECTIONS.event, DEFAULT_CONNECTIONS.kept) == (4, 4 * MIB, MIB)
     ledger = Ledger()

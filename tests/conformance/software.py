@@ -135,8 +135,8 @@ TITLES = {
     DOUBLES: "doubles of this project: one strict by the schema of 0.1; objects of 1.0 under 0.3's method names",
 }
 
-OWN_IDS = Fault(
-    "fasta2a 0.2 answers sends under ids of its own, so nobody can know what they answer",
+FILES_AS_DATA = Fault(
+    "fasta2a 0.2 calls a file's bytes `data`, which nobody who knows 0.1 looks for",
     frozenset({"InvalidAgentResponse", "HTTP 502", "the SDK's own JSONRPCError", "the SDK's own NotAncient"}),
 )
 MUTE = Fault("a2a-cli refuses every status that has a message", frozenset({"the SDK's own ValidationError"}))
@@ -152,7 +152,7 @@ AGENTS = (
     Software("js-0.3 rpc", JS_0_3, "0.3", JSONRPC, "agent-0.3.mjs"),
     Software("js-0.3 rest", JS_0_3, "0.3", REST, "agent-0.3.mjs"),
     Software("py-0.2 rpc", SDK_0_2, "0.2", JSONRPC, "a2a_sdk_0_3.py"),
-    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", OWN_IDS),
+    Software("fasta2a-0.2", FASTA2A_0_2, "0.1", JSONRPC, "fasta2a_0_2.py", FILES_AS_DATA),
     Software("0.1 double", DOUBLES, "0.1", JSONRPC, "ancient.py"),
 )
 """Those over HTTP."""

@@ -85,6 +85,11 @@ def body(raw: bytes, *lines: bytes) -> Behaviour:
     return says(whole(raw, *lines))
 
 
+def renames(identity: bytes) -> Behaviour:
+    """Gives a good answer under an id of its own; its connection serves nobody else."""
+    return Behaviour(answers_and_hangs(whole(SAID.replace(b'"id":1', b'"id":' + identity))), None)
+
+
 def page(status: bytes, *lines: bytes) -> Behaviour:
     """Gives a page of another server's under this status."""
     return says(whole(b"<p>10.9.8.7</p>", *lines, status=status))
@@ -271,10 +276,10 @@ BODIES = {
     "a comment": body(b"/* */" + SAID),
     "100,000 brackets": body(SAID.replace(b'"ho"', b"[" * 100_000 + b"]" * 100_000)),
     "100,000 open brackets": body(b"[" * 100_000),
-    "the id of another call": body(SAID.replace(b'"id":1', b'"id":2')),
-    "the id as text": body(SAID.replace(b'"id":1', b'"id":"1"')),
-    "an id of another type": body(SAID.replace(b'"id":1', b'"id":{"id":1}')),
-    "a true id": body(SAID.replace(b'"id":1', b'"id":true')),
+    "an id of its own": renames(b"2"),
+    "the id as text": renames(b'"1"'),
+    "an id of another type": renames(b'{"id":1}'),
+    "a true id": renames(b"true"),
     "two ids": body(SAID.replace(b'"id":1', b'"id":2,"id":1')),
     "an escaped second id": body(SAID.replace(b'"id":1', b'"id":1,"i\\u0064":1')),
     "result and error": body(SAID[:-1] + b',"error":{"code":-32001,"message":"x"}}'),
@@ -339,7 +344,6 @@ STREAMS = {
     "an event of no JSON": streams(b"data: hello\n\n"),
     "an event of half an object": streams(b"data: {\n\n"),
     "an event of a list": streams(b"data: []\n\n"),
-    "an event of another call": streams(EVENT.replace(b'"id":1', b'"id":2')),
     "an event of html": streams(b"data: <script>\n\n"),
     "an event of UTF-16": streams("data: {}\n\n".encode("utf-16")[2:] + b"\n\ndata: \0{\n\n"),
     "an endless line": Behaviour(endless(SSE, chunk(b"data: " + b"x" * 20_000)), stream=True),

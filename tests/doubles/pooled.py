@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from gateway.upstream.connections import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
 from gateway.upstream.request import request_head
@@ -45,10 +46,17 @@ async def send(
     first_byte: float = WAIT,
     repeatable: bool = False,
     fresh: bool = False,
+    **whose: Any,
 ) -> Response:
-    """Post `body`."""
+    """Post `body`.
+
+    Args:
+        whose: `tenant`, `weight` and `streams`.
+    """
     head = request_head(b"POST", b"/rpc", pool.origin.authority.encode(), [], len(body))
-    return await pool.request(head, body, connect=connect, first_byte=first_byte, repeatable=repeatable, fresh=fresh)
+    return await pool.request(
+        head, body, connect=connect, first_byte=first_byte, repeatable=repeatable, fresh=fresh, **whose
+    )
 
 
 async def ask(pool: ConnectionPool, body: bytes = b"{}", *, repeatable: bool = False) -> bytes:

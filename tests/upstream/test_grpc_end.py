@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.upstream.failure import Away, DeadlinePassed
 from gateway.upstream.grpc_end import own_status, passed
 from gateway.upstream.grpc_library import aio, grpc
@@ -112,6 +112,10 @@ def test_a_page_may_say_that_the_agent_is_not_there(status: int, kind: type[Faul
         ("CLIENT: Received message larger than max (5 vs. 1)", UpstreamProtocol),
         ("Received message larger than max (5 vs. 1)", UpstreamProtocol),
         ("received trailing metadata size exceeds hard limit (5 vs. 1)", UpstreamProtocol),
+        ("Received http2 header with status: 413", BodyTooLarge),
+        ("SERVER: Received message larger than max (5 vs. 1)", BodyTooLarge),
+        ("grpc: received message larger than max (5 vs. 1)", BodyTooLarge),
+        ("gRPC message exceeds maximum size 1: 5", BodyTooLarge),
         ("No status received", UpstreamProtocol),
         ("Compression bit set but no encoding configured", UpstreamProtocol),
         ("RST_STREAM (Received RST_STREAM with error code 2)", UpstreamReset),

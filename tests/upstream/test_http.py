@@ -27,6 +27,7 @@ RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 REST_0_3 = Dialect(Binding.REST, Version.V0_3)
 RPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 GRPC = Dialect(Binding.GRPC, Version.V1_0)
+ACME = {"tenant": "acme", "weight": 1.0, "streams": False}
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
 TIMES = Timeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)
 
@@ -110,7 +111,7 @@ async def test_a_json_rpc_call_goes_to_the_interface_byte_for_byte() -> None:
     assert pool.body is call.body
     assert ("host", "agent:8000") in pool.headers
     assert ("content-length", str(len(call.body))) in pool.headers
-    assert pool.asked == {"connect": 1, "first_byte": 3, "repeatable": False, "fresh": False}
+    assert pool.asked == {"connect": 1, "first_byte": 3, "repeatable": False, "fresh": False, **ACME}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ async def test_0_3_has_its_prefix() -> None:
     call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
     pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
     assert pool.line == "GET /base/v1/tasks/t"
-    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": False, "fresh": False}
+    assert pool.asked == {"connect": 1, "first_byte": 2, "repeatable": False, "fresh": False, **ACME}
 
 
 @pytest.mark.parametrize(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol
+from gateway.a2a.fault import BodyTooLarge, UpstreamBusy, UpstreamLimited, UpstreamProtocol
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page, retry_after
 from gateway.upstream.response import Carrier, Response
 from tests.doubles.scripted import head
@@ -31,6 +31,13 @@ def test_a_page_is_an_answer_of_the_wrong_kind(status: bytes) -> None:
     fault = refusal(answered(b"server: 10.9.8.7", status=status))
     assert (type(fault), fault.rpc_status, fault.http_status, fault.rpc_code) == (UpstreamProtocol, 200, 502, -32006)
     assert fault.message == f"the agent answered with HTTP status {int(status[:3])}"
+
+
+@pytest.mark.parametrize("fields", [(), (b"retry-after: 7",)])
+def test_an_agent_that_takes_no_such_long_body_says_it_of_the_callers(fields: tuple[bytes, ...]) -> None:
+    with pytest.raises(BodyTooLarge) as refused:
+        refuse_page(answered(*fields, status=b"413 X"))
+    assert (refused.value.reason, refused.value.detail) == ("body_too_large", "status 413")
 
 
 @pytest.mark.parametrize(

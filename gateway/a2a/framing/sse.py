@@ -18,6 +18,8 @@ from gateway.a2a.fault import UpstreamProtocol
 _END = re.compile(
     rb"((?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n)))(?:(?::[^\r\n]{0,64}+)?(?:\r\n|\n|\r(?!\n)))*+",
 )
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_FLATTEN = bytes.maketrans(b"\r\n", b"  ")
 _BOM = b"\xef\xbb\xbf"
 _MOST_LINES = 10_000
 _SHORT_START = 256
@@ -69,6 +71,15 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         if b"data" in before:
             return self._read_lines(text)
         return _name(before.get(b"event", b"")), text[start + len(_DATA) :].replace(_NEXT_DATA, b"\n")
+
+    def with_data(self, data: bytes) -> bytes:
+        """Return the event's bytes with other JSON as its data, on one line; its name and number stay."""
+        others: list[bytes] = []
+        if self.line is None:
+            raw = self.raw.removeprefix(_BOM) if self.first else self.raw
+            others = [line for line in _LINE_END.split(raw) if line and _field(line)[0] != b"data"]
+        # JSON has line ends between its tokens only.
+        return b"".join(line + b"\n" for line in others) + encode(data.translate(_FLATTEN))
 
     @staticmethod
     def _read_lines(text: bytes) -> tuple[str, bytes] | None:
