@@ -115,4 +115,6 @@ def _comment(text: str) -> str:
 
 
 def _quoted(url: str) -> str:
+    # A ${ of the URL's own is not to be filled in.
+    url = url.replace("${", "$${")
     return url if re.fullmatch(r"[A-Za-z0-9._~:/-]+", url) else msgspec.json.encode(url).decode()
