@@ -28,7 +28,7 @@ from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.discovery import check_url
 from gateway.command.failure import CommandFailed
-from gateway.command.file import ConfigOption, find_file, program
+from gateway.command.file import STANDARD_INPUT, ConfigOption, find_file, program
 from gateway.command.key import new_key
 from gateway.command.online import visit
 from gateway.command.probe import health_url, probe
@@ -40,6 +40,7 @@ from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
 from gateway.config.inquiry import Inquiry
 from gateway.config.problem import as_json, as_text
+from gateway.config.reader import LARGEST_FILE
 from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
 from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
@@ -106,17 +107,23 @@ def serve(
 
 @app.command()
 def check(
-    file: Annotated[Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out; - is standard input.")
+    ] = None,
     *,
     online: Annotated[bool, typer.Option("--online", help="Also go to every agent and read its card.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Take warnings, and secrets that are written out, for errors.")
+    ] = False,
     workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
 ) -> None:
     """Look for every mistake in the configuration."""
     # What a visit finds is reported below, not logged.
     logging.disable()
-    examined = examine(find_file(file, needed=output is Output.TEXT), os.environ)
+    path = find_file(file, needed=output is Output.TEXT)
+    text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
+    examined = examine(path, os.environ, text=text, literals=strict)
     visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
     review = Review(examined, visits if online else None, strict, workers)
     if output is Output.JSON:

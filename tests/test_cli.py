@@ -49,6 +49,37 @@ def test_check_names_place_fact_and_remedy_of_every_problem(tmp_path: Path) -> N
     assert "::error file=" in for_github.stdout
 
 
+@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (BAD, 1), (FAILING, 3), ("", 1), (b"\xff", 1)])
+def test_check_reads_standard_input(tmp_path: Path, text: str | bytes, code: int) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    (tmp_path / "gateway.yaml").write_text("nobody asks for this")
+    command = [*COMMAND, "check", "-", "--output", "json"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert {problem["file"] for problem in msgspec.json.decode(done.stdout)["problems"]} == ({"-"} if code else set())
+
+
+def test_paths_on_standard_input_are_relative_to_the_working_directory(tmp_path: Path) -> None:
+    written(tmp_path, "agents: { more: http://127.0.0.1:1 }\n", "more.yaml")
+    (tmp_path / "token").write_text("x" * 16)
+    data = "version: 1\ninclude: more.yaml\ngateway: { admin: { token: '${file:token}' } }\nx: 1\n"
+    command = [*COMMAND, "check", "-"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False, text=True
+    )
+    assert done.stdout.startswith("-:4:1  x: unknown key")
+    assert done.stdout.count("→") == 1
+
+
+def test_only_a_strict_check_refuses_secrets_that_are_written_out(tmp_path: Path) -> None:
+    written(tmp_path, GOOD.replace("agents:", "gateway: { admin: { token: hidden-from-everyone } }\nagents:"))
+    run("check", cwd=tmp_path)
+    said = run("check", "--strict", cwd=tmp_path, code=1).stdout
+    assert said.startswith("gateway.yaml:2:28  warning: gateway.admin.token: a secret is written out\n")
+    assert "${NAME}" in said
+    assert "hidden-from-everyone" not in said
+
+
 def test_check_online_goes_to_the_agents(tmp_path: Path) -> None:
     with serving() as url:
         written(tmp_path, f"version: 1\nagents: {{ echo: {url}/echo }}\n")

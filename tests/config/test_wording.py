@@ -56,7 +56,8 @@ def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: st
 )
 def test_an_algorithm_is_refused_with_its_reason_and_a_misspelt_one_with_its_name(algorithm: str, remedy: str) -> None:
     issuer = f"{{ issuer: 'https://a.test', audience: a, tenant: t, algorithms: [RS256, {algorithm}] }}"
-    text = f"version: 1\nauth: {{ issuers: {{ corp: {issuer} }} }}\ntenants: {{ t: [a] }}\nagents: {{ a: 'http://[::1]:1' }}\n"
+    auth = f"auth: {{ issuers: {{ corp: {issuer} }} }}\ntenants: {{ t: [a] }}"
+    text = f"version: 1\n{auth}\nagents: {{ a: 'http://[::1]:1' }}\n"
     [problem] = examined(text).errors
     assert problem.path == ("auth", "issuers", "corp", "algorithms", 1)
     assert problem.remedy.startswith(remedy)
