@@ -26,22 +26,24 @@ from gateway.command.bridge import run as run_bridge
 from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
+from gateway.command.discovery import check_url
 from gateway.command.failure import CommandFailed
-from gateway.command.file import ConfigOption, find_file, program
+from gateway.command.file import STANDARD_INPUT, ConfigOption, find_file, program
 from gateway.command.key import new_key
 from gateway.command.online import visit
 from gateway.command.probe import health_url, probe
 from gateway.command.review import Review
 from gateway.command.sender import Errand, send
-from gateway.command.solo import solo
+from gateway.command.solo import claim_port, solo
 from gateway.command.starter import save, starter
 from gateway.command.streams import open_closed
 from gateway.config.check import Examined, examine
 from gateway.config.inquiry import Inquiry
 from gateway.config.problem import as_json, as_text
+from gateway.config.reader import LARGEST_FILE
 from gateway.config.schema import schema as schema_of_format
 from gateway.demo.fleet import serving
-from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, free_ports, set_up
+from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
 from gateway.version import package_version
 
 app = typer.Typer(
@@ -77,35 +79,51 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="With --agent: the port for clients, 8080 if left out.", min=0, max=65535)
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="With --agent: the port for operators, 9090 if left out.", min=0, max=65535)
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes that serve; several share a file or a Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     if agent is None:
+        if port is not None or admin_port is not None:
+            raise CommandFailed("a file names its own ports: gateway.listen and gateway.admin", code=2)
         raise typer.Exit(process.serve(find_file(config), os.environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
     if workers > 1:
         raise CommandFailed("several processes serve a file: write one, as init does", code=2)
-    public, admin = free_ports(PUBLIC_PORT, ADMIN_PORT)
+    check_url(agent)
+    public = claim_port(PUBLIC_PORT if port is None else port, "--port")
+    admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
     one = solo(agent, public=public, admin=admin)
+    examined = _examined(one.configuration(), "serve --agent")
     # Standard output has the access log and nothing else.
-    welcome = partial(_tell, one.welcome(program()))
-    raise typer.Exit(process.serve_examined(_examined(one.configuration()), on_started=welcome))
+    raise typer.Exit(process.serve_examined(examined, on_started=partial(_tell, one.welcome(program()))))
 
 
 @app.command()
 def check(
-    file: Annotated[Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out; - is standard input.")
+    ] = None,
     *,
     online: Annotated[bool, typer.Option("--online", help="Also ask every agent, issuer and Redis.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Take warnings, and secrets that are written out, for errors.")
+    ] = False,
     workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
     output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
 ) -> None:
     """Look for every mistake in the configuration."""
     # What a visit finds is reported below, not logged.
     logging.disable()
-    examined = examine(find_file(file, needed=output is Output.TEXT), os.environ)
+    path = find_file(file, needed=output is Output.TEXT)
+    text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
+    examined = examine(path, os.environ, text=text, literals=strict)
     visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
     review = Review(examined, visits if online else None, strict, workers)
     if output is Output.JSON:
@@ -158,8 +176,8 @@ def demo() -> None:
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
-        examined = _examined(stage.configuration())
-        code = process.serve_examined(examined, on_started=lambda: show(stage.welcome(program())))
+        examined = _examined(stage.configuration(), "demo")
+        code = process.serve_examined(examined, on_started=lambda: show(stage.moved() + stage.welcome(program())))
     raise typer.Exit(code)
 
 
@@ -283,11 +301,11 @@ def main() -> None:
         sys.exit(1)
 
 
-def _examined(text: str) -> Examined:
-    """Examine a configuration that the program itself wrote."""
-    examined = examine(Path("gateway.yaml"), os.environ, text=text)
+def _examined(text: str, command: str) -> Examined:
+    """Examine a configuration that the program itself wrote for a command."""
+    examined = examine(Path(f"<{command}>"), os.environ, text=text)
     if examined.config is None:
-        raise CommandFailed(as_text(examined.errors))
+        raise CommandFailed("\n".join(f"{error.fact}\n  → {error.remedy}" for error in examined.errors), code=2)
     return examined
 
 

@@ -90,6 +90,8 @@ class Stream:
         # Whether an event came under another id than the call's.
         self._readdresses = False
         self._failure: Fault | None = None
+        # The number of the event that cannot be passed on, where one has been begun.
+        self._failed = 0
         self._heard = 0.0
         self._beat: asyncio.TimerHandle | None = None
 
@@ -123,20 +125,14 @@ class Stream:
                 self._beat_after(self._heartbeat)
             await self._flow(response)
             self._stop_beating()
-            if (last := self._decoder.last) is not None:
-                # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it
-                # but the end: no heartbeat, no last word.
-                brought = self._bring(last)
-                self._count(len(brought))
-                await wire.write(brought)
-                await self._catch_up()
-            if held := self._held():
-                self._count(len(held))
-                await wire.write(held)
+            await self._bring_rest()
             closed_by = "agent"
             await wire.close(self._trailers())
         except UpstreamReset:
             closed_by = "agent"
+            raise
+        except UpstreamProtocol as fault:
+            self._tell_number(fault)
             raise
         finally:
             self._stop_beating()
@@ -146,6 +142,26 @@ class Stream:
             exchange.upstream = self._clock() - (exchange.sent or exchange.started)
             meter.streaming(-1)
             meter.stream_closed(closed_by)
+
+    async def _bring_rest(self) -> None:
+        """Pass on what is left once nothing more comes."""
+        if (last := self._decoder.last) is not None:
+            # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it but
+            # the end: no heartbeat, no last word.
+            brought = self._bring(last)
+            self._count(len(brought))
+            await self._wire.write(brought)
+            await self._catch_up()
+        if held := self._held():
+            self._count(len(held))
+            await self._wire.write(held)
+
+    def _tell_number(self, fault: Fault) -> None:
+        """Say in the log which event could not be passed on, counted from 1, without comments."""
+        # One that was too long was not begun.
+        number = self._failed or (0 if self._decoder.refused is None else self._exchange.events + 1)
+        if number:
+            fault.detail = f"event {number}" + (f": {fault.detail}" if fault.detail else "")
 
     def _take(self, chunk: bytes) -> bool:
         """Pass on what arrived; False where `_settle` has to be awaited before there is more.
@@ -190,12 +206,17 @@ class Stream:
             # It waits until it is done: nothing is let go in the meantime.
             event = self._waiting[0]
             unmet, self._unmet = self._unmet, None
-            if unmet is None:
-                told = await self._work(event, self._look)
-                unmet = None if told is None else self._note(told)
-            if unmet is not None:
-                await unmet
-            said = await self._work(event, self._say)
+            number = self._exchange.events + (unmet is None)
+            try:
+                if unmet is None:
+                    told = await self._work(event, self._look)
+                    unmet = None if told is None else self._note(told)
+                if unmet is not None:
+                    await unmet
+                said = await self._work(event, self._say)
+            except UpstreamProtocol:
+                self._failed = number
+                raise
             self._waiting.popleft()
             if said:
                 self._write(said)
@@ -274,13 +295,18 @@ class Stream:
         if self._waiting or self._is_long(event):
             self._waiting.append(event)
             return b""
-        told = self._look(event)
-        unmet = None if told is None else self._note(told)
-        if unmet is not None:
-            self._unmet = unmet
-            self._waiting.append(event)
-            return b""
-        return self._say(event)
+        before = self._exchange.events
+        try:
+            told = self._look(event)
+            unmet = None if told is None else self._note(told)
+            if unmet is not None:
+                self._unmet = unmet
+                self._waiting.append(event)
+                return b""
+            return self._say(event)
+        except UpstreamProtocol:
+            self._failed = before + 1
+            raise
 
     def _look(self, event: Event) -> progress.Progress | None:
         """What an event tells; None for comments and events without data.

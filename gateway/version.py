@@ -1,11 +1,8 @@
-"""Which version of this package runs."""
+"""Which version of this package runs: here, so that a clone and an image know it without being installed."""
 
-from importlib.metadata import PackageNotFoundError, version
+VERSION = "0.1.0"
 
 
 def package_version() -> str:
-    """The version of this package; `0+source` where it runs from a checkout."""
-    try:
-        return version("a2a-gateway")
-    except PackageNotFoundError:
-        return "0+source"
+    """The version of this package, as pyproject.toml has it."""
+    return VERSION

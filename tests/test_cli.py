@@ -1,6 +1,8 @@
 """The command line, run as people and scripts run it."""
 
+import re
 import signal
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +20,9 @@ GOOD += "  - { name: found, request: { path: /support }, expect: { agent: suppor
 WARNED = "version: 1\ntenants: { acme: [] }\nagents: {}\n"
 BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: 1\n"
 FAILING = GOOD.replace("agent: support }", "reason: no_route }")
+
+
+ALONE = ("serve", "--port", "0", "--admin-port", "0", "--agent")
 
 
 # ---- check -----------------------------------------------------------------------------------------------------------
@@ -42,6 +47,37 @@ def test_check_names_place_fact_and_remedy_of_every_problem(tmp_path: Path) -> N
     assert f"{path}:5:" in for_people.stdout
     assert "→" in for_people.stdout
     assert "::error file=" in for_github.stdout
+
+
+@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (BAD, 1), (FAILING, 3), ("", 1), (b"\xff", 1)])
+def test_check_reads_standard_input(tmp_path: Path, text: str | bytes, code: int) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    (tmp_path / "gateway.yaml").write_text("nobody asks for this")
+    command = [*COMMAND, "check", "-", "--output", "json"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert {problem["file"] for problem in msgspec.json.decode(done.stdout)["problems"]} == ({"-"} if code else set())
+
+
+def test_paths_on_standard_input_are_relative_to_the_working_directory(tmp_path: Path) -> None:
+    written(tmp_path, "agents: { more: http://127.0.0.1:1 }\n", "more.yaml")
+    (tmp_path / "token").write_text("x" * 16)
+    data = "version: 1\ninclude: more.yaml\ngateway: { admin: { token: '${file:token}' } }\nx: 1\n"
+    command = [*COMMAND, "check", "-"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False, text=True
+    )
+    assert done.stdout.startswith("-:4:1  x: unknown key")
+    assert done.stdout.count("→") == 1
+
+
+def test_only_a_strict_check_refuses_secrets_that_are_written_out(tmp_path: Path) -> None:
+    written(tmp_path, GOOD.replace("agents:", "gateway: { admin: { token: hidden-from-everyone } }\nagents:"))
+    run("check", cwd=tmp_path)
+    said = run("check", "--strict", cwd=tmp_path, code=1).stdout
+    assert said.startswith("gateway.yaml:2:28  warning: gateway.admin.token: a secret is written out\n")
+    assert "${NAME}" in said
+    assert "hidden-from-everyone" not in said
 
 
 def test_check_online_goes_to_the_agents(tmp_path: Path) -> None:
@@ -144,8 +180,7 @@ def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:
 def test_the_demo_needs_nothing_and_its_commands_work_when_pasted(tmp_path: Path, ending: signal.Signals) -> None:
     with running("demo", cwd=tmp_path) as demo:
         welcome = until(demo.stdout, "Ctrl-C ends the demo")
-        url = welcome.split()[2]
-        assert url.startswith("http://127.0.0.1:")
+        assert re.search(r"^A2A gateway: http://127\.0\.0\.1:\d+ ", welcome, re.MULTILINE)
         if ending is signal.SIGINT:
             commands = _commands(welcome)
             with ThreadPoolExecutor(len(commands)) as together:
@@ -207,8 +242,10 @@ def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
     )
     assert "not both" in both.stderr
     assert "did you mean" in no_url.stderr
-    with serving() as url, running("serve", "--agent", f"{url}/echo", cwd=tmp_path) as gateway:
+    with serving() as url, running(*ALONE, f"{url}/echo", cwd=tmp_path) as gateway:
         said = until(gateway.stderr, "Ctrl-C ends it")
+        # What precedes would be warnings of a file that does not exist.
+        assert said.startswith(f"{url}/echo is served at http://127.0.0.1:")
         [command] = _commands(said)
         assert _pasted(command, tmp_path) == (0, "Hello\n")
         assert "SendStreamingMessage" in until(gateway.stdout, "SendStreamingMessage")
@@ -216,8 +253,35 @@ def test_one_agent_is_served_without_a_file(tmp_path: Path) -> None:
         assert gateway.wait(timeout=60) == 0
 
 
+@pytest.mark.parametrize("option", ["--port", "--admin-port"])
+def test_one_agent_is_not_served_at_another_port_than_was_asked_for(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = ["--port", "0", "--admin-port", "0", option, str(port)]
+        said = run("serve", "--agent", "http://127.0.0.1:1/echo", *options, cwd=tmp_path, code=1).stderr
+    assert said.startswith(f"cannot listen on 127.0.0.1:{port}: Address already in use\n")
+    assert option in said
+
+
+def test_one_agent_is_served_at_the_usual_port_or_not_at_all(tmp_path: Path) -> None:
+    try:
+        taken = socket.create_server(("127.0.0.1", 8080))
+    except OSError:
+        # Somebody else has it, which is as good.
+        taken = socket.socket()
+    with taken:
+        said = run("serve", "--agent", "http://127.0.0.1:1/echo", "--admin-port", "0", cwd=tmp_path, code=1).stderr
+    assert said.startswith("cannot listen on 127.0.0.1:8080: ")
+
+
+def test_ports_are_options_of_one_agent_alone(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    said = runs(("serve", "--port", "1"), ("serve", "--admin-port", "1"), cwd=tmp_path, code=2)
+    assert all("gateway.listen" in each.stderr for each in said)
+
+
 def test_one_agent_that_is_down_is_served_with_a_warning(tmp_path: Path) -> None:
-    with running("serve", "--agent", "http://127.0.0.1:1/echo", cwd=tmp_path) as gateway:
+    with running(*ALONE, "http://127.0.0.1:1/echo", cwd=tmp_path) as gateway:
         said = until(gateway.stderr, "no card from http://127.0.0.1:1/echo")
         said += "" if "Ctrl-C" in said else until(gateway.stderr, "Ctrl-C ends it")
         url = _commands(said)[0].split()[-2]

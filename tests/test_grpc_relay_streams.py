@@ -241,6 +241,8 @@ async def test_an_agent_challenges_nobody_in_the_middle_of_a_stream_either() -> 
         told = await site.client.stream(STREAM).end()
         assert (told.messages, told.code) == ((FIRST,), "INTERNAL")
         assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+        # It is no event.
+        assert (await site.gateway.line())["detail"] == "status UNAUTHENTICATED"
         assert "10.0.0.7" not in told.text
         reader = await hearing(site.gateway, "jsonrpc 1.0")
         body = await reader.rest()
@@ -265,6 +267,7 @@ async def test_what_is_no_message_of_a_stream_ends_it(garbage: bytes) -> None:
         assert {(each["reason"], each["closed_by"]) for each in site.gateway.lines} == {
             ("upstream_protocol", "gateway")
         }
+        assert {each["detail"].partition(":")[0] for each in site.gateway.lines} == {"event 2"}
 
 
 async def test_a_message_that_tells_nothing_passes_to_who_speaks_as_the_agent_does_and_ends_other_streams() -> None:

@@ -1,11 +1,12 @@
 """Events that are none of the call's end its stream; what says nothing passes."""
 
 import asyncio
+import json
 
 import pytest
 
-from tests.doubles.gateway import STREAM, fronted
-from tests.doubles.scripted import SSE, answers, chunk
+from tests.doubles.gateway import STREAM, card_of, fronted
+from tests.doubles.scripted import SSE, Wire, answers, chunk
 from tests.doubles.streaming import frame, opened, reasons, said
 from tests.loops import both_loops
 
@@ -46,7 +47,56 @@ async def test_an_event_that_is_no_answer_ends_the_stream(raw: bytes, target: st
             "upstream_error",
             "gateway",
         )
+        assert line["detail"].partition(":")[0] == "event 2"
         await gateway.rested()
+
+
+GOOD = b"data: " + frame(1) + b"\n\n"
+FAILING = {
+    "first": (b": ping\n\n", b"data: no json\n\n", 1),
+    "of many in one piece": (GOOD * 40 + b": ping\n\n" + GOOD, b"data: no json\n\n", 42),
+    "behind more than one turn": (GOOD * 3000, b"data: []\n\n", 3001),
+    "to another request": (GOOD, b'data: {"jsonrpc":"2.0","id":9,"result":{}}\n\n', 2),
+    "too long": (GOOD * 2, b"data: " + b" " * 5_000_000, 3),
+    "never ended": (GOOD, b"data: half", 2),
+}
+
+
+@pytest.mark.parametrize(("before", "bad", "number"), FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("apart", [True, False])
+async def test_the_log_says_which_event_could_not_be_passed_on(
+    before: bytes, bad: bytes, number: int, *, apart: bool
+) -> None:
+    pieces = chunk(before) + chunk(bad) if apart else chunk(before + bad)
+    async with fronted(answers(SSE + pieces + chunk(b""))) as (gateway, _):
+        client = await opened(gateway)
+        await client.head()
+        await client.rest()
+        line = await gateway.line()
+        assert line["reason"] == "upstream_protocol"
+        assert line["detail"].partition(":")[0] == f"event {number}"
+
+
+@pytest.mark.parametrize("padding", ["", "x" * 200_000], ids=["short", "long"])
+async def test_the_log_says_which_event_could_not_be_translated(padding: str) -> None:
+    """It is an answer, and found to be wrong when it is put into other words; a long one in a thread."""
+    good = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+    wrong = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": [], "metadata": {"x": padding}}}
+
+    async def script(wire: Wire) -> None:
+        asked = json.loads((await wire.request()).body)["id"]
+        told = [json.dumps({"jsonrpc": "2.0", "id": asked, "result": result}) for result in (good, good, wrong)]
+        await wire.send(SSE + chunk("".join(f"data: {each}\n\n" for each in told).encode()) + chunk(b""))
+
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}
+    called = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
+    async with fronted(script, card=card_of("http://x/rpc", "JSONRPC 1.0")) as (gateway, _):
+        client = await opened(gateway, body=json.dumps(called).encode())
+        await client.head()
+        await client.rest()
+        line = await gateway.line()
+        assert line["reason"] == "upstream_protocol"
+        assert line["detail"].partition(":")[0] == "event 3"
 
 
 @pytest.mark.parametrize(

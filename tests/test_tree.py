@@ -103,10 +103,26 @@ def test_the_configuration_of_the_kubernetes_manifest_has_no_problems(tmp_path: 
     assert examined.problems == ()
 
 
-def test_prometheus_scrapes_the_admin_service() -> None:
+def test_prometheus_scrapes_the_admin_port_of_every_pod() -> None:
     [job] = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())["scrape_configs"]
+    documents = [document for document in yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text()) if document]
+    [deployment] = [document for document in documents if document["kind"] == "Deployment"]
+    [admin] = [
+        document
+        for document in documents
+        if document["metadata"]["name"] == "a2a-gateway-admin" and document["kind"] == "Service"
+    ]
     assert job["metrics_path"] == "/metrics"
-    assert job["static_configs"][0]["targets"] == ["a2a-gateway-admin.a2a-gateway.svc:9090"]
+    # A target by name would be one replica at random.
+    assert "static_configs" not in job
+    [discovery] = job["dns_sd_configs"]
+    assert discovery["names"] == [f"{admin['metadata']['name']}.{admin['metadata']['namespace']}.svc"]
+    # Headless: its name has the addresses of all pods, and their own port is dialled.
+    assert (discovery["type"], admin["spec"]["clusterIP"]) == ("A", "None")
+    pod = deployment["spec"]["template"]
+    assert admin["spec"]["selector"] == pod["metadata"]["labels"]
+    ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
+    assert discovery["port"] == ports["admin"]
 
 
 def _pins(lock: str) -> dict[str, str]:

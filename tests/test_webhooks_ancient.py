@@ -76,6 +76,35 @@ async def between_two_of_0_1(tenants: str) -> AsyncIterator[tuple[Site, AncientA
         yield there, agent
 
 
+@pytest.mark.parametrize(
+    ("authentication", "shown"),
+    [
+        ({"schemes": ["Basic", "Bearer"], "credentials": "dTpw"}, b"Basic dTpw"),
+        ({"schemes": ["Bearer"], "credentials": "s3cret"}, b"Bearer s3cret"),
+        ({"schemes": [], "credentials": "s3cret"}, b"Bearer s3cret"),
+    ],
+)
+@pytest.mark.parametrize("begins", [True, False])
+async def test_a_client_of_0_1_is_shown_the_credentials_that_it_asked_for(
+    authentication: Any, shown: bytes, *, begins: bool
+) -> None:
+    async with between_two_of_0_1(TENANTS["shared"]) as (there, agent):
+        pushed = {"url": there.hook, "authentication": authentication}
+        sent: dict[str, Any] = {"message": {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}}
+        await there.call("tasks/send", id="mine", **sent, **({"pushNotification": pushed} if begins else {}))
+        if not begins:
+            await there.call("tasks/pushNotification/set", id="mine", pushNotificationConfig=pushed)
+        ((name, given),) = agent.push.items()
+        # The agent gets what it shows to the gateway instead.
+        assert given["authentication"] == {"schemes": ["Bearer"], "credentials": given["token"]}
+        told = (await there.call("tasks/pushNotification/get", id="mine"))["result"]["pushNotificationConfig"]
+        assert told["authentication"] == {**authentication, "schemes": authentication["schemes"][:1]}
+        assert await there.notify(given, agent.tasks[name]) == 200
+        await there.told()
+        [request] = there.receiver.requests
+        assert request.header(b"authorization") == shown
+
+
 TENANTS = {"shared": "{ acme: [crm], globex: [crm] }", "of one tenant": "{ acme: [crm], globex: [] }"}
 
 

@@ -29,7 +29,7 @@ class PushConfig(msgspec.Struct, frozen=True):
     Attributes:
         task_id: Empty in a send that begins a task.
         token: What the client knows notifications by.
-        scheme: How whoever calls the webhook shows itself, as `Bearer`.
+        scheme: How whoever calls the webhook shows itself, as `Bearer`; before 1.0 credentials may come without one.
         credentials: What it shows.
     """
 
@@ -78,11 +78,9 @@ def write(config: PushConfig) -> Tree:
     """The tree of a configuration; what is empty is left out."""
     members = {"id": config.id, "taskId": config.task_id, "url": config.url, "token": config.token}
     tree: Tree = {name: value for name, value in members.items() if value}
-    if config.scheme:
-        tree["authentication"] = {"scheme": config.scheme}
-        if config.credentials:
-            tree["authentication"]["credentials"] = config.credentials
-    return tree
+    shown = {"scheme": config.scheme, "credentials": config.credentials}
+    authentication = {name: value for name, value in shown.items() if value}
+    return {**tree, "authentication": authentication} if authentication else tree
 
 
 # ---- In a call -------------------------------------------------------------------------------------------------------

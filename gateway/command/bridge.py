@@ -8,6 +8,7 @@ credential is the one to show there.
 import asyncio
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -241,7 +242,8 @@ class Session:
             client.leave()
             self._stop.set()
 
-        dresses = {method: partial(_dress, snapshot) for method in _CARD_METHODS}
+        command = command_line(self._examined, ends.framing)
+        dresses = {method: partial(_dress, snapshot, command) for method in _CARD_METHODS}
         pipes = Pipes(ends.source, ends.target, broke)
         client = StdioClient(pipes, line.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
         ended = asyncio.Event()
@@ -300,10 +302,26 @@ def _see_to_card(snapshot: Snapshot) -> None:
         logger.warning("the agent asks for a credential. %s", SHOW_ONE)
 
 
-async def _dress(snapshot: Snapshot, body: bytes) -> bytes:
+def command_line(examined: Examined, framing: Framing) -> str:
+    """The command line that starts this bridge; its credential comes from A2A_KEY or A2A_TOKEN in the environment."""
+    assert examined.config is not None
+    agent = examined.config.agents[_NAME]
+    url = agent.backend[0].url if agent.card is None or agent.card.url is None else agent.card.url
+    for path in WELL_KNOWN:
+        url = url.removesuffix(path)
+    words = [os.environ.get("A2A_GATEWAY_PROGRAM") or "a2a-gateway", "stdio", "--agent", url]
+    words += [] if agent.upstream_tenant is None else ["--tenant", agent.upstream_tenant]
+    words += [] if framing is Framing.LSP else ["--framing", framing.value]
+    return shlex.join(words)
+
+
+async def _dress(snapshot: Snapshot, command: str, body: bytes) -> bytes:
     """The answer to who asks for the extended card: with this program as the only way to call the agent.
 
     Of an agent that has none it is the card that everybody may see: over stdio there is no other way to it.
+
+    Args:
+        command: The command line that starts this program for this agent.
     """
     answer = _members.decode(body)
     if "error" in answer and _code(answer["error"]) in _NO_EXTENDED_CARD:
@@ -317,9 +335,10 @@ async def _dress(snapshot: Snapshot, body: bytes) -> bytes:
     card = _members.decode(answer["result"])
     for name in _LEFT_OUT:
         card.pop(name, None)
-    url = "a2a-gateway stdio"
-    interfaces = [{"url": url, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")]
-    own = {"supportedInterfaces": interfaces, "url": url, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+    interfaces = [
+        {"url": command, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")
+    ]
+    own = {"supportedInterfaces": interfaces, "url": command, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
     # By this very call, whatever the agent has.
     capabilities = {**_members.decode(card.get("capabilities", b"{}")), "extendedAgentCard": True}
     told = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}

@@ -11,6 +11,8 @@ import typer
 from gateway.command.failure import CommandFailed
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
+STANDARD_INPUT = Path("-")
+"""Stands for no file, but for what is piped to `check`; its paths are relative to the working directory."""
 
 ConfigOption = Annotated[
     Path | None,

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gateway.command.discovery import WELL_KNOWN, check_url
+from gateway.command.failure import CommandFailed
 from gateway.command.starter import entry, name_from
+from gateway.listener.server import ListenFailed, bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Solo:
             "version: 1",
             f"gateway: {{ listen: '127.0.0.1:{self.public}', admin: '127.0.0.1:{self.admin}' }}",
             # What is not in order is told; that all is well is told by `welcome`.
-            "observe: { log: { format: text, level: warning } }",
+            # The access log names each refusal, which is what the audit log would add.
+            "observe: { log: { format: text, level: warning }, audit: /dev/null }",
             "agents:",
             *entry(self.name, card),
         ]
@@ -63,3 +66,19 @@ def solo(url: str, *, public: int, admin: int) -> Solo:
     for well_known in WELL_KNOWN:
         path = path.removesuffix(well_known)
     return Solo(url, name_from(path.rstrip("/").rpartition("/")[2].removesuffix(".json")), public, admin)
+
+
+def claim_port(port: int, option: str) -> int:
+    """Return the loopback port to listen on; of 0 one that the system picks.
+
+    Args:
+        option: The option that names another port.
+
+    Raises:
+        CommandFailed: the port is taken, or may not be used.
+    """
+    try:
+        with bind(f"127.0.0.1:{port}") as listener:
+            return int(listener.getsockname()[1])
+    except ListenFailed as error:
+        raise CommandFailed(f"{error}\n  → stop what listens there, or name another port with {option}") from error

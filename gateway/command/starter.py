@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.command.discovery import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
 from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
@@ -62,12 +63,13 @@ def compose(found: Found) -> str:
     """The configuration for an agent whose card was read.
 
     Raises:
-        CommandFailed: the card offers no interface that the gateway can call.
+        CommandFailed: the card offers no interface that the gateway can call, and no command that it can run.
     """
-    interface = found.interface
     name = name_from(str(found.card.get("name", "")))
+    command = _command(found)
+    spoken = "stdio" if command is not None else found.interface.dialect
     lines = [
-        f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({interface.dialect}).",
+        f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({spoken}).",
         "#   a2a-gateway check      # looks for mistakes",
         f"#   a2a-gateway serve      # then clients find the agent at http://127.0.0.1:8080/{name}",
         "version: 1",
@@ -81,9 +83,48 @@ def compose(found: Found) -> str:
         "# `a2a-gateway key new NAME --tenant TENANT` makes a key and prints the lines for it.",
         "",
         "agents:",
-        *entry(name, found.url),
+        *(entry(name, found.url) if command is None else _stdio_entry(name, command)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _command(found: Found) -> CommandLine | None:
+    """The command that a card names which offers nothing else; None for an agent that is called by HTTP.
+
+    Raises:
+        CommandFailed: the card offers neither, or a command that should not be run.
+    """
+    try:
+        _ = found.interface
+    except CommandFailed as nothing:
+        try:
+            command = command_of(found.card)
+        except NoCommand as error:
+            if isinstance(nothing, OnlyGrpc):
+                raise nothing from error
+            raise CommandFailed(f"{nothing.message}; {error}", code=nothing.code) from error
+    else:
+        return None
+    origin = urlsplit(found.url)
+    if origin.scheme == "http" and not is_loopback(origin.hostname or ""):
+        fact = "the card names a command, and over plain http anyone on the way could have written it"
+        raise CommandFailed(f"{found.url}: {fact}\nUse https.")
+    if not all(text.isprintable() for text in (*command.words, *(value for _, value in command.assignments))):
+        raise CommandFailed(f"{found.url}: the card names a command with characters that cannot be seen")
+    return command
+
+
+def _stdio_entry(name: str, command: CommandLine) -> list[str]:
+    """The lines below `agents:` for an agent that the gateway starts itself."""
+    told = [
+        "    # The card names this program, and the gateway runs it on this machine: look at it before you serve it."
+    ]
+    if command.shell:
+        told.append("    # No shell reads it: $NAME, | and the like are plain characters.")
+    words = ", ".join(_text(word) for word in command.words)
+    variables = ", ".join(f"{key}: {_text(value)}" for key, value in dict(command.assignments).items())
+    environment = [f"        env: {{ {variables} }}"] if variables else []
+    return [f"  {scalar(name)}:", *told, "    backend:", "      stdio:", f"        command: [{words}]", *environment]
 
 
 def entry(name: str, card_url: str) -> list[str]:
@@ -115,4 +156,9 @@ def _comment(text: str) -> str:
 
 
 def _quoted(url: str) -> str:
-    return url if re.fullmatch(r"[A-Za-z0-9._~:/-]+", url) else msgspec.json.encode(url).decode()
+    return url if re.fullmatch(r"[A-Za-z0-9._~:/-]+", url) else _text(url)
+
+
+def _text(text: str) -> str:
+    """A text in quotes, as it stands: a ${ of its own is not filled in."""
+    return msgspec.json.encode(text.replace("${", "$${")).decode()

@@ -15,6 +15,7 @@ from gateway.config.endpoint import check_endpoints
 from gateway.config.exposure import check_exposure
 from gateway.config.finding import Findings
 from gateway.config.header import check_headers
+from gateway.config.literal import literal_secrets
 from gateway.config.load import Loaded, dress, load
 from gateway.config.model import Config
 from gateway.config.notification import check_notifications
@@ -63,7 +64,14 @@ class Examined:
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
 
-def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, today: date | None = None) -> Examined:
+def examine(
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    text: str | bytes | None = None,
+    today: date | None = None,
+    literals: bool = False,
+) -> Examined:
     """Read a configuration and find everything that is wrong with it; nothing of that is raised.
 
     Args:
@@ -71,6 +79,7 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
         environ: What `${VAR}` is filled in from.
         text: What the main file says, where it is not to be read; `path` is its name then.
         today: The day in UTC, for keys that expire; the clock's where it is left out.
+        literals: Whether to warn of secrets that the files write out, too.
     """
     loaded = load(path, environ, text)
     findings = Findings(loaded.marks, loaded.broken)
@@ -83,9 +92,11 @@ def examine(path: Path, environ: Mapping[str, str], *, text: str | None = None, 
     if config is not None:
         table = routing_table(config, loaded.marks)
         failed = dress(failed_tests(config, table, findings), loaded.sources)
+    # Without the lines that they stand on.
+    written_out = literal_secrets(loaded.written, loaded.marks) if literals else ()
     return Examined(
         config=config,
-        problems=in_order((*loaded.problems, *found), _files(loaded)),
+        problems=in_order((*loaded.problems, *found, *written_out), _files(loaded)),
         failed=failed,
         marks=loaded.marks,
         text_hash=loaded.text_hash,

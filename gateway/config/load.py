@@ -61,7 +61,7 @@ class Loaded:
     sources: tuple[Source, ...]
 
 
-def load(path: Path, environ: Mapping[str, str], text: str | None = None) -> Loaded:
+def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None) -> Loaded:
     """Read a configuration; nothing that is wrong with it is raised.
 
     Args:

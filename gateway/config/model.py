@@ -5,6 +5,7 @@ URL, `tenants.X` a bare list, and so on), so that the rest of the program sees o
 the format but is not built yet stands in `unbuilt.UNBUILT`, never in a class: it is refused with that reason.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema, field_validator, model_validator
@@ -155,6 +156,29 @@ class Gateway(Part):
 # ---- auth ----------------------------------------------------------------------------------------------------------
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_REFUSED = (
+    (r"HS[0-9]*", "it signs with a shared secret, so that whoever can verify a token can make one"),
+    (r"none", "such tokens are not signed, so that anyone can make one"),
+    (r"RS1|SHA-?1|MD5", "its hash is broken, so that signatures can be forged"),
+    (r"ES256K|ESP.*|ESB.*|Ed448|ML-DSA-.*", "it is not supported"),
+    (r"Ed25519", "it is called EdDSA here"),
+    (r"RSA-OAEP.*|RSA1_5|ECDH-ES.*|PBES2.*|dir|A[0-9]+(GCM|KW|GCMKW|CBC-HS[0-9]+)", "it encrypts and does not sign"),
+)
+"""Algorithms that exist and are refused, with the reason: none of them is a misspelling of another."""
+
+
+def _algorithm(value: object) -> object:
+    if value in ALGORITHMS:
+        return value
+    fact = f"is none of: {', '.join(ALGORITHMS)}"
+    for pattern, reason in _REFUSED:
+        if isinstance(value, str) and re.fullmatch(pattern, value, re.IGNORECASE) is not None:
+            raise ValueError(fact, f"{reason}; have the issuer sign with one of these")
+    raise ValueError(fact, f"write one of: {', '.join(ALGORITHMS)}", *ALGORITHMS)
+
+
+Algorithm = Annotated[str, BeforeValidator(_algorithm), WithJsonSchema({"enum": list(ALGORITHMS), "type": "string"})]
+"""How tokens are signed, as JOSE calls it."""
 
 
 class Issuer(Part):
@@ -166,7 +190,7 @@ class Issuer(Part):
     """One of these must be in `aud`."""
     jwks: str | None = None
     """URL of its key set; found by OIDC discovery where it is left out."""
-    algorithms: tuple[Literal[ALGORITHMS], ...] = ("RS256", "ES256")  # type: ignore[valid-type]  # a tuple is a list of literals
+    algorithms: tuple[Algorithm, ...] = ("RS256", "ES256")
     """Signature algorithms that are accepted; asymmetric ones only."""
     tenant_claim: str | None = None
     """The claim that names the tenant, or the path to it; its value must be one string. `organization` may also be a

@@ -41,7 +41,8 @@ class Problem:
         """The problem for people: place, path and fact; the source line with a caret; the remedy."""
         word = "" if self.severity == "error" else "warning: "
         name = f"{spell(self.path)}: " if self.path else ""
-        lines = [f"{self.place.file}:{self.place.line}:{self.place.column}  {word}{name}{self.fact}"]
+        where = str(self.place) if self.place.file.startswith("<") else f"{self.place}:{self.place.column}"
+        lines = [f"{where}  {word}{name}{self.fact}"]
         if self.quote.strip():
             quote, column = _window(self.quote, self.caret)
             lines += [f"    {quote}", "    " + " " * (column - 1) + "^"]

@@ -15,7 +15,9 @@ def _pattern(value: object) -> object:
         return read_pattern(value)
     if isinstance(value, WebhookPattern):
         return value
-    raise ValueError("is no pattern of webhooks", "write https://HOST, https://*.SUFFIX or https://HOST/PATH/*")
+    raise ValueError(
+        "is no pattern of webhooks", "write https://HOST, https://*.SUFFIX, https://HOST:* or https://HOST/PATH/*"
+    )
 
 
 Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(str), WithJsonSchema({"type": "string"})]

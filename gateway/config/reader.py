@@ -39,7 +39,7 @@ _UNPRINTABLE = re.compile(
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
-def read(path: Path, interpolation: Interpolation, text: str | None = None) -> Source:
+def read(path: Path, interpolation: Interpolation, text: str | bytes | None = None) -> Source:
     """Read one file; whatever is wrong with it is a problem of the result.
 
     Args:
@@ -48,13 +48,11 @@ def read(path: Path, interpolation: Interpolation, text: str | None = None) -> S
         text: What the file says, where it is not to be read.
     """
     file = str(path)
-    if text is not None:
+    if isinstance(text, str):
         data = text.encode("utf-8", "replace")
         return replace(_Reader(file, text, path.parent, interpolation).source(data), stamp=stamp(data))
     try:
-        with path.open("rb") as stream:
-            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            data = stream.read(LARGEST_FILE + 1)
+        data, regular = (text, False) if text is not None else _bytes(path)
     except (OSError, ValueError) as error:
         return replace(_unread(Place(file, 1, 1), *_why(error)), stamp=NOTHING)
     if len(data) > LARGEST_FILE:
@@ -69,6 +67,12 @@ def read(path: Path, interpolation: Interpolation, text: str | None = None) -> S
     else:
         source = _Reader(file, decoded, path.parent, interpolation).source(data)
     return replace(source, stamp=stamp(data) if regular else NOTHING)
+
+
+def _bytes(path: Path) -> tuple[bytes, bool]:
+    """What a file says, one byte beyond the bound at most, and whether it is a regular one."""
+    with path.open("rb") as stream:
+        return stream.read(LARGEST_FILE + 1), stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
 def _unread(place: Place, fact: str, remedy: str, data: bytes = b"") -> Source:

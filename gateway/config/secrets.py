@@ -19,7 +19,7 @@ from gateway.config.unbuilt import UNBUILT_KEYS
 MASK = "***"
 _LONGEST_WORD = 20
 LARGEST_VALUE = 256 * 1024
-_REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:[^{}]*)\}")
 _USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
@@ -85,7 +85,7 @@ class Interpolation:
                 return ""
             return self._value(found[1], folder, faults)
 
-        return _REFERENCE.sub(replace, text), faults
+        return REFERENCE.sub(replace, text), faults
 
     def _value(self, reference: str, folder: Path, faults: list[tuple[str, str]]) -> str:
         if reference.startswith("file:"):

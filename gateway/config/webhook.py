@@ -1,8 +1,8 @@
 """Patterns of webhooks that may be called: `push.allow`.
 
 A pattern is `SCHEME://HOST[:PORT][/PATH]`. The scheme is https or http. The host is exact, or `*.SUFFIX` for every name
-below it, but not itself. Without a port it is the scheme's own. Without a path every path is meant; a path is exact, or
-with `*` at its end a beginning.
+below it, but not itself. Without a port it is the scheme's own, and `*` is any. Without a path every path is meant; a
+path is exact, or with `*` at its end a beginning.
 """
 
 import ipaddress
@@ -24,12 +24,13 @@ class WebhookPattern:
 
     Attributes:
         host: In lower case, without brackets; `*.` before it stands for one or more labels.
+        port: None for any.
         path: Empty for every path; with `*` at its end for all that begin so.
     """
 
     scheme: Literal["http", "https"]
     host: str
-    port: int
+    port: int | None
     path: str = ""
 
     def matches(self, scheme: str, host: str, port: int, path: str) -> bool:
@@ -42,7 +43,7 @@ class WebhookPattern:
             path: As the URL has it, without its query. With dot segments or escaped slashes nobody knows where it
                 leads: a pattern with a path is not matched by it.
         """
-        if scheme != self.scheme or port != self.port or not self._is_host(_plain(host)):
+        if scheme != self.scheme or self.port not in (None, port) or not self._is_host(_plain(host)):
             return False
         if not self.path:
             return True
@@ -57,7 +58,7 @@ class WebhookPattern:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _DEFAULT_PORT[self.scheme] else f":{self.port}"
+        port = "" if self.port == _DEFAULT_PORT[self.scheme] else f":{self.port or '*'}"
         return f"{self.scheme}://{host}{port}{self.path}"
 
 
@@ -72,8 +73,12 @@ def read_pattern(text: str) -> WebhookPattern:
     rest = text if wildcard is None else wildcard[1] + text[wildcard.end() :]
     path_begins = rest.find("/", rest.find("://") + 3) if "://" in rest else -1
     authority, path = (rest, "") if path_begins < 0 else (rest[:path_begins], rest[path_begins:])
+    any_port = authority.endswith(":*")
+    authority = authority.removesuffix(":*")
     if "*" in authority:
-        raise ValueError("has a * where none can be", f"{_REMEDY}: it stands for the labels before a suffix")
+        raise ValueError(
+            "has a * where none can be", f"{_REMEDY}: it stands for the labels before a suffix, or for a port"
+        )
     try:
         parts = read_url(authority + path.removesuffix("*"))
     except ValueError as error:
@@ -86,7 +91,9 @@ def read_pattern(text: str) -> WebhookPattern:
     host = _plain(parts.hostname or "")
     if wildcard is not None and _is_address(host):
         raise ValueError("has a * before an address", "write the address alone, or a name")
-    port = parts.port or _DEFAULT_PORT[scheme]
+    if any_port and parts.port is not None:
+        raise ValueError("has two ports", _REMEDY)
+    port = None if any_port else parts.port or _DEFAULT_PORT[scheme]
     return WebhookPattern(scheme, f"*.{host}" if wildcard else host, port, "" if path == "/*" else path)
 
 

@@ -100,13 +100,14 @@ def model_at(path: KeyPath) -> type[BaseModel] | None:
     """The model of the mapping at a path, or None where there is none."""
     found: Any = Config
     for step in path:
-        found = _below(found, step)
-    found = _bare(found)
+        found = annotation_below(found, step)
+    found = bare(found)
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
-def _below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own
-    kind = _bare(annotation)
+def annotation_below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own
+    """The type of what stands at a key or an index, or None where the format has nothing there."""
+    kind = bare(annotation)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         known = kind.model_fields.get(str(step))
         return None if known is None else known.annotation
@@ -115,11 +116,11 @@ def _below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type anno
         return below[1]
     if origin is tuple:
         # A single item of a list may be written without the list.
-        return below[0] if isinstance(step, int) else _below(below[0], step)
+        return below[0] if isinstance(step, int) else annotation_below(below[0], step)
     return None
 
 
-def _bare(annotation: Any) -> Any:  # noqa: ANN401 - as above
+def bare(annotation: Any) -> Any:  # noqa: ANN401 - as above
     """The type without Annotated and None."""
     while True:
         origin = get_origin(annotation)

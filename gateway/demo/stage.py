@@ -91,6 +91,11 @@ observe:
   audit: /dev/null
 """
 
+    def moved(self) -> str:
+        """A line for each port that is not the usual one, because that was taken; empty where none was."""
+        ports = ((PUBLIC_PORT, self.public), (GRPC_PORT, self.grpc), (ADMIN_PORT, self.admin))
+        return "".join(f"Port {usual} is taken: using {used} instead.\n" for usual, used in ports if used != usual)
+
     def welcome(self, program: str) -> str:
         """What the demo says first: where it is, whose keys there are, and what to try.
 

@@ -160,10 +160,10 @@ class Deliverer:
         }
         if config.token:
             headers["X-A2A-Notification-Token"] = config.token
-        shown = bool(config.scheme and config.credentials)
+        shown = bool(config.credentials)
         if shown:
-            # 1.0 §4.3.1: the client has asked for it, so it comes first.
-            headers["Authorization"] = f"{config.scheme} {config.credentials}"
+            # 1.0 §4.3.1: the client has asked for it, so it comes first. Before 1.0 there may be no scheme beside it.
+            headers["Authorization"] = f"{config.scheme or 'Bearer'} {config.credentials}"
         if self._signer is not None:
             signature = await self._signer.sign(
                 delivery.body,

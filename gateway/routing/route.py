@@ -12,7 +12,12 @@ from gateway.routing.requirement import Requirement
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the configuration something is written."""
+    """Where in the configuration something is written.
+
+    Attributes:
+        file: The name of the file, or `<…>` for a configuration that the program wrote itself: its lines are not cited,
+            since there is no file in which to look them up.
+    """
 
     file: str
     line: int
@@ -21,7 +26,7 @@ class Place:
     _text: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", f"{self.file}:{self.line}")
+        object.__setattr__(self, "_text", self.file if self.file.startswith("<") else f"{self.file}:{self.line}")
 
     def __str__(self) -> str:
         return self._text

@@ -34,6 +34,7 @@ def test_what_is_left_out_or_null_is_empty_and_what_is_empty_is_left_out() -> No
     assert push_config.read({"url": URL, "token": None, "authentication": None}) == PushConfig(URL)
     assert push_config.write(PushConfig(URL)) == {"url": URL}
     assert push_config.write(PushConfig(URL, scheme="Bearer")) == {"url": URL, "authentication": {"scheme": "Bearer"}}
+    assert push_config.write(PushConfig(URL, credentials="c")) == {"url": URL, "authentication": {"credentials": "c"}}
 
 
 @pytest.mark.parametrize(

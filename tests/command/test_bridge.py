@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.a2a.framing.lsp import Framing
-from gateway.command.bridge import Bridge, Session, address, bridge, served_path
+from gateway.command.bridge import Bridge, Session, address, bridge, command_line, served_path
 from gateway.command.discovery import Found
 from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined, examine
@@ -228,10 +228,38 @@ async def test_the_card_is_that_of_the_agent_with_this_program_as_the_way_to_it(
             card = await host.ask(method)
             assert (card["name"], card["skills"][0]["id"]) == ("Echo", "echo")
             assert {each["protocolBinding"] for each in card["supportedInterfaces"]} == {"stdio"}
-            assert (card["preferredTransport"], card["url"]) == ("stdio", "a2a-gateway stdio")
+            command = f"a2a-gateway stdio --agent {fleet[0]}/echo"
+            assert (card["preferredTransport"], card["url"]) == ("stdio", command)
+            assert {each["url"] for each in card["supportedInterfaces"]} == {command}
             assert card["capabilities"]["extendedAgentCard"] is True
-            assert "127.0.0.1" not in json.dumps(card)
             assert "stdio.invalid" not in json.dumps(card)
+
+
+@pytest.mark.parametrize(
+    ("found", "framing", "command"),
+    [
+        (
+            Bridge("https://h.test", "https://h.test/a/.well-known/agent-card.json", {}),
+            "lsp",
+            "--agent https://h.test/a",
+        ),
+        (Bridge("https://h.test", "https://h.test/.well-known/agent.json", {}), "lsp", "--agent https://h.test"),
+        (Bridge("https://h.test", "https://h.test/a;b.json", {}), "lsp", "--agent 'https://h.test/a;b.json'"),
+        (Bridge("grpc://127.0.0.1:1", None, {}, "acme"), "lsp", "--agent grpc://127.0.0.1:1 --tenant acme"),
+        (
+            Bridge("https://h.test", "https://h.test/a.json", {}),
+            "ndjson",
+            "--agent https://h.test/a.json --framing ndjson",
+        ),
+        (
+            Bridge("https://h.test", "https://h.test/a.json", {"X-API-Key": "hidden"}),
+            "lsp",
+            "--agent https://h.test/a.json",
+        ),
+    ],
+)
+def test_the_card_says_how_this_program_is_started_for_this_agent(found: Bridge, framing: str, command: str) -> None:
+    assert command_line(found.examined(), Framing(framing)) == f"a2a-gateway stdio {command}"
 
 
 async def test_an_extended_card_is_shown_and_what_keeps_it_from_the_host_is_told() -> None:

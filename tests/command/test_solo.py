@@ -12,7 +12,8 @@ from gateway.config.check import examine
 
 def served(url: str) -> tuple[str, Agent]:
     examined = examine(Path("gateway.yaml"), {}, text=solo(url, public=1, admin=2).configuration())
-    assert examined.config is not None, examined.problems
+    assert examined.config is not None
+    assert examined.problems == ()
     [(name, agent)] = examined.config.agents.items()
     assert (examined.config.gateway.listen, examined.config.gateway.admin.listen) == ("127.0.0.1:1", "127.0.0.1:2")
     return name, agent
@@ -36,6 +37,15 @@ def test_the_url_alone_says_where_the_agent_is_and_is_found(
     assert found == name
     assert [one.url for one in agent.backend] == [backend]
     assert (None if agent.card is None else agent.card.url) == card
+
+
+def test_an_agent_s_url_is_no_place_for_references() -> None:
+    examined = examine(
+        Path("<serve --agent>"), {"HOME": "x"}, text=solo("https://h/${HOME}", public=1, admin=2).configuration()
+    )
+    assert examined.config is None
+    assert [str(problem.place) for problem in examined.problems] == ["<serve --agent>"]
+    assert examined.problems[0].as_text().startswith("<serve --agent>  agents.home.backend: the URL has a character")
 
 
 def test_how_to_call_it_is_told_as_a_command() -> None:

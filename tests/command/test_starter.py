@@ -93,6 +93,52 @@ def test_an_agent_that_cannot_be_called_gets_none() -> None:
         compose(Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json"))
 
 
+def stub(command: str, **more: object) -> dict[str, object]:
+    return {"name": "Notes", "url": command, "preferredTransport": "stdio", **more}
+
+
+@pytest.mark.parametrize("url", ["https://cards.example.com/notes.json", "http://127.0.0.1:1/notes.json"])
+def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> None:
+    command = "MODE=fast KEEP='${HOME} x' npx run \"my agent\"@0.3.0 --say 'a|b' $HOME #1 '' é"
+    config = load(Path("gateway.yaml"), {}, compose(Found(stub(command), url))).config
+    assert config is not None
+    [backend] = config.agents["notes"].backend
+    assert backend.stdio is not None
+    assert backend.stdio.command == ("npx", "run", "my agent@0.3.0", "--say", "a|b", "$HOME", "#1", "", "é")
+    written = {name: value.get_secret_value() for name, value in backend.stdio.env.items()}
+    assert written == {"MODE": "fast", "KEEP": "${HOME} x"}
+
+
+def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called() -> None:
+    on_stdio = {"url": "notes --serve", "protocolBinding": "stdio", "protocolVersion": "1.0"}
+    url = "https://cards.example.com/notes.json"
+    written = yaml.safe_load(compose(Found({"name": "Notes", "supportedInterfaces": [on_stdio]}, url)))
+    assert written["agents"]["notes"] == {"backend": {"stdio": {"command": ["notes", "--serve"]}}}
+    written = yaml.safe_load(compose(Found({"name": "Notes", "supportedInterfaces": [on_stdio, INTERFACE]}, url)))
+    assert written["agents"]["notes"]["card"] == url
+
+
+@pytest.mark.parametrize(
+    ("url", "command", "why"),
+    [
+        ("http://cards.internal/notes.json", "notes", "over plain http"),
+        ("https://cards.example.com/notes.json", "notes 'x", "cannot be split"),
+        ("https://cards.example.com/notes.json", "A=1", "names no program"),
+        ("https://cards.example.com/notes.json", "notes \u202ehidden", "cannot be seen"),
+        ("https://cards.example.com/notes.json", "A=\x1b[2J notes", "cannot be seen"),
+    ],
+)
+def test_a_command_that_should_not_be_run_is_not_written(url: str, command: str, why: str) -> None:
+    with pytest.raises(CommandFailed, match=why):
+        compose(Found(stub(command), url))
+
+
+def test_a_card_that_names_a_command_is_fetched_like_any_other() -> None:
+    answers: dict[str, Answer] = {"/notes.json": (200, msgspec.json.encode(stub("notes")))}
+    with answering(answers) as server:
+        assert '        command: ["notes"]\n' in starter(f"{server.url}/notes.json")
+
+
 def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
     alone = {"url": "agents.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     document = msgspec.json.encode({"name": "A", "supportedInterfaces": [alone]})

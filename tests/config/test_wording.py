@@ -34,6 +34,35 @@ def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: st
     assert any(problem.remedy.startswith(remedy) for problem in found)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "remedy"),
+    [
+        ("HS256", "it signs with a shared secret"),
+        ("HS384", "it signs with a shared secret"),
+        ("hs512", "it signs with a shared secret"),
+        ("none", "such tokens are not signed"),
+        ("None", "such tokens are not signed"),
+        ("RS1", "its hash is broken"),
+        ("ES256K", "it is not supported"),
+        ("Ed25519", "it is called EdDSA here"),
+        ("RSA-OAEP-256", "it encrypts and does not sign"),
+        ("A256GCM", "it encrypts and does not sign"),
+        ("dir", "it encrypts and does not sign"),
+        ("RS257", "did you mean 'RS256'?"),
+        ("es256", "did you mean 'ES256'?"),
+        ("DES", "write one of: RS256, "),
+        ("5", "write one of: RS256, "),
+    ],
+)
+def test_an_algorithm_is_refused_with_its_reason_and_a_misspelt_one_with_its_name(algorithm: str, remedy: str) -> None:
+    issuer = f"{{ issuer: 'https://a.test', audience: a, tenant: t, algorithms: [RS256, {algorithm}] }}"
+    auth = f"auth: {{ issuers: {{ corp: {issuer} }} }}\ntenants: {{ t: [a] }}"
+    text = f"version: 1\n{auth}\nagents: {{ a: 'http://[::1]:1' }}\n"
+    [problem] = examined(text).errors
+    assert problem.path == ("auth", "issuers", "corp", "algorithms", 1)
+    assert problem.remedy.startswith(remedy)
+
+
 def test_a_flag_and_a_number_may_come_by_a_reference() -> None:
     text = "version: 1\ngateway: { anonymous: '${YES}' }\nobserve: { metrics: { max_tenants: '${MANY}' } }\n"
     config = examined(text, {"YES": "true", "MANY": "7"}).config

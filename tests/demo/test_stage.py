@@ -85,6 +85,12 @@ def test_a_port_that_is_taken_is_replaced_by_a_free_one() -> None:
     assert free_port(port) == port
 
 
+def test_a_port_that_is_not_the_usual_one_is_told() -> None:
+    stage = replace(set_up("http://127.0.0.1:1", 2), public=8080, grpc=1, admin=9090)
+    assert stage.moved() == "Port 8081 is taken: using 1 instead.\n"
+    assert replace(stage, grpc=8081).moved() == ""
+
+
 def test_ports_that_are_picked_together_are_several() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

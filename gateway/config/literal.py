@@ -1,0 +1,105 @@
+"""Secrets that a file writes out, which `check --strict` refuses: a file is copied, committed and shown.
+
+Hashes of keys are no secrets, and neither is a reference (`${NAME}`, `${file:PATH}`); the default of one may be.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import SecretStr
+
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath, Problem
+from gateway.config.scalar import Value
+from gateway.config.secrets import REFERENCE
+from gateway.config.source import Marks
+from gateway.config.wording import annotation_below, bare
+from gateway.pacing import give_way
+
+_FILLED = "\0"
+"""Stands for what a reference is filled in with."""
+_REMEDY = "write ${NAME} and set it in the environment, or ${file:PATH} and keep it in a file of its own"
+_COMMANDS = (("command",), ("stdio",))
+_ARGUMENT = "a secret is written out in a command line, which every user of the machine can see"
+_PASSWORD = re.compile(r"://[^/?#\s@:]*:(?P<value>[^/?#\s@]*)@")
+_NAME = (
+    r"(?![^=&]*[_-](?:file|path|dir|ur[li]|endpoint|name|id|ttl|limit|count|header|stdin)(?:=|&|\Z))"
+    r"[\w.-]*(?:token(?!s|i[sz])|secret|passw|pwd|credential|api[_-]?key|private[_-]?key|signature|\bsig\b)[\w.-]*"
+)
+"""The name of something secret, and not of where it is kept or how long it is."""
+_PARAMETER = re.compile(rf"[?&]{_NAME}=(?P<value>[^&#\s]*)", re.IGNORECASE)
+_OPTION = re.compile(rf"--?{_NAME}(?:=(?P<value>.*))?", re.IGNORECASE | re.DOTALL)
+_VARIABLE = re.compile(rf"{_NAME}|(?:.*_)?(?:KEY|AUTH|AUTHORIZATION|PASS|PAT|DSN|COOKIE)", re.IGNORECASE)
+
+
+def literal_secrets(tree: Mapping[str, Value], marks: Marks) -> Iterator[Problem]:
+    """Warn of each secret that is written out; no warning repeats any of it.
+
+    Args:
+        tree: What the files write, references filled in.
+    """
+    for path, fact in _found(dict(tree), Config, (), marks):
+        yield Problem(marks.place(path), marks.find(path), fact, _REMEDY, "warning")
+
+
+def _found(value: Value, annotation: Any, path: KeyPath, marks: Marks) -> Iterator[tuple[KeyPath, str]]:  # noqa: ANN401 - type annotations have no type of their own
+    give_way()
+    if isinstance(value, dict):
+        # A header may be written as { name: …, value: … }.
+        named = value.keys() == {"name", "value"}
+        for key, below in value.items():
+            kind = None if named and key == "name" else annotation_below(annotation, key)
+            yield from _found(below, kind, (*path, key), marks)
+    elif isinstance(value, list):
+        # An agent may be written as the list of its replicas.
+        annotation = annotation_below(annotation, "backend") or annotation
+        for number, below in enumerate(value):
+            yield from _found(below, annotation_below(annotation, number), (*path, number), marks)
+        if path[-1:] in _COMMANDS:
+            words = [_written(word, (*path, number), marks) for number, word in enumerate(value)]
+            yield from (((*path, number), _ARGUMENT) for number in _arguments(words))
+    elif value is not None:
+        fact = _fact(_written(value, path, marks), bare(annotation), path)
+        if fact:
+            yield path, fact
+
+
+def _fact(written: str, kind: object, path: KeyPath) -> str:
+    """What is secret in one value; empty for nothing."""
+    if kind is SecretStr and _is_literal(written) and (path[-2:-1] != ("env",) or _VARIABLE.fullmatch(str(path[-1]))):
+        return "a secret is written out"
+    if any(_is_literal(found["value"]) for found in _PASSWORD.finditer(written)):
+        return "the password in a URL is written out"
+    if "://" in written and any(_is_literal(found["value"]) for found in _PARAMETER.finditer(written)):
+        return "a secret in the query of a URL is written out"
+    return ""
+
+
+def _arguments(words: Sequence[str]) -> Iterator[int]:
+    """Which words of a command line are secret: `--token=VALUE`, or the `VALUE` behind `--token`."""
+    for number, word in enumerate(words):
+        option = _OPTION.fullmatch(word)
+        if option is None:
+            continue
+        if option["value"] is not None:
+            if _is_literal(option["value"]):
+                yield number
+        elif number + 1 < len(words) and _is_literal(words[number + 1]) and not words[number + 1].startswith("-"):
+            yield number + 1
+
+
+def _written(value: Value, path: KeyPath, marks: Marks) -> str:
+    """What the file writes, without its references; their defaults are written, too."""
+    return REFERENCE.sub(_default, marks.written.get(path, str(value)))
+
+
+def _default(found: re.Match[str]) -> str:
+    if found[0] == "$${":
+        return "${"
+    _, default, text = (found[1] or "").partition(":-")
+    return text if default and text else _FILLED
+
+
+def _is_literal(written: str) -> bool:
+    return written != "" and _FILLED not in written
