@@ -68,6 +68,8 @@ class Rule:
         conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
         own_path: Whether the file writes a path; False for a rule found at the root for want of one.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
+        untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
+            path alone.
     """
 
     agent: str
@@ -77,6 +79,7 @@ class Rule:
     place: Place
     own_path: bool = True
     addressed: bool = False
+    untenanted: bool = False
 
     @property
     def tenant(self) -> str | None:

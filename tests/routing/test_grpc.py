@@ -118,9 +118,36 @@ def test_a_credential_picks_its_agent_with_and_without_its_name() -> None:
 
 
 def test_a_credential_that_picks_one_agent_and_a_name_that_picks_another_are_refused_not_ranked() -> None:
-    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "/status")))
+    found = table(agent(match("billing", "", KEY)), agent(match("status", "/status")))
     assert asked(found, "status", key="batch").fault is RouteConflict
     assert asked(found, "nobody", key="batch").fault is NoRoute
+
+
+def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() -> None:
+    billing, crm = match("billing", "/a2a", KEY), match("crm", "/a2a", tenant="invoices")
+    found = table(agent(billing), agent(match("status", "/status")), agent(crm))
+    assert answers(found, key="batch") == answers(found, "billing", key="batch") == "billing"
+    assert answers(found, "status", key="batch") == "status"
+    assert answers(found, "invoices", key="batch") == "crm"
+    assert asked(found, "nobody", key="batch").fault is NoRoute
+    asks = Knock((), "", "status", Principal("acme", method="api_key", key="batch"))
+    told = found.explain(found.locate_grpc(""), asks, grpc=True).candidates
+    whys = [each.why for each in told if each.rule.untenanted]
+    assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
+
+
+def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whatever_is_named() -> None:
+    it = match("crm", "/crm", KEY)
+    for crm in (agent(it, by_tenant=("acme", "status")), agent(it, require_tenant=True), agent(it, tenanted=True)):
+        found = table(crm, agent(match("status", "/status")))
+        assert asked(found, "status", key="batch").fault is RouteConflict
+        assert asked(found, "acme", key="batch").rule is not None
+
+
+def test_a_credential_of_a_path_and_one_without_contend() -> None:
+    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "", KEY)))
+    assert asked(found, key="batch").fault is RouteConflict
+    assert answers(found, "billing", key="batch") == "billing"
 
 
 def test_a_credential_that_two_paths_told_apart_needs_the_name() -> None:
