@@ -24,6 +24,7 @@ from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
 from gateway.pacing import unhurried
+from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
@@ -156,8 +157,8 @@ class Snapshot:
         principal = standing(
             auth, owner.tenant, owner.principal, anonymous=anonymous, now=now, clients=self.identity.clients
         )
-        agent, _, tenant = scope.partition("/")
-        return principal is not None and self.table.may_reach(principal, agent, tenant or None)
+        agent, tenant = read_backend_key(scope)
+        return principal is not None and self.table.may_reach(principal, agent, tenant)
 
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""

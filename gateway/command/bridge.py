@@ -23,9 +23,10 @@ import uvloop
 
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
+from gateway.a2a.tenant import fits_path
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
-from gateway.command.discovery import SHOW_ONE, credential, find_agent, open_client
+from gateway.command.discovery import SHOW_ONE, WELL_KNOWN, credential, find_agent, open_client
 from gateway.command.failure import CommandFailed
 from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined, examine
@@ -144,7 +145,10 @@ def address(examined: Examined, name: str, tenant: str | None = None) -> str:
     found = PublicUrl.parse(url).at(rules[0].host, rules[0].path).rstrip("/")
     # Its card is behind the tenant by which it is found.
     named = rules[0].tenant or (tenant if agents[name].by_tenant else None)
-    return found if named is None else f"{found}/{quote(named, safe='')}"
+    if named is None:
+        return found
+    said = quote(named, safe="")
+    return f"{found}/{said}" if fits_path(named) else f"{found}{WELL_KNOWN[0]}?tenant={said}"
 
 
 def run(found: Bridge, framing: Framing) -> int:

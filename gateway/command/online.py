@@ -14,6 +14,7 @@ from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
+from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import ConnectionPool
@@ -36,7 +37,7 @@ class Visit:
     """What was found at one backend.
 
     Attributes:
-        backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend.
+        backend: The backend's key (`routing.route.backend_key`).
         good: Whether there is nothing amiss.
         fact: The dialects that it is asked in, by its card and the file, or why something is not there.
         missed: What is not there, where it is not good.
@@ -57,8 +58,8 @@ class Visit:
 
     def problem(self, marks: Marks) -> Problem:
         """A visit that is not good, at the place of the agent in the file."""
-        agent, _, tenant = self.backend.partition("/")
-        path: KeyPath = ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
+        agent, tenant = read_backend_key(self.backend)
+        path: KeyPath = ("agents", agent) if tenant is None else ("agents", agent, "by_tenant", tenant)
         remedy = "start the agent, or correct its `backend` or `card`"
         return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", remedy)
 

@@ -12,7 +12,7 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.upstream.repertoire import GRPC, HTTP, Interface, Repertoire, spellings
@@ -253,3 +253,31 @@ def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() 
         where(repertoire(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))
     with pytest.raises(VersionUnsupported):
         where(repertoire(cards), rpc("GetTask", {"id": "t"}))
+
+
+# ---- Tenants that no path can say ------------------------------------------------------------------------------------
+
+
+def test_a_tenant_that_no_path_can_say_goes_where_the_message_says_it() -> None:
+    url = "http://agent:8000/base"
+    agent = repertoire(offers((REST, url), (RPC, url)), tenant="keep")
+    assert where(agent, restful("GET", "/acme/tasks/t")).dialect == REST
+    for tenant in ("orgs/42", "..", "tasks", "a b"):
+        call = replace(restful("GET", "/tasks/t"), tenant=tenant)
+        assert where(agent, call).dialect == RPC
+        with pytest.raises(BadParams, match=r"over HTTP\+JSON"):
+            where(repertoire(offers((REST, url)), tenant="keep"), call)
+        with pytest.raises(MethodNotAllowed, match="no path can say its tenant"):
+            where(repertoire(offers((REST, url)), tenant="orgs/7"), call)
+        with pytest.raises(BadParams):
+            where(repertoire(binding=Binding.REST, tenant="keep"), call)
+
+
+def test_an_agent_over_http_and_json_is_told_what_its_own_card_asks_for_unless_it_climbs() -> None:
+    url = "http://agent:8000/base"
+    agent = repertoire(offers((REST, url, "orgs/42")))
+    call = restful("GET", "/tasks/t")
+    assert agent.tenant(call, where(agent, call)) == "orgs/42"
+    for climbing in ("..", ".", "a/../b", "../a", "a/.", "a\\..\\b"):
+        assert repertoire(offers((REST, url, climbing))).interfaces()[REST].tenants == ()
+    assert repertoire(offers((RPC, url, "../a"))).interfaces()[RPC].tenants == ("../a",)
