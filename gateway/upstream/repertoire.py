@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -22,11 +23,13 @@ class Interface(msgspec.Struct, frozen=True):
     Attributes:
         path: Path of the interface on the backend's origin, as the card or the file has it; of no use over gRPC.
         tenants: Tenants that the agent's own card declares for it.
+        service: The service of gRPC that is called in place of the generation's own, or None.
     """
 
     dialect: Dialect
     path: str
     tenants: tuple[str, ...] = ()
+    service: str | None = None
 
 
 class Reading(Protocol):
@@ -148,7 +151,8 @@ class Repertoire:
     def _obstacle(self, call: Call, interface: Interface) -> Fault | None:
         """Why a call cannot go to an interface, or None.
 
-        Over HTTP+JSON a path says the tenant: one that the agent asks for itself, or a plain segment.
+        Over HTTP+JSON a path says the tenant: one that the agent asks for itself, or a plain segment. Over gRPC of 0.3
+        a card may name another service, of which only the scoped one is known; and that takes no call without a scope.
         """
         told = self.tenant(call, interface)
         if interface.dialect.binding is Binding.REST:
@@ -157,7 +161,14 @@ class Repertoire:
             if told == call.tenant:
                 return BadParams(_UNSAYABLE)
             return MethodNotAllowed("this agent is asked over HTTP+JSON, where no path can say its tenant")
-        return None
+        if interface.service is None or (interface.service == SCOPED_0_3 and told is not None):
+            return None
+        if interface.service != SCOPED_0_3:
+            detail = f"transportOptions of its card: {interface.service!r}"
+            return MethodNotAllowed("this agent's card asks for a gRPC service that is not known here", detail=detail)
+        if self._tenant == "keep":
+            return BadParams("this agent is called with a scope over gRPC: name it as the tenant")
+        return MethodNotAllowed("this agent's card asks for a scope over gRPC, and the gateway has none to tell")
 
     def restores_tenant(self, call: Call, interface: Interface) -> bool:
         """Whether the agent sees another `tenant` than the client wrote, which its echo must not show."""
@@ -174,7 +185,7 @@ class Repertoire:
             before = found.get(dialect)
             tenants = () if spoken.tenant is None or _climbs(spoken.tenant, dialect) else (spoken.tenant,)
             if before is None:
-                found[dialect] = Interface(dialect, path, tenants)
+                found[dialect] = Interface(dialect, path, tenants, spoken.service)
             elif before.path == path:
                 found[dialect] = replace(before, tenants=(*before.tenants, *tenants))
         if self._binding is not None and self._version is not None:

@@ -144,6 +144,26 @@ def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whateve
         assert asked(found, "acme", key="batch").rule is not None
 
 
+def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
+    # So the card that the plain service of 0.3 gives never has to name a scope.
+    billing = (match("billing", "/a", KEY), match("billing", "/b"), match("billing", "/c", KEY, tenant="t"))
+    others = (
+        agent(match("status", "/status")),
+        agent(match("status", "", OTHER_KEY), match("status", "/a", KEY)),
+        agent(match("crm", "/crm", OTHER_KEY), by_tenant=("acme", "x")),
+        agent(match("crm", "/"), by_tenant=("acme", "x")),
+        agent(match("crm", host="crm.example"), require_tenant=True),
+    )
+    for rules in itertools.permutations(billing):
+        for other in others:
+            found = table(agent(*rules), other)
+            for key, host in itertools.product((None, "batch", "other"), ("", "crm.example")):
+                verdict = asked(found, key=key, host=host)
+                if verdict.route is not None and verdict.rule is not None:
+                    address = found.grpc_address(verdict.rule, host)
+                    assert address is None or address.tenant is None
+
+
 def test_a_credential_of_a_path_and_one_without_contend() -> None:
     found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "", KEY)))
     assert asked(found, key="batch").fault is RouteConflict

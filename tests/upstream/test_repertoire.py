@@ -255,6 +255,48 @@ def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() 
         where(repertoire(cards), rpc("GetTask", {"id": "t"}))
 
 
+SCOPED = "a2a.v1.ScopedA2AService"
+
+
+def test_the_scope_of_the_agents_own_card_is_what_it_is_told() -> None:
+    agent = behind_grpc(Cards(1, (CardInterface(GRPC_0_3, "agent:1", "orgs/42", SCOPED),)))
+    for version in (Version.V0_3, Version.V1_0):
+        call = over_grpc(Operation.GET_TASK, version, tenant="acme")
+        found = where(agent, call)
+        assert (found.dialect, agent.tenant(call, found)) == (GRPC_0_3, "orgs/42")
+
+
+@pytest.mark.parametrize("written", [None, Version.V0_3])
+def test_a_service_that_is_not_known_is_not_called_and_neither_is_one_without_its_scope(
+    written: Version | None,
+) -> None:
+    call = over_grpc(Operation.GET_TASK, Version.V0_3, tenant="acme")
+    for tenant, service, reason in (
+        (None, SCOPED, "asks for a scope"),
+        (None, "acme.v9.Service", "asks for a gRPC service that is not known"),
+        ("acme", "acme.v9.Service", "asks for a gRPC service that is not known"),
+    ):
+        cards = Cards(1, (CardInterface(GRPC_0_3, "agent:1", tenant, service),))
+        with pytest.raises(MethodNotAllowed, match=reason) as refused:
+            where(behind_grpc(cards, version=written), call)
+        assert "acme.v9" not in refused.value.message
+        # Another interface serves instead.
+        both = Cards(1, (CardInterface(GRPC_1_0, "agent:1"), *cards.spoken))
+        assert where(behind_grpc(both), call).dialect == GRPC_1_0
+
+
+def test_the_file_gives_the_scope_that_the_card_does_not() -> None:
+    cards = Cards(1, (CardInterface(GRPC_0_3, "agent:1", None, SCOPED),))
+    named, unnamed = (over_grpc(Operation.GET_TASK, Version.V0_3, tenant=tenant) for tenant in ("acme", None))
+    for tenant, told in (("keep", "acme"), ("other", "other")):
+        agent = behind_grpc(cards, tenant=tenant)
+        assert agent.tenant(named, where(agent, named)) == told
+    with pytest.raises(BadParams, match="name it as the tenant"):
+        where(behind_grpc(cards, tenant="keep"), unnamed)
+    with pytest.raises(MethodNotAllowed, match="asks for a scope"):
+        where(behind_grpc(cards, tenant="strip"), named)
+
+
 # ---- Tenants that no path can say ------------------------------------------------------------------------------------
 
 
