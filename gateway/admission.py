@@ -18,6 +18,7 @@ from gateway.pacing import unhurried
 from gateway.policy.account import Quota
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit
 from gateway.policy.ratelimit_headers import Standing, ratelimit_headers
+from gateway.routing.route import backend_key
 from gateway.wire import Wire
 
 _TOLL = 64 * 1024
@@ -132,7 +133,7 @@ def _agents(config: Config) -> Mapping[str, Quota]:
         if agent.backend:
             found[name] = _quota(effective.limits(config, agent))
         for tenant in agent.by_tenant:
-            found[f"{name}/{tenant}"] = _quota(effective.limits(config, agent, tenant))
+            found[backend_key(name, tenant)] = _quota(effective.limits(config, agent, tenant))
     return {key: quota for key, quota in found.items() if quota != Quota()}
 
 

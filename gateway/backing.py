@@ -27,6 +27,7 @@ from gateway.config.stdio import is_stdio
 from gateway.group import Group
 from gateway.holdings import Holdings
 from gateway.roster import Roster
+from gateway.routing.route import backend_key, read_backend_key
 from gateway.stdio_backing import OnStdio
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
@@ -138,7 +139,9 @@ class Backings:
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
-            yield self._backing(name, agent, meter, key=f"{name}/{tenant}", written=own.backend, treatment=treatment)
+            yield self._backing(
+                name, agent, meter, key=backend_key(name, tenant), written=own.backend, treatment=treatment
+            )
 
     def _backing(
         self,
@@ -166,7 +169,8 @@ class Backings:
         timeouts = _timeouts(effective.timeouts(self._config, agent))
         way: Approach | OnStdio
         if is_stdio(url):
-            at = ("agents", name, "by_tenant", key.partition("/")[2]) if "/" in key else ("agents", name, "backend")
+            tenant = read_backend_key(key)[1]
+            at = ("agents", name, "backend") if tenant is None else ("agents", name, "by_tenant", tenant)
             way = OnStdio(
                 key,
                 written[0],

@@ -25,8 +25,9 @@ from gateway.a2a.envelope import read_grpc
 from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.headers import refuse_ambiguous
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
+from gateway.a2a.path import WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
+from gateway.a2a.tenant import is_tenant
 from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
 from gateway.holdings import Holdings
@@ -240,7 +241,7 @@ def _unknown_version() -> Fault:
 def _learned(exchange: Exchange, call: Call) -> Call:
     exchange.operation = call.operation
     exchange.version = call.dialect.version
-    if call.tenant is not None and NAME.fullmatch(call.tenant) is None:
+    if call.tenant is not None and not is_tenant(call.tenant):
         raise faults.BadParams(WRONG_NAME)
     return call
 

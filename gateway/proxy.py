@@ -28,6 +28,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs, is_encoded, is_no_json
 from gateway.a2a.path import PathCall
+from gateway.a2a.query import of_card
 from gateway.admission import Admission
 from gateway.entry import Entry
 from gateway.exchange import Exchange, unread_line, untrusted_line
@@ -206,6 +207,7 @@ class Line:
         self._pressure.refuse()
         await identify(snapshot, exchange, self._count_auth, self._wall)
         if path is not None and path.card is not None:
+            path = of_card(path, exchange.head.query)
             verdict = self._select(snapshot, exchange, entry, path.tenant)
             _refuse_method(path)
             await showcase.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import (
+    BadParams,
     Fault,
     MethodNotAllowed,
     NoHealthyBackend,
@@ -359,7 +360,7 @@ class Asking:
         if found is self.backing:
             return None
         # What was translated, or written, for one dialect is read in that one.
-        with suppress(VersionUnsupported, MethodNotAllowed):
+        with suppress(VersionUnsupported, MethodNotAllowed, BadParams):
             interface = found.upstream.interface(call, (self.interface.dialect,))
             same = interface.dialect == self.interface.dialect
             if same and found.upstream.tenant(call, interface) == self.backing.upstream.tenant(call, self.interface):

@@ -23,6 +23,7 @@ from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
 from gateway.config.client_rule import METHOD
 from gateway.exchange import Exchange
 from gateway.identity.standing import still_proven
+from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 
 
@@ -53,10 +54,10 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
     lacks = is_void or certificate is None if required else is_void and principal.method == METHOD
     if caller is None or lacks:
         return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
-    agent, _, tenant = backend.partition("/")
+    agent, tenant = read_backend_key(backend)
     table = snapshot.table
     if backend in snapshot.backings:
-        goes_on = table.may_reach(caller, agent, tenant or None)
+        goes_on = table.may_reach(caller, agent, tenant)
     elif agent in snapshot.config.agents:
         goes_on = table.may_call(caller, agent)
     else:

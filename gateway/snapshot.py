@@ -30,6 +30,7 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
 from gateway.identity.vouched import VouchedNames
 from gateway.pacing import unhurried
+from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
@@ -179,12 +180,12 @@ class Snapshot:
             clients=self.identity.clients,
             tenants=self.named,
         )
-        agent, _, tenant = scope.partition("/")
+        agent, tenant = read_backend_key(scope)
         if principal is None:
             return False
         # No copy is kept of tokens and certificates: what they claim was looked at when the owner called.
         claims_known = principal.method not in ("jwt", METHOD)
-        return self.table.may_reach(principal, agent, tenant or None, claims_known=claims_known)
+        return self.table.may_reach(principal, agent, tenant, claims_known=claims_known)
 
     async def settled(self) -> None:
         """Wait until every card and key set was read and every name looked up, or could not be."""

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from gateway.a2a.bindings.grpc_method import SCOPED_0_3
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
+from gateway.a2a.tenant import is_opaque
 from gateway.a2a.tree import Tree, TreeInvalid, parse_tree
 
 MAX_CARD = 256 * 1024
@@ -30,7 +31,7 @@ MAX_INTERFACES = 100
 """Interfaces of each list that are looked at; the rest is cut off."""
 
 _MAX_URL = 2048
-_MAX_TENANT = 256
+_MAX_SERVICE = 256
 
 # What 0.2.0 and later brought: a card with one of these is no 0.1 card, whatever else it says.
 _LATER_THAN_0_1 = (
@@ -82,12 +83,14 @@ class CardInterface:
 
     Attributes:
         url: As the card writes it; see `dial_path` for what may be done with it.
-        tenant: The value that the agent wants in the A2A `tenant` field, or None.
+        tenant: The value that the agent wants in the A2A `tenant` field, or None; of the scoped service its scope.
+        service: The service of gRPC that is called in place of 0.3's own, by its `transportOptions`; or None.
     """
 
     dialect: Dialect
     url: str
     tenant: str | None = None
+    service: str | None = None
 
 
 def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None = None) -> Tree:
@@ -251,8 +254,8 @@ def spoken(card: Tree) -> tuple[CardInterface, ...]:
     Versions are normalised: 0.2.x is 0.3, patch numbers go, and a missing or empty one means 1.0 in
     `supportedInterfaces` and 0.3 beside `url`. A card is 0.1 only if it has `authentication` and none of the members
     that 0.2 and later brought: an agent of 0.1 without it must be declared in the configuration. Bindings and versions
-    that are not known are left out, as are entries without a URL, gRPC of 0.1, which had none, and gRPC of 0.3 where
-    `transportOptions` says that only the scoped service answers there. Never raises, whatever the tree.
+    that are not known are left out, as are entries without a URL, and gRPC of 0.1, which had none. Of gRPC of 0.3
+    `transportOptions` says which service answers there, and for which scope. Never raises, whatever the tree.
     """
     return _spoken(card, _MAX_URL)
 
@@ -272,12 +275,11 @@ def _spoken(card: Tree, longest_url: int) -> tuple[CardInterface, ...]:
         binding = entry.get("protocolBinding") or entry.get("transport")
         version = entry.get("protocolVersion")
         _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0), longest_url)
-    scoped = _is_scoped(card)
+    options = _grpc_options(card)
     for entry, binding in _legacy(card):
-        if scoped and _is_grpc(binding):
-            continue
         dialect = _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card))
-        _add(found, entry, dialect, longest_url)
+        scope, service = options if dialect == _GRPC_0_3 else (None, None)
+        _add(found, {**entry, "tenant": scope}, dialect, longest_url, service)
     return tuple(found)
 
 
@@ -379,11 +381,24 @@ def _is_grpc(binding: object) -> bool:
     return isinstance(binding, str) and _BINDINGS.get(binding.strip().upper()) is Binding.GRPC
 
 
-def _is_scoped(card: Tree) -> bool:
-    """Whether the card says that its gRPC of 0.3 is the scoped service, which was only proposed (A2A issue 1148)."""
+_GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
+
+
+def _grpc_options(card: Tree) -> tuple[str | None, str | None]:
+    """The scope and the service of gRPC that a card of 0.3 names by the member that was proposed (A2A issue 1148).
+
+    What is of a wrong type counts as not said. Who says a scope and no service means the scoped one.
+    """
     options = card.get("transportOptions")
     ours = options.get(Binding.GRPC.value) if isinstance(options, dict) else None
-    return isinstance(ours, dict) and ours.get("service") == SCOPED_0_3
+    if not isinstance(ours, dict):
+        return None, None
+    scope, service = ours.get("scope"), ours.get("service")
+    if not isinstance(scope, str) or not is_opaque(scope):
+        scope = None
+    if not isinstance(service, str) or not service:
+        service = SERVICE_0_3 if scope is None else SCOPED_0_3
+    return (None, None) if service == SERVICE_0_3 else (scope, service[:_MAX_SERVICE])
 
 
 def _legacy_generation(card: Tree) -> Version:
@@ -407,13 +422,19 @@ def _dialect(binding: object, version: object, *, otherwise: Version) -> Dialect
 _BINDINGS = {binding.value: binding for binding in Binding}
 
 
-def _add(found: dict[CardInterface, None], entry: Tree, dialect: Dialect | None, longest_url: int) -> None:
+def _add(
+    found: dict[CardInterface, None],
+    entry: Tree,
+    dialect: Dialect | None,
+    longest_url: int,
+    service: str | None = None,
+) -> None:
     url, tenant = entry.get("url"), entry.get("tenant") or None
     if dialect is None or not isinstance(url, str) or not 0 < len(url) <= longest_url:
         return
-    if tenant is not None and (not isinstance(tenant, str) or len(tenant) > _MAX_TENANT or not tenant.isprintable()):
+    if tenant is not None and (not isinstance(tenant, str) or not is_opaque(tenant)):
         return
-    found.setdefault(CardInterface(dialect, url, tenant))
+    found.setdefault(CardInterface(dialect, url, tenant, service))
 
 
 def _origin(url: re.Match[str]) -> tuple[str, str, int]:

@@ -18,10 +18,10 @@ from gateway.a2a.operation import Operation
 NAME = re.compile(
     r"(?!(?:-|\.|\.\.|\.well-known|v1|skills|tasks|card|extendedAgentCard)\Z)[A-Za-z0-9._-]{1,64}",
 )
-"""Grammar of a tenant on the wire: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
+"""Grammar of a tenant in a path: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
-WRONG_NAME = "a tenant has 1 to 64 characters of A-Z a-z 0-9 . _ - and is no word of the protocol's paths"
-"""What is said of a tenant that is none by `NAME`."""
+WRONG_NAME = "a tenant has at most 256 bytes of UTF-8, no control characters, and is no word of the protocol's paths"
+"""What is said of a tenant that is none (`tenant.is_tenant`)."""
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
 # Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which nobody has to escape (RFC 3986 §2.3).

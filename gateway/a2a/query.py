@@ -8,9 +8,12 @@ tokens must survive, but none of its escapes can be read in two ways. Names that
 import re
 from urllib.parse import quote, unquote_plus
 
+from msgspec.structs import replace
+
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.parameter import is_of
 from gateway.a2a.path import PathCall
+from gateway.a2a.tenant import fits_path, is_tenant
 
 # Visible ASCII but `#`, and no `;`, which some servers take for an `&`.
 _RAW = re.compile(rb"[!\"$-:<-~]*")
@@ -71,6 +74,23 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
         else:
             kept.append(pair)
     return tenant, b"&".join(kept)
+
+
+def of_card(path: PathCall, query: bytes) -> PathCall:
+    """The request for a card, with the tenant that its query names where no path could: `?tenant=orgs%2F42`.
+
+    A tenant that a path can carry stands in the path. Whatever else the query of a card says names nothing, so that
+    nobody learns by it whether there is an endpoint.
+    """
+    if path.tenant is not None or b"tenant=" not in query:
+        return path
+    try:
+        tenant, _ = split_query(query)
+    except BadRequest:
+        return path
+    if tenant is None or fits_path(tenant) or not is_tenant(tenant):
+        return path
+    return replace(path, tenant=tenant)
 
 
 def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:

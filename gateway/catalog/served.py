@@ -20,6 +20,7 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.a2a.served_card import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.tenant import fits_path
 from gateway.catalog.cards import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
@@ -28,6 +29,7 @@ MOST_KEPT = 64
 ROOM = 1024 * 1024
 """Most bytes of them together; the card that was made last is kept however long it is."""
 _PERSONAL = "a card of one caller"
+_JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,8 @@ class ServedCards:
         for dialect in offered(spoken, self._exposed):
             if dialect.binding is Binding.GRPC:
                 interfaces += self._over_grpc(dialect.version, way)
-            else:
+            elif dialect == _JSONRPC_1_0 or fits_path(way.tenant):
+                # HTTP+JSON says the tenant in the path, and clients before 1.0 in the URL; not every tenant fits there.
                 interfaces.append(_over_http(way.url, way.tenant, dialect))
         # 0.1 has no extended card, whatever a card that was set otherwise may say.
         ancient = {dialect.version for dialect in spoken} == {Version.V0_1}

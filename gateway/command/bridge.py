@@ -25,6 +25,7 @@ import uvloop
 from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
+from gateway.a2a.tenant import fits_path
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
 from gateway.command.discovery import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
@@ -184,7 +185,10 @@ def address(examined: Examined, name: str, tenant: str | None = None) -> str:
     found = PublicUrl.parse(url).at(rules[0].host, rules[0].path).rstrip("/")
     # Its card is behind the tenant by which it is found.
     named = rules[0].tenant or (tenant if agents[name].by_tenant else None)
-    return found if named is None else f"{found}/{quote(named, safe='')}"
+    if named is None:
+        return found
+    said = quote(named, safe="")
+    return f"{found}/{said}" if fits_path(named) else f"{found}{WELL_KNOWN[0]}?tenant={said}"
 
 
 def run(found: Bridge, framing: Framing) -> int:

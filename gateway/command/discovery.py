@@ -9,6 +9,7 @@ import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.tenant import fits_path
 from gateway.a2a.tree import Tree
 from gateway.command.failure import CommandFailed
 from gateway.config.address import is_grpc
@@ -78,21 +79,25 @@ def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
     return httpx.Client(trust_env=False, follow_redirects=False, timeout=timeout, headers=headers)
 
 
-def find_card(client: httpx.Client, url: str) -> Found:
+def find_card(client: httpx.Client, url: str, query: str = "") -> Found:
     """Read the card of the agent at `url`, or at `url` itself where it ends in `.json`.
+
+    Args:
+        query: What stands behind the path of the card, the question mark included.
 
     Raises:
         CommandFailed: there is no card, or it cannot be used.
     """
-    check_url(url)
+    check_url(url, of_card=True)
     if urlsplit(url).path.endswith(".json"):
         return Found(_parse(_fetch(client, url), url), url)
     base = url.rstrip("/")
     for path in WELL_KNOWN:
-        answer = _fetch(client, base + path)
+        where = base + path + query
+        answer = _fetch(client, where)
         # 0.2 agents have the old name only.
         if answer.status_code != httpx.codes.NOT_FOUND:
-            return Found(_parse(answer, base + path), base + path)
+            return Found(_parse(answer, where), where)
     raise CardMissing(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
 
 
@@ -130,13 +135,18 @@ def find_agent(client: httpx.Client, url: str, *, shown: bool, tenant: str | Non
     except CardMissing as missing:
         if tenant is None:
             raise
+        if not fits_path(tenant):
+            return find_card(client, url, f"?tenant={quote(tenant, safe='')}")
         there = f"{url.rstrip('/')}/{quote(tenant, safe='')}"
         hint = f"An agent that is found by its tenant mostly has its card at {there} : go there, without --tenant."
         raise CommandFailed(f"{missing.message}\n{hint}") from missing
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, *, of_card: bool = False) -> None:
     """Refuse what is no plain http or https URL.
+
+    Args:
+        of_card: Whether a card may be named by its own URL, with a query.
 
     Raises:
         CommandFailed: the URL has another scheme, no host, userinfo, a query or a fragment.
@@ -154,7 +164,7 @@ def check_url(url: str) -> None:
         raise CommandFailed(f"the URL must be like https://agents.example.com/support{hint}", code=2)
     if "@" in parts.netloc:
         raise CommandFailed("the URL holds a user or a password: leave them out", code=2)
-    if parts.query or parts.fragment:
+    if parts.fragment or (parts.query and not (of_card and parts.path.endswith(".json"))):
         raise CommandFailed("the URL has a query or a fragment: leave it out", code=2)
 
 

@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gateway.a2a.tenant import RESERVED
 from gateway.command.failure import CommandFailed
-from gateway.config.value import NAME, RESERVED
+from gateway.config.value import NAME
 from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"

@@ -26,6 +26,7 @@ from gateway.config.state import StateUrl
 from gateway.identity.jwks import KeySet
 from gateway.push.resolver import Resolver
 from gateway.push.webhook import Target, WebhookPolicy
+from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
@@ -60,7 +61,7 @@ class Visit:
     """What was found at one backend, issuer, store or webhook.
 
     Attributes:
-        backend: The agent's name, or `<agent>/<tenant>` for a `by_tenant` backend; the issuer's name, or the address.
+        backend: The backend's key (`routing.route.backend_key`).
         good: Whether there is nothing amiss.
         fact: The dialects that it is asked in, by its card and the file, or why something is not there.
         missed: What is not there, where it is not good.
@@ -96,8 +97,8 @@ class Visit:
             return "gateway", "state"
         if self.to is Visited.WEBHOOK:
             return "push", "tls"
-        agent, _, tenant = self.backend.partition("/")
-        return ("agents", agent, "by_tenant", tenant) if tenant else ("agents", agent)
+        agent, tenant = read_backend_key(self.backend)
+        return ("agents", agent) if tenant is None else ("agents", agent, "by_tenant", tenant)
 
 
 _REMEDIES: Mapping[Visited, str] = {
@@ -208,7 +209,7 @@ async def _webhooks(snapshot: Snapshot) -> Iterable[Visit]:
     targets = dict.fromkeys(
         Target(pattern.scheme, pattern.host, pattern.port, "/", free)
         for pattern in push.allow
-        if pattern.scheme == "https" and not pattern.host.startswith("*.")
+        if pattern.scheme == "https" and not pattern.host.startswith("*.") and pattern.port is not None
     )
     resolver = Resolver()
     try:

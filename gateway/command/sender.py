@@ -12,6 +12,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
+from gateway.a2a.tenant import fits_path
 from gateway.a2a.tree import Tree
 from gateway.command.discovery import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
 from gateway.command.failure import CommandFailed
@@ -113,6 +114,8 @@ def _request(client: httpx.Client, errand: Errand, interface: CardInterface, *, 
         frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")
+    if tenant and tenant != interface.tenant and not fits_path(tenant):
+        raise CommandFailed(f"this agent is asked over HTTP+JSON, and no path can say the tenant {tenant!r}")
     if tenant:
         url += "/" + quote(tenant, safe="")
     if dialect.version is Version.V0_3:

@@ -6,19 +6,20 @@ from itertools import islice
 from gateway.config import effective
 from gateway.config.finding import Findings
 from gateway.config.model import Config
+from gateway.config.reach import EVERYONE, reach
 from gateway.config.routes import agent_rules
 from gateway.pacing import unhurried
 from gateway.routing.grpc import GrpcEndpoints
-from gateway.routing.route import AgentRules, Place, Rule
+from gateway.routing.route import AgentRules, Place, Reach, Rule
 
 _SHOWN = 5
 
 
 def check_addressing(config: Config, findings: Findings) -> None:
     """Find agents that clients of gRPC cannot reach, or not for each of their tenants, although their cards list it."""
-    listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
-    if config.gateway.listen_grpc is None or not listing:
+    if config.gateway.listen_grpc is None:
         return
+    listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
     # What is wrong with a match is told elsewhere.
     agents = {
         name: agent_rules(name, agent, findings.marks)
@@ -32,6 +33,9 @@ def check_addressing(config: Config, findings: Findings) -> None:
         at_spot.setdefault((rule.host, rule.conditions), []).append(rule)
         if rule.tenant is not None:
             named.setdefault(rule.host, []).append(rule)
+    reached_by = reach(config)
+    for agent in unhurried(agents.values()):
+        _taken(config, agent, named, reached_by, findings)
     reached = {name for name in unhurried(listing & agents.keys()) if _is_reached(agents[name], endpoints, findings)}
     for rule in unhurried(endpoints.rules()):
         if rule.agent in reached and agents[rule.agent].by_tenant and endpoints.written(rule).tenant is None:
@@ -81,6 +85,49 @@ def _shared(
         fact = f"over gRPC its tenants share the field with other agents ({listed}): one of such a name is not reached"
         remedy = "give the agent a host of its own, or leave `grpc` out of `expose`"
         findings.warning(("agents", agent.name, "expose"), fact, remedy)
+
+
+def _taken(
+    config: Config,
+    agent: AgentRules,
+    named: Mapping[str | None, list[Rule]],
+    reached: Mapping[str, Reach],
+    findings: Findings,
+) -> None:
+    """Tell of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
+    if not (agent.by_tenant or agent.tenanted):
+        return
+    for number, match in enumerate(config.agents[agent.name].match):
+        rule = agent.rules[number]
+        if not rule.path or rule.tenant is not None or not rule.conditions:
+            continue
+        may = _reached_with(config, match.key, reached)
+        others = dict.fromkeys(
+            other.agent
+            for other in named.get(rule.host, ())
+            if other.agent != agent.name
+            and not rule.conditions <= other.conditions
+            and (may is None or other.agent in may)
+        )
+        if others:
+            names = list(others)
+            listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            written = "claim" if match.key is None else "key"
+            fact = (
+                f"over gRPC it picks {agent.name!r} whatever tenant is named: with it nobody reaches others ({listed})"
+            )
+            remedy = "give the agent a host of its own, or its callers another credential for the others"
+            findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
+
+
+def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
+    """The agents that the callers with an API key may call; None where nobody knows."""
+    found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
+    if found is None:
+        return None
+    may = reached.get(found.tenant, reached.get(EVERYONE))
+    agents = frozenset[str]() if may is None else may.agents
+    return agents if found.agents is None else agents & frozenset(found.agents)
 
 
 def _line(place: Place, findings: Findings) -> str:

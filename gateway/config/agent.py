@@ -14,6 +14,7 @@ from gateway.config.peer_tls import SYSTEM
 from gateway.config.replica import Affinity, Health, Retry
 from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
+    A2aTenant,
     A2aVersion,
     Callable,
     ClaimValue,
@@ -22,6 +23,7 @@ from gateway.config.value import (
     Flag,
     Header,
     Name,
+    OneA2aTenant,
     OneOrMany,
     Strings,
     TenantNames,
@@ -40,8 +42,8 @@ class Match(Part):
     claim: dict[str, ClaimValue] = {}
     """Claims of the verified token by name or path (`realm_access.roles`): equal, a member of a list, the name of a
     member of an object, or one of the words of `scope` or `scp`."""
-    tenant: Name | None = None
-    """The A2A `tenant` field."""
+    tenant: A2aTenant | None = None
+    """The A2A `tenant` field, compared exactly: any text of at most 256 bytes without control characters."""
 
 
 class Require(Part):
@@ -233,7 +235,7 @@ class Agent(Part):
     """Its address, or a list of replicas; left out where `by_tenant` has one per tenant."""
     match: Annotated[tuple[Match, ...], OneOrMany()] = ()
     """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
-    by_tenant: dict[Name, ByTenant] = {}
+    by_tenant: dict[OneA2aTenant, ByTenant] = {}
     """Backends by the A2A `tenant` field."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to backends that are not on loopback is accepted."""

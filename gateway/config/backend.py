@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.a2a.card import mended
 from gateway.a2a.dialect import Version
+from gateway.a2a.tenant import fits_path, is_tenant
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url
 from gateway.config.agent import Agent, AgentTls, Backend, Card, Timeouts
 from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
@@ -19,7 +20,6 @@ from gateway.config.model import Config
 from gateway.config.peer_tls import SYSTEM
 from gateway.config.problem import KeyPath, printable
 from gateway.config.stdio import is_stdio
-from gateway.config.value import NAME, RESERVED
 from gateway.config.wording import nearest
 from gateway.pacing import unhurried
 
@@ -61,9 +61,12 @@ def check_backends(config: Config, findings: Findings) -> None:
         for backend, here in backends(agent, at):
             _backend(agent, backend, here, findings, insecure=insecure)
         for tenant, here in _upstream_tenants(agent, at):
-            if tenant in RESERVED or NAME.fullmatch(tenant) is None:
-                remedy = "write strip, keep, or a tenant: 1 to 64 characters of A-Z a-z 0-9 . _ -"
+            if not is_tenant(tenant):
+                remedy = "write strip, keep, or a tenant: 1 to 256 bytes without control characters"
                 findings.error(here, f"{printable(tenant)!r} can be no tenant", remedy)
+            elif not fits_path(tenant) and any(one.protocol == "rest" for one in _of(agent, here)):
+                fact = f"no path can say {printable(tenant)!r}, and `protocol: rest` says the tenant in a path"
+                findings.error(here, fact, "write 1 to 64 characters of A-Z a-z 0-9 . _ -, or `protocol: jsonrpc`")
         if agent.card is not None:
             _card(agent.card, (*at, "card"), findings, insecure=insecure)
         if agent.methods == ():
@@ -217,6 +220,13 @@ def _upstream_tenants(agent: Agent, at: KeyPath) -> Iterator[tuple[str, KeyPath]
             yield tenant, here
 
 
+def _of(agent: Agent, at: KeyPath) -> Iterator[Backend]:
+    """The backends that get the tenant that is written at a place: those of the agent, or of one entry of it."""
+    for backend, here in backends(agent, at[:2]):
+        if len(at) == 3 or here[: len(at) - 1] == at[:-1]:
+            yield backend
+
+
 # ---- card and timeouts ---------------------------------------------------------------------------------------------
 
 
@@ -262,6 +272,12 @@ def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> N
     served = config.gateway.listen_grpc is not None or findings.is_broken(("gateway", "listen_grpc"))
     if agent.expose == ():
         findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
+    unsayable = [
+        tenant for tenant in (*(match.tenant for match in agent.match), *agent.by_tenant) if not fits_path(tenant)
+    ]
+    if agent.expose == ("rest",) and unsayable:
+        fact = f"no path can say the tenant {printable(str(unsayable[0]))!r}: its card lists no way to call the agent"
+        findings.warning(at, fact, "add jsonrpc or grpc, which say it in the message")
     before: set[str] = set()
     for number, binding in enumerate(agent.expose):
         here: KeyPath = (*at, number)

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.config.value import NAME, RESERVED
+from gateway.a2a.tenant import RESERVED
+from gateway.config.value import NAME
 from gateway.principal import ANONYMOUS_TENANT
 
 LONGEST_NAME = 2048

@@ -11,12 +11,12 @@ from one that is meant so.
 import re
 from collections.abc import Iterator
 
+from gateway.a2a.tenant import RESERVED
 from gateway.config.agent import Agent
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
-from gateway.config.value import RESERVED
 from gateway.pacing import unhurried
 from gateway.routing.route import AgentRules, Rule
 

@@ -18,6 +18,7 @@ from gateway.config.peer_tls import PeerTls
 from gateway.config.push import Push
 from gateway.config.state import StateUrl, read_state
 from gateway.config.value import (
+    A2aTenants,
     Count,
     Day,
     Duration,
@@ -25,7 +26,6 @@ from gateway.config.value import (
     Format,
     Memory,
     Name,
-    Names,
     Positive,
     Sha256s,
     Size,
@@ -242,8 +242,8 @@ class Tenant(Part):
 
     agents: Strings | None = None
     """Agents it may call; `["*"]` is all of them. Left out: only those whose `allow` names it."""
-    act_for: Names = ()
-    """Tenants that it may name in `by_tenant` agents, beside itself."""
+    act_for: A2aTenants = ()
+    """Tenants that it may name in `by_tenant` agents, beside itself: of `tenants`, or of `by_tenant` alone."""
     limits: TenantLimits = TenantLimits()
     """How much it may ask; at `*`, how much each tenant that is not named."""
 

@@ -10,7 +10,7 @@ from gateway.config.reach import reach
 from gateway.config.source import Marks
 from gateway.pacing import unhurried
 from gateway.routing.requirement import Requirement
-from gateway.routing.route import AgentRules, Route, Rule
+from gateway.routing.route import AgentRules, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
 
 
@@ -77,7 +77,7 @@ def _rules(name: str, agent: Agent, marks: Marks) -> Iterator[Rule]:
 
 def _routes(name: str, agent: Agent) -> dict[str | None, Route]:
     found: dict[str | None, Route] = {
-        tenant: _route(name, f"{name}/{tenant}", entry.backend, tenant)
+        tenant: _route(name, backend_key(name, tenant), entry.backend, tenant)
         for tenant, entry in agent.by_tenant.items()
         if entry.backend
     }

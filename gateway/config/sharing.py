@@ -12,7 +12,7 @@ from gateway.config.reach import EVERYONE, reach
 from gateway.config.stdio import is_stdio
 from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT
-from gateway.routing.route import Reach
+from gateway.routing.route import Reach, backend_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Share:
     """One agent's share in a place.
 
     Attributes:
-        key: The backend's key: `<agent>`, or `<agent>/<tenant>`.
+        key: The backend's key, as `backend_key` makes it.
         at: Where it is written.
         callers: Tenants that reach it by this agent; `*` stands for any number that are not named.
     """
@@ -32,7 +32,7 @@ class Share:
 
 
 def shared(config: Config) -> frozenset[str]:
-    """The keys of the backends that several owners reach: `<agent>`, or `<agent>/<tenant>`.
+    """The keys of the backends that several owners reach.
 
     All agents with the same backend count together. Callers that are not named are many; anonymous ones are one. With
     `isolation: principal` one tenant is many, too.
@@ -75,7 +75,7 @@ def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, 
             who = may_call if own is None else frozenset(_who(own, may_call, reached))
             # A command is run for each that has it.
             place = str(at) if is_stdio(backend.url) else same_place(backend.url)
-            key, here = (name, ("agents", name)) if own is None else (f"{name}/{own}", at[:4])
+            key, here = (name, ("agents", name)) if own is None else (backend_key(name, own), at[:4])
             yield place, Share(name, key, here, who)
 
 

@@ -1,9 +1,10 @@
 """Tenants: names that must exist, both sides of what they may call, and whose tasks they are."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.a2a.tenant import fits_path
 from gateway.config import effective
 from gateway.config.disclosure import check_disclosure
 from gateway.config.finding import Findings
@@ -59,9 +60,12 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
     for at, tenant in unhurried(signed_in.items()):
         if tenant is not None and tenant != ANONYMOUS_TENANT:
             findings.known(at, tenant, names.tenants, "tenant")
+    # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
+    acted = _unnameable(names, (entry.act_for for entry in config.tenants.values()))
+    divided = _unnameable(names, (agent.by_tenant for agent in config.agents.values()))
     for name, entry in unhurried(config.tenants.items()):
         for number, other in enumerate(entry.act_for):
-            findings.known(("tenants", name, "act_for", number), other, names.tenants, "tenant")
+            findings.known(("tenants", name, "act_for", number), other, divided, "tenant")
     # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
     closed = auth is not None or bool(names.tenants)
     for name, agent in unhurried(config.agents.items()):
@@ -69,7 +73,12 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
             if other not in (EVERYONE, ANONYMOUS_TENANT):
                 findings.known(("agents", name, "allow", number), other, names.tenants, "tenant")
         for other in agent.by_tenant if closed else ():
-            findings.known_key(("agents", name, "by_tenant", other), other, names.tenants, "tenant")
+            findings.known_key(("agents", name, "by_tenant", other), other, acted, "tenant")
+
+
+def _unnameable(names: Names, written: Iterable[Iterable[str]]) -> frozenset[str]:
+    """The names of tenants, and of what is written the A2A tenants that can be no such name."""
+    return frozenset(names.tenants).union(each for one in written for each in one if not fits_path(each))
 
 
 def _agent_names(config: Config, names: Names, findings: Findings) -> None:

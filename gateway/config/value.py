@@ -16,18 +16,12 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.tenant import RESERVED, is_tenant
 from gateway.config.part import Part
 from gateway.units import parse_duration, parse_rate, parse_size
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-RESERVED = frozenset(
-    {
-        "-", ".", "..", ".well-known", "v1", "skills", "tasks", "card", "extendedAgentCard",
-        "message:send", "message:stream",
-    }
-)  # fmt: skip
-"""Names that can never be a tenant or an agent: they are path segments of the protocol."""
 
 _FLAGS = {"true": True, "false": False}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -177,9 +171,14 @@ def _claim_value(value: object) -> object:
     raise ValueError("is nothing that a claim is compared with", "write a text, a whole number, true or false")
 
 
-def _name(value: str) -> str:
+def _unreserved(value: str) -> str:
     if value in RESERVED:
         raise ValueError("is a path segment of the protocol and can be no name", "choose another name")
+    return value
+
+
+def _name(value: str) -> str:
+    _unreserved(value)
     if NAME.fullmatch(value) is None:
         raise ValueError("is no name", "a name has 1 to 64 characters of A-Z a-z 0-9 . _ -")
     return value
@@ -187,6 +186,19 @@ def _name(value: str) -> str:
 
 def _tenant_name(value: str) -> str:
     return value if value == "*" else _name(value)
+
+
+def _a2a_tenant(value: str) -> str:
+    if is_tenant(_unreserved(value)):
+        return value
+    raise ValueError("can be no tenant", "write 1 to 256 bytes without control characters")
+
+
+def _one_a2a_tenant(value: str) -> str:
+    if value == "*":
+        # Elsewhere in the file it is a wildcard, and would be taken for one.
+        raise ValueError("stands for no tenant here", "write each tenant")
+    return _a2a_tenant(value)
 
 
 def _hashes(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -265,12 +277,16 @@ Name = Annotated[str, AfterValidator(_name)]
 """A name of an agent, tenant, key or issuer."""
 TenantName = Annotated[str, AfterValidator(_tenant_name)]
 """A name of a tenant, or `*` for those that are not named."""
+A2aTenant = Annotated[str, AfterValidator(_a2a_tenant)]
+"""A value of the A2A `tenant` field: any text of at most 256 bytes without control characters."""
+OneA2aTenant = Annotated[str, AfterValidator(_one_a2a_tenant)]
+"""The same where a wildcard might be expected, and there is none."""
+A2aTenants = Annotated[tuple[OneA2aTenant, ...], OneOrMany()]
 ClaimValue = Annotated[str | int | bool, BeforeValidator(_claim_value)]
 Callable = Annotated[Operation, BeforeValidator(_operation), WithJsonSchema({"enum": list(CALLABLE)})]
 """An operation that a client calls, by its 1.0 name."""
 Strings = Annotated[tuple[str, ...], OneOrMany()]
 """One string or a list of them."""
-Names = Annotated[tuple[Name, ...], OneOrMany()]
 TenantNames = Annotated[tuple[TenantName, ...], OneOrMany()]
 Sha256s = Annotated[Strings, AfterValidator(_hashes)]
 """Hashes of a key, in lower-case hex; empty ones are left out."""

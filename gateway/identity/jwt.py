@@ -12,9 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, TenantNotMapped
+from gateway.a2a.tenant import RESERVED
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
-from gateway.config.value import NAME, RESERVED
+from gateway.config.value import NAME
 from gateway.identity.jwk import Key
 from gateway.identity.jwks import KeySet
 from gateway.identity.jws import Jws, parse

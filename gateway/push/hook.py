@@ -51,7 +51,7 @@ class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         key: What its id hashes to; names it in the store.
         proof: What its token hashes to.
-        scope: The backend's key: `<agent>` or `<agent>/<tenant>`.
+        scope: The backend's key.
         config: The webhook as the client wrote it; its `task_id` is the agent's, and empty until it is known. Its `id`
             is the client's, or else what the agent has called it.
         version: The generation that the client reads.

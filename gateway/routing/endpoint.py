@@ -132,7 +132,12 @@ def _behind_credential(
 
 
 def unmet(rule: Rule, knock: Knock) -> Condition | None:
-    """One condition of the rule that does not hold, or None where all do."""
+    """One condition of the rule that does not hold, or None where all do.
+
+    `("tenant", None)` is that no tenant is named.
+    """
+    if rule.untenanted and knock.tenant is not None:
+        return ("tenant", None)
     for condition in rule.conditions:
         kind = condition[0]
         if kind == "tenant":

@@ -2,8 +2,10 @@
 
 Theory. A match of the file without a path asks for the same over gRPC. One with a path loses it, and asks for something
 in its stead: for its `tenant` where it has one, else for the agent's own name in that field. A match with a credential
-and no tenant holds with the credential alone, too, as it does at its path. So the endpoint of a host has rules as any
-other has, and they are resolved in the same way.
+and no tenant holds with the credential alone, too, where no tenant is named: at its path the credential picks the
+agent, and a tenant that is another agent's name stands for another path. So the endpoint of a host has rules as any
+other has, and they are resolved in the same way. An agent that takes tenants of its own (`by_tenant`, `require_tenant`,
+`upstream_tenant`) has the credential whatever tenant is named; `check` warns of it.
 
 Two matches that differ in their path alone ask for the same now. A `tenant` that the file writes goes before a name
 that stands for a path: the name is nobody's then. Of two agents that the file itself gives the same tenant or
@@ -157,9 +159,10 @@ def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
     if not rule.path:
         yield _Claim(rule, rule)
         return
+    is_named = rule.tenant is None and not agent.by_tenant and not agent.require_tenant
     if rule.conditions:
-        yield _Claim(replace(rule, path=(), own_path=False), rule)
-    if rule.tenant is None and not agent.by_tenant and not agent.require_tenant:
+        yield _Claim(replace(rule, path=(), own_path=False, untenanted=is_named and not agent.tenanted), rule)
+    if is_named:
         named = rule.conditions | {("tenant", rule.agent)}
         yield _Claim(replace(rule, path=(), conditions=named, own_path=False, addressed=True), rule)
 

@@ -12,8 +12,9 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotAllowed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import agreed
-from gateway.a2a.path import NAME, WRONG_NAME, PathCall, read_rest, segments
-from gateway.a2a.query import split_query
+from gateway.a2a.path import WRONG_NAME, PathCall, read_rest, segments
+from gateway.a2a.query import of_card, split_query
+from gateway.a2a.tenant import is_tenant
 from gateway.principal import Principal
 from gateway.routing.endpoint import host_named
 from gateway.routing.route import Candidate, Knock, Rule, Verdict
@@ -83,8 +84,9 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         return Answer(Verdict(None, BadRequest), endpoint, fact=wrong.message)
     card = rest is not None and rest.card is not None
     try:
-        # The query of a card names nothing.
-        named = _tenant(question.tenant or None, None if card else queried, None if rest is None else rest.tenant)
+        if card and rest is not None:
+            rest, queried = of_card(rest, query), None
+        named = _tenant(question.tenant or None, queried, None if rest is None else rest.tenant)
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
     knock = Knock(path, host, named, question.principal)
@@ -152,6 +154,6 @@ def _tenant(*places: str | None) -> str | None:
         BadParams: two of them say two things, or one is no tenant.
     """
     tenant = agreed("tenant", *places)
-    if tenant is not None and NAME.fullmatch(tenant) is None:
+    if tenant is not None and not is_tenant(tenant):
         raise BadParams(WRONG_NAME)
     return tenant

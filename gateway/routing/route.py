@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -38,7 +39,7 @@ class Route:
 
     Attributes:
         agent: The agent's name in the file.
-        backend: Key of the backend: the agent's name, or `<agent>/<tenant>` for a `by_tenant` one.
+        backend: Key of the backend; see `backend_key`.
         url: The backend's URL as written, for explanations.
         tenant: The tenant whose backend this is (`by_tenant`), or None.
         others: The URLs of its other replicas.
@@ -49,6 +50,20 @@ class Route:
     url: str
     tenant: str | None = None
     others: tuple[str, ...] = ()
+
+
+def backend_key(agent: str, tenant: str | None = None) -> str:
+    """The key of a backend in the ledger, logs and metrics: `<agent>`, or `<agent>/<tenant>` for one of `by_tenant`.
+
+    A tenant is percent-encoded, so that a key has neither spaces nor a second slash, and no two backends have one key.
+    """
+    return agent if tenant is None else f"{agent}/{quote(tenant, safe='')}"
+
+
+def read_backend_key(key: str) -> tuple[str, str | None]:
+    """The agent and the tenant of a backend's key."""
+    agent, slash, tenant = key.partition("/")
+    return agent, unquote(tenant) if slash else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,8 @@ class Rule:
         conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
         own_path: Whether the file writes a path; False for a rule found at the root for want of one.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
+        untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
+            path alone.
     """
 
     agent: str
@@ -83,6 +100,7 @@ class Rule:
     place: Place
     own_path: bool = True
     addressed: bool = False
+    untenanted: bool = False
 
     @property
     def tenant(self) -> str | None:
@@ -138,7 +156,7 @@ class Knock(msgspec.Struct, frozen=True):
 
     Attributes:
         host: Lower-case, without port; empty where unknown.
-        tenant: The A2A `tenant` field, or None; already checked to be one string of the grammar.
+        tenant: The A2A `tenant` field, or None; already checked (`is_tenant`).
         principal: Who calls, or None for a stranger (who can still read public cards).
     """
 

@@ -356,6 +356,8 @@ class Table:
         if kind == "claim":
             return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
         shown = "none" if knock.tenant is None else repr(knock.tenant)
+        if wanted is None:
+            return f"is picked by its credential where no tenant is named, the request has {shown}"
         path = "/" + "/".join(self.written(rule).path)
         stands = f", its name, which stands for the path {path}" if rule.addressed else ""
         return f"asks for tenant {wanted!r}{stands}, the request has {shown}"

@@ -4,14 +4,17 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface, dial_path
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
+from gateway.a2a.tenant import fits_path
 from gateway.a2a.translation import can_ask, is_spoken
 
 
@@ -21,11 +24,13 @@ class Interface(msgspec.Struct, frozen=True):
     Attributes:
         path: Path of the interface on the backend's origin, as the card or the file has it; of no use over gRPC.
         tenants: Tenants that the agent's own card declares for it.
+        service: The service of gRPC that is called in place of the generation's own, or None.
     """
 
     dialect: Dialect
     path: str
     tenants: tuple[str, ...] = ()
+    service: str | None = None
 
 
 class Reading(Protocol):
@@ -83,14 +88,29 @@ class Repertoire:
     def interface(self, call: Call, meant: tuple[Dialect, ...]) -> Interface:
         """Where the call goes: where its own dialect is spoken, else where one is that it can be translated to.
 
+        Where an interface is in the way of this call (`_obstacle`), it goes to another one.
+
         Args:
             meant: The dialects that it may be meant in (`spellings`).
 
         Raises:
             VersionUnsupported: the agent speaks no dialect that is known here.
             MethodNotAllowed: what is asked for is no operation of the agent's generation.
+            MethodNotAllowed, BadParams: what is in the way, where there is no other.
         """
         spoken = self.interfaces()
+        found = self._interface(call, meant, spoken)
+        if found.dialect.binding is Binding.JSONRPC:
+            return found
+        fault = self._obstacle(call, found)
+        if fault is None:
+            return found
+        others = {dialect: each for dialect, each in spoken.items() if self._obstacle(call, each) is None}
+        if not others:
+            raise fault
+        return self._interface(call, meant, others)
+
+    def _interface(self, call: Call, meant: tuple[Dialect, ...], spoken: dict[Dialect, Interface]) -> Interface:
         for dialect in meant:
             found = spoken.get(dialect)
             if found is not None:
@@ -129,6 +149,28 @@ class Repertoire:
             case value:
                 return value
 
+    def _obstacle(self, call: Call, interface: Interface) -> Fault | None:
+        """Why a call cannot go to an interface, or None.
+
+        Over HTTP+JSON a path says the tenant: one that the agent asks for itself, or a plain segment. Over gRPC of 0.3
+        a card may name another service, of which only the scoped one is known; and that takes no call without a scope.
+        """
+        told = self.tenant(call, interface)
+        if interface.dialect.binding is Binding.REST:
+            if told in interface.tenants or fits_path(told):
+                return None
+            if told == call.tenant:
+                return BadParams(_UNSAYABLE)
+            return MethodNotAllowed("this agent is asked over HTTP+JSON, where no path can say its tenant")
+        if interface.service is None or (interface.service == SCOPED_0_3 and told is not None):
+            return None
+        if interface.service != SCOPED_0_3:
+            detail = f"transportOptions of its card: {interface.service!r}"
+            return MethodNotAllowed("this agent's card asks for a gRPC service that is not known here", detail=detail)
+        if self._tenant == "keep":
+            return BadParams("this agent is called with a scope over gRPC: name it as the tenant")
+        return MethodNotAllowed("this agent's card asks for a scope over gRPC, and the gateway has none to tell")
+
     def restores_tenant(self, call: Call, interface: Interface) -> bool:
         """Whether the agent sees another `tenant` than the client wrote, which its echo must not show."""
         return self.tenant(call, interface) != call.tenant
@@ -142,12 +184,11 @@ class Repertoire:
             written = self._binding is not None
             path = self._path if written else dial_path(spoken.url, self._url, self._public_url)
             before = found.get(dialect)
-            # A tenant becomes a path segment, so one that climbs is none.
-            tenants = () if spoken.tenant in (None, ".", "..") else (spoken.tenant,)
+            tenants = () if spoken.tenant is None or _climbs(spoken.tenant, dialect) else (spoken.tenant,)
             if before is None:
-                found[dialect] = Interface(dialect, path, tenants)
+                found[dialect] = Interface(dialect, path, tenants, spoken.service)
             elif before.path == path:
-                found[dialect] = Interface(dialect, path, (*before.tenants, *tenants))
+                found[dialect] = replace(before, tenants=(*before.tenants, *tenants))
         if self._binding is not None and self._version is not None:
             dialect = Dialect(self._binding, self._version)
             found.setdefault(dialect, Interface(dialect, self._path))
@@ -180,6 +221,14 @@ class Repertoire:
             return VersionUnsupported(message)
         return MethodNotAllowed(message)
 
+
+def _climbs(tenant: str, dialect: Dialect) -> bool:
+    """Whether a tenant of an agent's own card would climb in a path, where HTTP+JSON has it."""
+    segments = tenant.replace("\\", "/").split("/") if dialect.binding is Binding.REST else [tenant]
+    return not {".", ".."}.isdisjoint(segments)
+
+
+_UNSAYABLE = "this agent is asked over HTTP+JSON, where a tenant has 1 to 64 characters of A-Z a-z 0-9 . _ -"
 
 HTTP = (Binding.JSONRPC, Binding.REST)
 GRPC = (Binding.GRPC,)

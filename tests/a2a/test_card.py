@@ -137,13 +137,27 @@ def test_0_1_has_no_grpc() -> None:
     assert spoken(card(url="a:1", preferredTransport="GRPC", protocolVersion="0.1")) == ()
 
 
-def test_where_only_the_scoped_service_answers_over_grpc_the_plain_one_is_not_spoken() -> None:
+def test_the_service_and_the_scope_of_grpc_in_0_3_are_those_of_the_transport_options() -> None:
     tree = card(url="http://a/", additionalInterfaces=[{"url": "a:1", "transport": "GRPC"}])
     http, grpc = CardInterface(JSONRPC_0_3, "http://a/"), CardInterface(GRPC_0_3, "a:1")
-    for service, found in (("a2a.v1.ScopedA2AService", (http,)), ("a2a.v1.A2AService", (http, grpc))):
-        options = {"GRPC": {"service": service, "scope": "acme"}}
-        assert spoken({**tree, "transportOptions": options}) == found
-    unread: tuple[object, ...] = (None, [], "GRPC", {"GRPC": None}, {"GRPC": ["x"]}, {"HTTP+JSON": {}})
+    scoped = "a2a.v1.ScopedA2AService"
+    told: list[tuple[object, object, str | None, str | None]] = [
+        (scoped, "orgs/42", "orgs/42", scoped),
+        (scoped, None, None, scoped),
+        (scoped, "a\nb", None, scoped),
+        (scoped, ["acme"], None, scoped),
+        (None, "acme", "acme", scoped),
+        ("", "acme", "acme", scoped),
+        (7, "acme", "acme", scoped),
+        ("a2a.v1.A2AService", "acme", None, None),
+        (None, None, None, None),
+        ("x" * 1000, "acme", "acme", "x" * 256),
+    ]
+    for service, scope, tenant, found in told:
+        options = {"GRPC": {"service": service, "scope": scope}}
+        expected = (http, CardInterface(GRPC_0_3, "a:1", tenant, found))
+        assert spoken({**tree, "transportOptions": options}) == expected
+    unread: tuple[object, ...] = (None, [], "GRPC", {"GRPC": None}, {"GRPC": ["x"]}, {"HTTP+JSON": {"scope": "x"}})
     for junk in unread:
         assert spoken({**tree, "transportOptions": junk}) == (http, grpc)
     # 1.0 says it in the interface.

@@ -109,3 +109,18 @@ def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
 def test_what_follows_from_a_broken_match_is_not_told() -> None:
     text = agents(at(0, "require_tenant: true, match: { path: 7 }"))
     assert [problem.severity for problem in examined(text).problems] == ["error"]
+
+
+@pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", ""), at(0, "upstream_tenant: keep", "")])
+def test_a_credential_at_a_path_that_is_taken_for_all_of_grpc_is_told(own: str) -> None:
+    first = f"{own}, match: {{ path: /x, key: bot }}"
+    text = agents(first, at(1, more=""), at(2, "match: { path: /y, tenant: t2 }", ""), head=AUTH)
+    fact = "over gRPC it picks 'a0' whatever tenant is named: with it nobody reaches others (a1, a2)"
+    assert ("agents.a0.match.key", fact) in warnings(text)
+    narrowed = AUTH.replace("tenant: x }", "tenant: x, agents: [a0] }")
+    assert fact not in [told for _, told in warnings(text.replace(AUTH, narrowed))]
+
+
+def test_a_credential_at_a_path_that_picks_only_where_no_tenant_is_named_is_not_told() -> None:
+    text = agents(at(0, "match: { path: /x, key: bot }", ""), at(1, more=""), head=AUTH)
+    assert warnings(text) == []

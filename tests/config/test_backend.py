@@ -36,17 +36,36 @@ def test_defaults_may_ask_for_plain_http() -> None:
     )
 
 
-@pytest.mark.parametrize("tenant", ["strip", "keep", "acme-1.x"])
+@pytest.mark.parametrize("tenant", ["strip", "keep", "acme-1.x", "orgs/42", "Tasks", "Zoë K.", "x" * 256])
 def test_the_agents_tenant_is_stripped_kept_or_named(tenant: str) -> None:
     assert errors(agent(f"upstream_tenant: {tenant}")) == []
 
 
-@pytest.mark.parametrize("tenant", ["a/b", "tasks", "", "x" * 65])
+@pytest.mark.parametrize("tenant", ["", "tasks", "a\\tb", "a\\x85b", "x" * 257, "ä" * 129])
 def test_any_other_tenant_is_refused(tenant: str) -> None:
     assert [path for path, _ in errors(agent(f'upstream_tenant: "{tenant}"'))] == ["agents.a.upstream_tenant"]
     entry = f'{{ backend: http://127.0.0.1:1, upstream_tenant: "{tenant}" }}'
     text = f"version: 1\nagents: {{ a: {{ by_tenant: {{ t: {entry} }} }} }}\n"
     assert [path for path, _ in errors(text)] == ["agents.a.by_tenant.t.upstream_tenant"]
+
+
+def test_where_the_path_has_to_say_the_tenant_it_is_a_plain_segment() -> None:
+    rest = "{ url: 'http://127.0.0.1:1', protocol: rest }"
+    rpc = rest.replace("rest", "jsonrpc").replace(":1'", ":2'")
+    for backend, wrong in ((rest, True), (rpc, False), (f"[{rpc}, {rest}]", True)):
+        found = errors(f"version: 1\nagents: {{ a: {{ backend: {backend}, upstream_tenant: orgs/42 }} }}\n")
+        assert [path for path, _ in found] == (["agents.a.upstream_tenant"] if wrong else [])
+    one, other = f"x: {{ backend: {rest} }}", f"z: {{ backend: {rpc}, upstream_tenant: orgs/42 }}"
+    assert errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ {one}, {other} }} }} }}\n") == []
+
+
+@pytest.mark.parametrize(
+    "where", ["match: { tenant: orgs/42 }, backend: http://127.0.0.1:1", "by_tenant: { a b: http://127.0.0.1:1 }"]
+)
+def test_a_card_that_could_list_paths_alone_for_a_tenant_that_no_path_can_say_is_told(where: str) -> None:
+    for expose, told in (("rest", True), ("[rest, jsonrpc]", False), ("jsonrpc", False)):
+        found = warnings(f"version: 1\nagents: {{ a: {{ {where}, expose: {expose} }} }}\n")
+        assert [path for path, fact in found if "no path can say" in fact] == (["agents.a.expose"] if told else [])
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> N
         (Inquiry("/a?tenant=x&tenant=y", as_="acme"), "a query parameter stands twice"),
         (Inquiry("/s/b/message:send", tenant="y", as_="acme"), "two places of the request name a different tenant"),
         (Inquiry("/a", tenant="v1", as_="acme"), WRONG_NAME),
-        (Inquiry("/a", tenant="b c", as_="acme"), WRONG_NAME),
+        (Inquiry("/a", tenant="x" * 257, as_="acme"), WRONG_NAME),
+        (Inquiry("/a", tenant="b\nc", as_="acme"), WRONG_NAME),
     ],
 )
 def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquiry: Inquiry, fact: str) -> None:

@@ -136,7 +136,9 @@ class Site:
     @property
     def asked(self) -> list[tuple[str, Asked]]:
         """What agents were asked over gRPC, each behind the agent's name."""
-        return [(name, each) for name, agent in self.over_grpc.items() for each in agent.asked]
+        found = [(name, each) for name, agent in self.over_grpc.items() for each in agent.asked]
+        # A call that a client made has an id; the gateway asks for a card again by itself.
+        return [(name, each) for name, each in found if each.told("x-request-id")]
 
     @property
     def sent(self) -> list[Any]:

@@ -5,7 +5,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto  # type: ignore[import-untyped]  # protobuf has no types
+from google.api import annotations_pb2, client_pb2  # type: ignore[import-untyped]  # they ship no types
+from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]  # protobuf has no types
+    FileDescriptorProto,
+    MethodOptions,
+)
 from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
 from grpc_reflection.v1alpha.reflection_pb2 import (  # type: ignore[import-untyped]  # nor has grpcio
@@ -87,6 +91,36 @@ async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> 
         assert read.name == "tasks/1"
         assert message.SerializeToString().endswith(bytes((77 << 3 & 0x7F | 2 | 0x80, 77 >> 4)) + b"\x04acme")
         assert method.output_type.full_name == "a2a.v1.Task"
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "paths"),
+    [
+        ("lf.a2a.v1.A2AService", "GetTask", ["/tasks/{id=*}", "/{tenant}/tasks/{id=*}"]),
+        ("a2a.v1.A2AService", "GetTask", ["/v1/{name=tasks/*}"]),
+        (SCOPED_0_3, "GetTask", ["/{scope=*}/v1/{name=tasks/*}"]),
+        (SCOPED_0_3, "GetAgentCard", ["/{scope=*}/v1/card"]),
+    ],
+)
+async def test_methods_tell_their_http_paths(service: str, method: str, paths: list[str]) -> None:
+    async with reflecting() as (stub, _):
+        described = (await schema(stub, service)).FindServiceByName(service).FindMethodByName(method)
+        # The options of another pool are read by the classes of this one.
+        options = MethodOptions.FromString(described.GetOptions().SerializeToString())
+        http = options.Extensions[annotations_pb2.http]
+        assert [rule.get for rule in (http, *http.additional_bindings)] == paths
+
+
+async def test_every_method_of_each_service_has_an_http_path() -> None:
+    async with reflecting() as (stub, _):
+        for service in SERVICES:
+            for method in (await schema(stub, service)).FindServiceByName(service).methods:
+                options = MethodOptions.FromString(method.GetOptions().SerializeToString())
+                http = options.Extensions[annotations_pb2.http]
+                path = getattr(http, http.WhichOneof("pattern"))
+                assert path.startswith("/{scope=*}/v1/") is (service == SCOPED_0_3), method.full_name
+                if service == SCOPED_0_3:
+                    assert all(each.startswith("scope") for each in options.Extensions[client_pb2.method_signature])
 
 
 async def test_files_are_told_by_their_names() -> None:

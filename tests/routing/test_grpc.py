@@ -119,9 +119,56 @@ def test_a_credential_picks_its_agent_with_and_without_its_name() -> None:
 
 
 def test_a_credential_that_picks_one_agent_and_a_name_that_picks_another_are_refused_not_ranked() -> None:
-    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "/status")))
+    found = table(agent(match("billing", "", KEY)), agent(match("status", "/status")))
     assert asked(found, "status", key="batch").fault is RouteConflict
     assert asked(found, "nobody", key="batch").fault is NoRoute
+
+
+def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() -> None:
+    billing, crm = match("billing", "/a2a", KEY), match("crm", "/a2a", tenant="invoices")
+    found = table(agent(billing), agent(match("status", "/status")), agent(crm))
+    assert answers(found, key="batch") == answers(found, "billing", key="batch") == "billing"
+    assert answers(found, "status", key="batch") == "status"
+    assert answers(found, "invoices", key="batch") == "crm"
+    assert asked(found, "nobody", key="batch").fault is NoRoute
+    asks = Knock((), "", "status", Principal("acme", method="api_key", key="batch"))
+    told = found.explain(found.locate_grpc(""), asks, grpc=True).candidates
+    whys = [each.why for each in told if each.rule.untenanted]
+    assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
+
+
+def test_an_agent_with_tenants_of_its_own_has_the_credential_of_its_path_whatever_is_named() -> None:
+    it = match("crm", "/crm", KEY)
+    for crm in (agent(it, by_tenant=("acme", "status")), agent(it, require_tenant=True), agent(it, tenanted=True)):
+        found = table(crm, agent(match("status", "/status")))
+        assert asked(found, "status", key="batch").fault is RouteConflict
+        assert asked(found, "acme", key="batch").rule is not None
+
+
+def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
+    # So the card that the plain service of 0.3 gives never has to name a scope.
+    billing = (match("billing", "/a", KEY), match("billing", "/b"), match("billing", "/c", KEY, tenant="t"))
+    others = (
+        agent(match("status", "/status")),
+        agent(match("status", "", OTHER_KEY), match("status", "/a", KEY)),
+        agent(match("crm", "/crm", OTHER_KEY), by_tenant=("acme", "x")),
+        agent(match("crm", "/"), by_tenant=("acme", "x")),
+        agent(match("crm", host="crm.example"), require_tenant=True),
+    )
+    for rules in itertools.permutations(billing):
+        for other in others:
+            found = table(agent(*rules), other)
+            for key, host in itertools.product((None, "batch", "other"), ("", "crm.example")):
+                verdict = asked(found, key=key, host=host)
+                if verdict.route is not None and verdict.rule is not None:
+                    address = found.grpc_address(verdict.rule, host)
+                    assert address is None or address.tenant is None
+
+
+def test_a_credential_of_a_path_and_one_without_contend() -> None:
+    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "", KEY)))
+    assert asked(found, key="batch").fault is RouteConflict
+    assert answers(found, "billing", key="batch") == "billing"
 
 
 def test_a_credential_that_two_paths_told_apart_needs_the_name() -> None:

@@ -12,7 +12,7 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Fault, MethodNotAllowed, VersionUnsupported
+from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.upstream.repertoire import GRPC, HTTP, Interface, Repertoire, spellings
@@ -253,3 +253,73 @@ def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() 
         where(repertoire(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))
     with pytest.raises(VersionUnsupported):
         where(repertoire(cards), rpc("GetTask", {"id": "t"}))
+
+
+SCOPED = "a2a.v1.ScopedA2AService"
+
+
+def test_the_scope_of_the_agents_own_card_is_what_it_is_told() -> None:
+    agent = behind_grpc(Cards(1, (CardInterface(GRPC_0_3, "agent:1", "orgs/42", SCOPED),)))
+    for version in (Version.V0_3, Version.V1_0):
+        call = over_grpc(Operation.GET_TASK, version, tenant="acme")
+        found = where(agent, call)
+        assert (found.dialect, agent.tenant(call, found)) == (GRPC_0_3, "orgs/42")
+
+
+@pytest.mark.parametrize("written", [None, Version.V0_3])
+def test_a_service_that_is_not_known_is_not_called_and_neither_is_one_without_its_scope(
+    written: Version | None,
+) -> None:
+    call = over_grpc(Operation.GET_TASK, Version.V0_3, tenant="acme")
+    for tenant, service, reason in (
+        (None, SCOPED, "asks for a scope"),
+        (None, "acme.v9.Service", "asks for a gRPC service that is not known"),
+        ("acme", "acme.v9.Service", "asks for a gRPC service that is not known"),
+    ):
+        cards = Cards(1, (CardInterface(GRPC_0_3, "agent:1", tenant, service),))
+        with pytest.raises(MethodNotAllowed, match=reason) as refused:
+            where(behind_grpc(cards, version=written), call)
+        assert "acme.v9" not in refused.value.message
+        # Another interface serves instead.
+        both = Cards(1, (CardInterface(GRPC_1_0, "agent:1"), *cards.spoken))
+        assert where(behind_grpc(both), call).dialect == GRPC_1_0
+
+
+def test_the_file_gives_the_scope_that_the_card_does_not() -> None:
+    cards = Cards(1, (CardInterface(GRPC_0_3, "agent:1", None, SCOPED),))
+    named, unnamed = (over_grpc(Operation.GET_TASK, Version.V0_3, tenant=tenant) for tenant in ("acme", None))
+    for tenant, told in (("keep", "acme"), ("other", "other")):
+        agent = behind_grpc(cards, tenant=tenant)
+        assert agent.tenant(named, where(agent, named)) == told
+    with pytest.raises(BadParams, match="name it as the tenant"):
+        where(behind_grpc(cards, tenant="keep"), unnamed)
+    with pytest.raises(MethodNotAllowed, match="asks for a scope"):
+        where(behind_grpc(cards, tenant="strip"), named)
+
+
+# ---- Tenants that no path can say ------------------------------------------------------------------------------------
+
+
+def test_a_tenant_that_no_path_can_say_goes_where_the_message_says_it() -> None:
+    url = "http://agent:8000/base"
+    agent = repertoire(offers((REST, url), (RPC, url)), tenant="keep")
+    assert where(agent, restful("GET", "/acme/tasks/t")).dialect == REST
+    for tenant in ("orgs/42", "..", "tasks", "a b"):
+        call = replace(restful("GET", "/tasks/t"), tenant=tenant)
+        assert where(agent, call).dialect == RPC
+        with pytest.raises(BadParams, match=r"over HTTP\+JSON"):
+            where(repertoire(offers((REST, url)), tenant="keep"), call)
+        with pytest.raises(MethodNotAllowed, match="no path can say its tenant"):
+            where(repertoire(offers((REST, url)), tenant="orgs/7"), call)
+        with pytest.raises(BadParams):
+            where(repertoire(binding=Binding.REST, tenant="keep"), call)
+
+
+def test_an_agent_over_http_and_json_is_told_what_its_own_card_asks_for_unless_it_climbs() -> None:
+    url = "http://agent:8000/base"
+    agent = repertoire(offers((REST, url, "orgs/42")))
+    call = restful("GET", "/tasks/t")
+    assert agent.tenant(call, where(agent, call)) == "orgs/42"
+    for climbing in ("..", ".", "a/../b", "../a", "a/.", "a\\..\\b"):
+        assert repertoire(offers((REST, url, climbing))).interfaces()[REST].tenants == ()
+    assert repertoire(offers((RPC, url, "../a"))).interfaces()[RPC].tenants == ("../a",)
