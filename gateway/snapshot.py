@@ -1,5 +1,6 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
+import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,6 @@ from gateway.identity.authenticator import Identity
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
-from gateway.pacing import unhurried
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
@@ -36,7 +36,31 @@ from gateway.webhooks import Webhooks
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """Counts the calls that are served by one snapshot."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._ended = asyncio.Event()
+        self._ended.set()
+
+    def begin(self) -> None:
+        """Count one more."""
+        self._count += 1
+        self._ended.clear()
+
+    def end(self) -> None:
+        """Count one less."""
+        self._count -= 1
+        if not self._count:
+            self._ended.set()
+
+    async def ended(self) -> None:
+        """Wait until none is open."""
+        await self._ended.wait()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """One configuration, ready to serve.
 
@@ -48,6 +72,7 @@ class Snapshot:
         cors: What browsers' pages may do.
         webhooks: How webhooks are treated.
         holdings: What of it runs and is closed.
+        calls: Its open calls.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -65,6 +90,7 @@ class Snapshot:
     cors: Policy
     webhooks: Webhooks
     holdings: Holdings
+    calls: OpenCalls = field(default_factory=OpenCalls)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -119,7 +145,7 @@ class Snapshot:
             examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
         )
         backings: dict[str, Backing] = {}
-        for name, agent in unhurried(config.agents.items()):
+        for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
             for backing in builder.of(name, agent, meter):
                 backings[backing.upstream.backend] = backing
@@ -171,6 +197,8 @@ class Snapshot:
 
     async def aclose(self) -> None:
         """Close every connection that no other snapshot holds; requests have ended before."""
+        for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
+            meter.close()
         await self.holdings.aclose()
 
     def samples(self) -> Iterable[Sample]:

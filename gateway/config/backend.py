@@ -18,7 +18,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.stdio import is_stdio
 from gateway.config.value import NAME, RESERVED
-from gateway.pacing import unhurried
 
 LARGEST_CARD = 256 * 1024
 
@@ -30,7 +29,7 @@ def check_backends(config: Config, findings: Findings) -> None:
     """Find what is wrong behind each agent."""
     _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
     _tls(config, findings)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _presence(agent, at, findings)
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
@@ -135,7 +134,7 @@ def _tls(config: Config, findings: Findings) -> None:
         if error is not None:
             remedy = f"{error.remedy}; it is relative to {folder}"
             findings.error((*at, "ca"), f"{printable(tls.ca)!r} {error.fact}", remedy)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         urls = [backend.url for backend, _ in backends(agent, ())]
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
         if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):

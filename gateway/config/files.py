@@ -10,7 +10,6 @@ from gateway.config.check import Examined
 from gateway.config.inclusion import matching
 from gateway.config.problem import KeyPath
 from gateway.config.stamp import stamp, stamp_of
-from gateway.pacing import unhurried
 
 
 def files(examined: Examined) -> tuple[Path, ...]:
@@ -37,7 +36,7 @@ def stamped(examined: Examined) -> Examined:
     """
     if examined.config is None:
         return examined
-    stamps = {path: stamp_of(path) for path in unhurried(_beside(examined))}
+    stamps = {path: stamp_of(path) for path in _beside(examined)}
     text_hash = examined.text_hash
     if stamps:
         text_hash = stamp(b"".join((bytes.fromhex(text_hash), *stamps.values()))).hex()
@@ -57,7 +56,7 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     if config.auth is not None and config.auth.mtls is not None:
         at = ("auth", "mtls")
         found[*at, "ca"] = _folder(examined, at) / config.auth.mtls.ca
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         authorities = effective.authorities(config, name, examined.marks)
         if authorities is not None:
@@ -76,7 +75,7 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
 
 
 def _beside(examined: Examined) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(unhurried(named(examined).values())))
+    return tuple(dict.fromkeys(named(examined).values()))
 
 
 def _folder(examined: Examined, path: KeyPath) -> Path:
