@@ -149,12 +149,12 @@ ROWS = (
     Row(
         "R13",
         "20 reloads, good and broken, under 10,000 calls and 200 streams or more",
-        "0 failed, 0 cut; swap ≤ 50 ms with 1,000 agents; the loop never late by > 20 ms",
+        "0 failed, 0 cut; swap ≤ 50 ms with 1,000 agents; the loop never late by > 50 ms",
         (
             "tests/e2e/test_reload.py::test_twenty_reloads_under_ten_thousand_calls_and_two_hundred_streams",
             "tests/e2e/test_reload.py::test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand_agents",
         ),
-        ("tests/test_reload.py", "tests/test_outgoing.py", "tests/test_dismantling.py", "tests/test_collector.py"),
+        ("tests/test_reload.py", "tests/test_draining.py", "tests/test_reload_watch.py"),
     ),
     Row(
         "R14",

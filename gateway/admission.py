@@ -14,7 +14,6 @@ from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
 from gateway.exchange import Exchange
-from gateway.pacing import unhurried
 from gateway.policy.account import Quota
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit
 from gateway.policy.ratelimit_headers import Standing, ratelimit_headers
@@ -123,13 +122,13 @@ def quotas_of(config: Config) -> Quotas:
 
 
 def _tenants(config: Config) -> Mapping[str, Quota]:
-    found = {name: _quota(effective.tenant_limits(config, name)) for name in unhurried(config.tenants)}
+    found = {name: _quota(effective.tenant_limits(config, name)) for name in config.tenants}
     return found if any(quota != Quota() for quota in found.values()) else {}
 
 
 def _agents(config: Config) -> Mapping[str, Quota]:
     found: dict[str, Quota] = {}
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         if agent.backend:
             found[name] = _quota(effective.limits(config, agent))
         for tenant in agent.by_tenant:

@@ -13,22 +13,19 @@ from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.admission import quotas_of
-from gateway.allocator import returning
-from gateway.aside import Asides, Overdue, aside
-from gateway.background import Background
-from gateway.collector import keep
+from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
 from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
 from gateway.listener.callback import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.listeners import Listeners
 from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger
 from gateway.origin import is_trusted
-from gateway.outgoing import Outgoing
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.pressure import Pressure
@@ -104,7 +101,6 @@ class Gateway:
             lambda: self._config.gateway.memory_limit,
             processes=worker.processes,
             changed=self._press,
-            give_back=returning(),
         )
         self._line = Line(
             lambda: self.snapshot,
@@ -121,8 +117,8 @@ class Gateway:
             trouble=lambda: self.state_trouble,
             shares=self._is_proxy,
         )
-        self._outgoing = Outgoing(self._background, self.metrics.sweep)
-        self._asides = Asides()
+        self._outgoing = OutgoingSnapshots(self._background, self.metrics.sweep)
+        self._files = FileWork()
         self.reloader: Reloader | None = None
         if origin is not None:
             self.reloader = Reloader(
@@ -132,7 +128,6 @@ class Gateway:
                 self.metrics,
                 applied=self._audit_configuration,
                 told=self._take_up,
-                idle=lambda: not self._line.open,
             )
 
     @property
@@ -151,7 +146,7 @@ class Gateway:
         """
         try:
             if self._worker.uptake is not None:
-                await aside(self._worker.uptake.tell, Word(0.0, STARTED, self._examined.text_hash))
+                await asyncio.to_thread(self._worker.uptake.tell, Word(0.0, STARTED, self._examined.text_hash))
             await self._start()
         except BaseException:
             await self._close()
@@ -171,7 +166,7 @@ class Gateway:
         self.admin_url = f"http://{self._listeners.admin_address}"
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
-        self._snapshot = await aside(self._build, self._examined, None)
+        self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
         self._push.trust(self._snapshot.webhook_tls)
         self._line.admission.processes = self._worker.processes
         self._line.admission.configure(self._config)
@@ -186,7 +181,7 @@ class Gateway:
             posting = partial(self._worker.board.keep_posting, self.metrics.registry)
             self._background.start("metrics of this process", posting)
         if self.reloader is not None:
-            self._background.start("configuration", self.reloader.watch(lambda: self._config.gateway.reload).run)
+            self._background.start("configuration", partial(self.reloader.watch, lambda: self._config.gateway.reload))
         self._audit_configuration(self._examined)
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
@@ -225,7 +220,7 @@ class Gateway:
         if examined.config is None or self._snapshot is None or self._push is None or self.draining:
             raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
         before = self._snapshot
-        examined, waiting = await aside(
+        examined, waiting = await asyncio.to_thread(
             partial(
                 usable,
                 self._config,
@@ -238,16 +233,17 @@ class Gateway:
         assert config is not None
         ledger, rates = self._ledger, None
         try:
-            contexts = await self._asides.do(self._listeners.contexts, config, examined.marks)
-            quotas = await aside(quotas_of, config)
+            contexts = await self._files.run(self._listeners.contexts, config, examined.marks)
+            quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
             snapshot = await self._beside(examined, before, ledger)
         except BaseException as error:
             if ledger is not None and self._ledger is None:
                 await ledger.aclose()
-            if isinstance(error, Overdue):
-                why = f"what it is served with was not read {error}: a disk that does not answer, or a pipe"
+            if isinstance(error, TimeoutError):
+                files = "its certificates and cards"
+                why = f"{files} were not read within {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
                 raise Unusable(why) from error
             if isinstance(error, OSError | CardInvalid | NoCommand | ListenFailed | StartFailed):
                 raise Unusable(str(error)) from error
@@ -267,7 +263,7 @@ class Gateway:
             self._background.start("ledger", ledger.run)
         before.holdings.part(snapshot.holdings)
         snapshot.holdings.enter()
-        self._outgoing.see_out(before, self._line.outlasting())
+        self._outgoing.drain(before)
         swap = time.perf_counter() - began
         if ended := await self._line.reconsider():
             logger.warning("ended %d streams of callers that may not have them any more", ended)
@@ -275,17 +271,13 @@ class Gateway:
 
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """A configuration that is ready to be used beside the one that is."""
-        snapshot = await self._asides.do(self._build, examined, before, ledger)
-        # Now, for what calls leave behind while it is made ready is to be collected.
-        keep()
+        snapshot = await self._files.run(self._build, examined, before, ledger)
         ready = False
         try:
             snapshot.open(self._background)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WARM):
                     await snapshot.settled()
-            # The cards of new agents are more than all that was built, and the next collection would go through them.
-            keep()
             ready = not self.draining
         finally:
             if not ready:
@@ -307,7 +299,7 @@ class Gateway:
     async def _take_up(self, report: Report) -> None:
         if self._worker.uptake is not None:
             word = Word(report.began, report.result.value, report.text_hash, report.why or None)
-            await aside(self._worker.uptake.tell, word)
+            await asyncio.to_thread(self._worker.uptake.tell, word)
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""

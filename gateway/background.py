@@ -1,11 +1,15 @@
-"""Owns every long-running task: named, restarted when it fails, logged, cancelled at the end."""
+"""Owns every long-running task: named, restarted when it fails, logged, cancelled at the end; and work on files."""
 
 import asyncio
 import logging
 from asyncio import sleep
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+
+FILE_TIMEOUT = 20.0
+"""Seconds after which work on files is given up: a disk that does not answer, or a pipe that nobody writes to."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 
@@ -52,3 +56,38 @@ class Background:
                 return
             await sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+class FileWork:
+    """Blocking work on files, in one thread at a time, with a deadline.
+
+    Work that is given up keeps its thread until the file system answers. No other work starts meanwhile, so that a
+    disk that hangs takes one thread of the loop's pool and no more.
+    """
+
+    def __init__(self) -> None:
+        self._running: asyncio.Future[Any] | None = None
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the arguments of `work`
+        """Return what `work(*args)` returns, or raise what it raises.
+
+        Raises:
+            TimeoutError: it took longer than `FILE_TIMEOUT`, or earlier work still runs after that time.
+        """
+        if self._running is not None:
+            await asyncio.wait((self._running,), timeout=FILE_TIMEOUT)
+            if not self._running.done():
+                raise TimeoutError
+        running: asyncio.Future[T] = asyncio.ensure_future(asyncio.to_thread(work, *args))
+        self._running = running
+        running.add_done_callback(_forget)
+        done, _ = await asyncio.wait((running,), timeout=FILE_TIMEOUT)
+        if not done:
+            raise TimeoutError
+        return running.result()
+
+
+def _forget(running: "asyncio.Future[Any]") -> None:
+    # Nobody may wait for it any more; its error is still retrieved, so that asyncio does not report it as lost.
+    if not running.cancelled():
+        running.exception()

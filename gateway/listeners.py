@@ -1,11 +1,11 @@
 """Where one gateway listens: for clients over HTTP and, where that is configured, over gRPC; and for its operators."""
 
+import asyncio
 import socket
 from collections.abc import Callable
 
 from starlette.types import ASGIApp
 
-from gateway.aside import aside
 from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
@@ -72,7 +72,7 @@ class Listeners:
         """
         written = config.gateway
         asked = asked_of_clients(config)
-        tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "http/1.1", asked)
+        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, "http/1.1", asked)
         listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
         limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
         edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
@@ -87,7 +87,7 @@ class Listeners:
             # Only who serves gRPC pays for it.
             from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
 
-            tls = None if written.tls is None else await aside(open_tls, written.tls, marks, "h2", asked)
+            tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, "h2", asked)
             grpc, self._tell_health = grpc_server(
                 self._listen("grpc", written.listen_grpc),
                 written,

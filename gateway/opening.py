@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -94,6 +95,10 @@ async def open_ledger(
     kept = config.gateway.ledger
     bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
     try:
+        if place.kind == "sqlite" and state is None and config.gateway.state is None:
+            # Nobody was asked to make the default directory.
+            with suppress(OSError):
+                place.path.parent.mkdir(mode=0o700, exist_ok=True)
         store = opening.make(place)
         ledger = Ledger(counted(store, counts), bounds)
         try:

@@ -4,7 +4,6 @@
     memory       from 80 % of what there is: no stream is begun, which may last; from 90 %: no call either
 
 Until it is 5 % less, so that nothing flaps. What is being served goes on; health and metrics are answered throughout.
-What the allocator keeps of a burst is no shortage, so it is asked for that first, every five seconds at most.
 Looked at four times a second, so whoever needs a thousand files more between two looks can still meet the end of them.
 """
 
@@ -25,8 +24,6 @@ _FILES = 0.85
 _MEMORY_STREAMS = 0.8
 _MEMORY_CALLS = 0.9
 _BACK = 0.05
-_ASKED_EVERY = 20
-"""Looks after which the allocator is asked again."""
 _NONE = 1 << 60
 """Bytes from which on a limit of the system is none."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -40,7 +37,6 @@ class Pressure:
         allowed: Gives the bytes that the configuration allows all processes of the gateway; None for no bound.
         processes: How many there are.
         changed: Told when calls are shed for want of files, and when they are not any more.
-        give_back: Gives back what is free of the process's memory; nobody is served meanwhile.
 
     Attributes:
         streams: Whether no stream is to begin.
@@ -53,15 +49,12 @@ class Pressure:
         *,
         processes: int = 1,
         changed: Callable[[bool], None] = lambda _short: None,
-        give_back: Callable[[], None] = lambda: None,
     ) -> None:
         self.streams = False
         self.calls = False
         self._allowed = allowed
         self._processes = processes
         self._changed = changed
-        self._give_back = give_back
-        self._asked = _ASKED_EVERY
         self._files = 0
         self._most_files = math.inf
         self._memory = 0
@@ -100,11 +93,6 @@ class Pressure:
         self._files = _open_files()
         self._most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
         self._memory = _resident()
-        self._asked += 1
-        if self._memory >= self._most_memory * (_MEMORY_STREAMS - _BACK) and self._asked > _ASKED_EVERY:
-            self._asked = 0
-            self._give_back()
-            self._memory = _resident()
         before = self._short_of_files
         self._short_of_files = _short(self._files / self._most_files, _FILES, before)
         memory = self._memory / self._most_memory

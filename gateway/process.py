@@ -1,7 +1,6 @@
 """One gateway as a process: its signals, its limits, its log, and its exit code."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -14,7 +13,6 @@ from typing import Any, BinaryIO, cast
 import uvloop
 
 from gateway.app import Gateway
-from gateway.collector import keep
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
@@ -93,16 +91,10 @@ async def run(
     if not await _unless(heard.stop, gateway.start()):
         logger.info("stopped before it served")
         return
-    # What is there now stays: no collection needs to look at it again.
-    gc.collect()
-    gc.freeze()
     on_started()
     heard.serve()
     if beat is not None:
         _keep_beating(beat)
-    if await _unless(heard.stop, gateway.snapshot.settled()):
-        # The cards too, which are more than all the rest.
-        keep()
     await heard.stop.wait()
     heard.notifier.stopping()
     # A person at a terminal has no balancer that must be given time.

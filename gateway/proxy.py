@@ -99,16 +99,6 @@ class Line:
         """Requests that are being served."""
         return len(self._open)
 
-    def outlasting(self) -> Callable[[], bool]:
-        """Gives, as often as it is asked, whether anything is being served still that is being served now."""
-        left = set(self._open)
-
-        def lasts() -> bool:
-            left.intersection_update(self._open)
-            return bool(left)
-
-        return lasts
-
     def interrupt(self, why: Callable[[], Fault]) -> int:
         """End every open exchange with a fault as its last word; gives how many there were."""
         found = list(self._open.items())
@@ -140,6 +130,7 @@ class Line:
         task = asyncio.current_task(self._loop)
         assert task is not None
         self._open[exchange] = task
+        snapshot.calls.begin()
         wire.when_gone(partial(self._left, exchange, task))
         preflight = None
         if snapshot.cors.allowed:
@@ -168,6 +159,7 @@ class Line:
                 wire.cut()
         finally:
             del self._open[exchange]
+            snapshot.calls.end()
             self._finish(exchange)
             if exchange.pushing is not None:
                 await _settle(exchange, exchange.pushing)

@@ -1,5 +1,6 @@
 """A configuration is read again while another one runs: put to use, or refused with everything as it was.
 
+    watch    the folders of its files (watchfiles), and their contents from time to time
     read     the file, what it includes and refers to; in a thread
     refuse   whatever has an error, or fails its own routing tests; the one that runs goes on
     use      built beside it, then swapped in one step (`app.Gateway.use`)
@@ -10,15 +11,18 @@ by `/-/config`.
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.aside import Asides, Overdue, aside
-from gateway.collector import Collector
+from watchfiles import awatch
+
+from gateway.background import FILE_TIMEOUT, FileWork
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
@@ -27,12 +31,15 @@ from gateway.config.inclusion import any_matches
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
-from gateway.dismantling import dismantle_file
+from gateway.config.stamp import NOTHING, stamp_of
 from gateway.telemetry.metrics import Metrics
-from gateway.watch import Notice, Watch
 
 _MOST_TOLD = 20
 """Changes that one line of the log tells."""
+_TICK = 1.0
+"""Seconds between two ticks of the watcher, where nothing changes."""
+_DEBOUNCE_MS = 1000
+"""Milliseconds for which changes that follow each other are one: a file is written in several steps."""
 
 logger = logging.getLogger("gateway.reload")
 
@@ -147,7 +154,6 @@ class Reloader:
         running: Gives the configuration that runs.
         applied: Told of each one that was put to use.
         told: Told of each reading, whatever became of it.
-        idle: Whether nobody is being served.
         wall: Unix seconds.
 
     Attributes:
@@ -167,7 +173,6 @@ class Reloader:
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
         told: Callable[[Report], Awaitable[None]] | None = None,
-        idle: Callable[[], bool] = lambda: False,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -183,8 +188,7 @@ class Reloader:
         self.read_last: tuple[Path, ...] = ()
         self.stamps: Mapping[Path, bytes] | None = None
         self.unmatched: tuple[str, ...] = ()
-        self._asides = Asides()
-        self._collector = Collector(idle)
+        self._files = FileWork()
         for trigger in Trigger:
             for result in Result:
                 metrics.reloads.set((result.value, trigger.value), 0)
@@ -194,10 +198,9 @@ class Reloader:
         async with self._one:
             began = time.monotonic()
             try:
-                with self._collector.gently():
-                    report = await self._reload(trigger, began)
-            except Overdue as error:
-                why = f"its files were not read {error}: a disk that does not answer, or a pipe"
+                report = await self._reload(trigger, began)
+            except TimeoutError:
+                why = f"its files were not read within {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
                 report = self._refused(trigger, began, why)
             except Exception as error:
                 # Whatever it is, the next one is to be read.
@@ -207,28 +210,53 @@ class Reloader:
             await self._told(report)
             return report
 
-    def watch(self, written: Callable[[], Reload]) -> Watch:
-        """What has it read again when a file of it has changed.
+    async def watch(self, written: Callable[[], Reload]) -> None:
+        """Reload when a file of the configuration has changed, until cancelled.
+
+        Folders are watched, not files: editors and ConfigMaps replace a file, or a link to a folder. The contents
+        decide; a file that was written again with the same contents has not changed. Network file systems report no
+        changes, so the contents are also compared every `poll` seconds.
 
         Args:
-            written: Gives what the configuration that runs says of it.
+            written: Returns `gateway.reload` of the running configuration.
         """
+        while True:
+            folders = await asyncio.to_thread(self._folders)
+            compared = -math.inf
+            tick = min(written().poll or _TICK, _TICK)
+            async with aclosing(_ticks(folders if written().watch else (), tick)) as ticks:
+                async for has_news in ticks:
+                    poll, now = written().poll, time.monotonic()
+                    # The first tick compares too: something may have changed before the folders were watched.
+                    is_due = not has_news and poll > 0 and now - compared >= poll
+                    if not (has_news or is_due or compared == -math.inf):
+                        continue
+                    compared = now
+                    if await asyncio.to_thread(self._has_changed):
+                        await self.reload(Trigger.POLL if is_due else Trigger.WATCH)
+                    if has_news or await asyncio.to_thread(self._folders) != folders:
+                        # A watched folder may have been replaced, or other files may count now.
+                        break
 
-        def watched() -> Iterable[Path]:
-            return dict.fromkeys((*files(self._running()), *self.read_last))
+    def _watched(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((*files(self._running()), *self.read_last)))
 
-        def read() -> Mapping[Path, bytes]:
-            return self._running().stamps if self.stamps is None else self.stamps
+    def _folders(self) -> tuple[Path, ...]:
+        """Return the folders in which a change may change the configuration; of missing ones, the nearest parent."""
+        found: dict[Path, None] = {}
+        for file in self._watched():
+            path = file.absolute()
+            links = (each for each in (path, *path.parents) if each.is_symlink())
+            for folder in (path.parent, path.resolve().parent, *(link.parent for link in links)):
+                found[next(each for each in (folder, *folder.parents) if each.is_dir())] = None
+        return tuple(found)
 
-        async def changed(how: Notice) -> None:
-            await self.reload(Trigger(how.value))
-
-        def due() -> bool:
-            # Folders say nothing of their own, and none of the files that it names may be another than before.
-            return any_matches(self.unmatched, self.origin.path.parent)
-
-        every, listens = (lambda: written().poll), (lambda: written().watch)
-        return Watch(watched, changed, every=every, listens=listens, read=read, due=due)
+    def _has_changed(self) -> bool:
+        """Return whether a file differs from what was read of it, or a failed `include:` would now succeed."""
+        known = self._running().stamps if self.stamps is None else self.stamps
+        if any(stamp_of(file) != known.get(file, NOTHING) for file in self._watched()):
+            return True
+        return any_matches(self.unmatched, self.origin.path.parent)
 
     def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
         """Of what was not read to its end; the hash is that of the one that runs."""
@@ -240,7 +268,7 @@ class Reloader:
             took = time.monotonic() - began
             return Report(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
 
-        examined = await self._asides.do(self.origin.read)
+        examined = await self._files.run(self.origin.read)
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         self.unmatched = examined.unmatched
         if examined.config is None:
@@ -248,15 +276,14 @@ class Reloader:
         if examined.failed:
             why = "the configuration fails its own routing tests"
             return report(Result.REFUSED, examined, why=why, problems=examined.failed)
-        # Whoever compares the two takes the old one apart as well.
-        before = [self._running()]
+        before = self._running()
         try:
             used = await self._use(examined)
         except Unusable as error:
             return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
         self.waiting = used.waiting
-        text_hash = before[0].text_hash
-        changed = await aside(_changes, before, replace(examined, config=self._running().config))
+        text_hash = before.text_hash
+        changed = await asyncio.to_thread(_changes, before, replace(examined, config=self._running().config))
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
         told = report(
             result, examined, problems=examined.problems, waiting=used.waiting, changed=changed, swap=used.swap
@@ -328,19 +355,41 @@ async def _told(_report: Report) -> None:
     pass
 
 
-def _changes(before: list[Examined], now: Examined) -> tuple[Change, ...]:
-    """What is another by now, files that it is served with included; the one before is taken apart afterwards."""
-    old = before[0]
-    try:
-        if old.config is None or now.config is None:
-            return ()
-        kept = named(old)
-        files = (
-            Change(Sort.CHANGED, path)
-            for path, file in named(now).items()
-            if kept.get(path) == file and file in old.stamps and old.stamps[file] != now.stamps.get(file)
-        )
-        return (*changes(old.config, now.config), *files)
-    finally:
-        del old
-        dismantle_file(before)
+def _changes(old: Examined, now: Examined) -> tuple[Change, ...]:
+    """Return the differences of two configurations, changed certificates and cards included."""
+    if old.config is None or now.config is None:
+        return ()
+    kept = named(old)
+    replaced = (
+        Change(Sort.CHANGED, path)
+        for path, file in named(now).items()
+        if kept.get(path) == file and file in old.stamps and old.stamps[file] != now.stamps.get(file)
+    )
+    return (*changes(old.config, now.config), *replaced)
+
+
+async def _ticks(folders: tuple[Path, ...], every: float) -> AsyncGenerator[bool, None]:
+    """Yield True when something changed in one of the folders, and False every `every` seconds where nothing did.
+
+    Where the system cannot watch (too many watches, no inotify), only time passes, and the log says so.
+    """
+    if folders:
+        try:
+            watching = awatch(
+                *folders,
+                watch_filter=None,
+                debounce=_DEBOUNCE_MS,
+                rust_timeout=max(int(every * 1000), 1),
+                yield_on_timeout=True,
+                recursive=False,
+            )
+            async with aclosing(watching):
+                async for changes in watching:
+                    yield bool(changes)
+        except (OSError, RuntimeError) as error:
+            logger.warning(
+                "the files of the configuration cannot be watched, only compared from time to time: %s", error
+            )
+    while True:
+        await asyncio.sleep(every)
+        yield False

@@ -1,5 +1,6 @@
 """Everything a request needs, compiled from one configuration; never changed, only replaced."""
 
+import asyncio
 import ipaddress
 import ssl
 from collections import Counter
@@ -29,7 +30,6 @@ from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.standing import standing
 from gateway.identity.vouched import VouchedNames
-from gateway.pacing import unhurried
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -43,7 +43,31 @@ from gateway.webhooks import Webhooks
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """Counts the calls that are served by one snapshot."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._ended = asyncio.Event()
+        self._ended.set()
+
+    def begin(self) -> None:
+        """Count one more."""
+        self._count += 1
+        self._ended.clear()
+
+    def end(self) -> None:
+        """Count one less."""
+        self._count -= 1
+        if not self._count:
+            self._ended.set()
+
+    async def ended(self) -> None:
+        """Wait until none is open."""
+        await self._ended.wait()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """One configuration, ready to serve.
 
@@ -58,6 +82,7 @@ class Snapshot:
         holdings: What of it runs and is closed.
         named: The tenants of the file, where an issuer has a `tenant_map`; else none.
         vouched: The headers by which trusted clients say for whom they call.
+        calls: Its open calls.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
@@ -78,6 +103,7 @@ class Snapshot:
     holdings: Holdings
     named: frozenset[str] = frozenset()
     vouched: VouchedNames = field(default_factory=VouchedNames)
+    calls: OpenCalls = field(default_factory=OpenCalls)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
@@ -134,7 +160,7 @@ class Snapshot:
             examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
         )
         backings: dict[str, Backing] = {}
-        for name, agent in unhurried(config.agents.items()):
+        for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
             for backing in builder.of(name, agent, meter):
                 backings[backing.upstream.backend] = backing
@@ -199,6 +225,8 @@ class Snapshot:
 
     async def aclose(self) -> None:
         """Close every connection that no other snapshot holds; requests have ended before."""
+        for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
+            meter.close()
         await self.holdings.aclose()
 
     def samples(self) -> Iterable[Sample]:

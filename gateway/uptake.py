@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-from gateway.aside import aside
-
 STARTED = "started"
 PATIENCE = 25.0
 """Seconds for which the others are waited for: files that do not answer, and cards that are read."""
@@ -97,7 +95,7 @@ async def gathered(uptake: Uptake, processes: int, since: float, text_hash: str)
     """
     own, deadline = os.getpid(), time.monotonic() + PATIENCE
     while True:
-        said = await aside(uptake.said)
+        said = await asyncio.to_thread(uptake.said)
         said.pop(own, None)
         late = waited_for(said, since, text_hash)
         if (not late and len(said) >= processes - 1) or time.monotonic() > deadline:

@@ -66,27 +66,6 @@ def test_streams_end_first_where_memory_does(
     assert seen == [none, first, both, both, first, first, none]
 
 
-def test_what_the_allocator_keeps_is_asked_for_before_anything_is_refused(machine: Machine) -> None:
-    asked = []
-
-    def give_back() -> None:
-        asked.append(machine.memory)
-        machine.memory -= machine.kept
-
-    machine.granted = 100 * MIB
-    machine.memory, machine.kept = 85 * MIB, 20 * MIB
-    at = Pressure(give_back=give_back)
-    at.look()
-    assert not at.streams
-    assert asked == [85 * MIB]
-    # Nothing is kept any more: it is asked for now and then, not at each look.
-    machine.memory, machine.kept = 85 * MIB, 0
-    for _ in range(50):
-        at.look()
-    assert at.streams
-    assert 2 <= len(asked) <= 4
-
-
 def test_what_there_is_is_read_from_the_system() -> None:
     at = Pressure()
     at.look()

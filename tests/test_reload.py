@@ -1,35 +1,24 @@
 """A configuration is read again: what has changed is served from then on, and nobody who is being served notices."""
 
 import asyncio
-import gc
 import io
 import json
-import weakref
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import trustme
 
-from gateway import outgoing
 from gateway.app import Gateway
 from gateway.config.problem import spell
 from gateway.config.state import StateUrl
 from gateway.reload import Origin, Result, Trigger
-from gateway.snapshot import Snapshot
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
 from tests.doubles.reloading import ECHO, backends, serving
 from tests.doubles.scripted import ScriptedBackend, answers, chunk, whole
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a configuration leaves behind goes as soon as it may."""
-    monkeypatch.setattr(outgoing, "LINGER", 0.01)
-    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
 
 
 # ---- What changes ----------------------------------------------------------------------------------------------------
@@ -299,46 +288,6 @@ async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCap
         events = [record for record in caplog.records if record.name == "gateway.audit"]
         assert events[-1].__dict__["audit_trigger"] == "signal"
         assert events[-1].__dict__["audit_changes"] == ["+ agents.one"]
-
-
-class Left:
-    """Refers to itself: only the collector finds it."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-async def test_what_calls_leave_behind_while_it_is_made_ready_is_collected(tmp_path: Path) -> None:
-    left: list[weakref.ref[Left]] = []
-    async with serving(tmp_path, "agents: {}") as site:
-        gateway = site.running.gateway
-        settled = Snapshot.settled
-
-        async def leaving(snapshot: Snapshot) -> None:
-            left.append(weakref.ref(Left()))
-            await settled(snapshot)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Snapshot, "settled", leaving)
-            await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert gateway.reloader is not None
-        gc.collect()
-        assert [each() for each in left] == [None]
-
-
-async def test_what_was_left_behind_before_is_collected_not_frozen(tmp_path: Path) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
-        await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            left = weakref.ref(Left())
-            await site.rewrite("agents: { one: 'http://127.0.0.1:1', two: 'http://127.0.0.1:1' }")
-            gc.collect()
-            assert left() is None
-        finally:
-            if collects:
-                gc.enable()
 
 
 async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway import outgoing
 from gateway.backing import Backing
 from gateway.reload import Report, Result, Trigger
 from gateway.upstream.replica import Condition
@@ -70,13 +69,6 @@ async def site(folder: Path, *scripts: Script, more: str = "", auth: str = "") -
         text = auth + written(backends, more)
         gateway = await stack.enter_async_context(running(text, path=file, written=True, settled=False))
         yield Site(gateway, file, backends)
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a configuration leaves behind goes as soon as it may."""
-    monkeypatch.setattr(outgoing, "LINGER", 0.01)
-    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
 
 
 async def broken(wire: Wire) -> None:
@@ -195,10 +187,7 @@ async def test_requests_for_health_go_on_and_are_made_once(tmp_path: Path) -> No
         assert "down" in await there.state("a")
 
 
-async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outgoing, "LINGER", 60.0)
+async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def hangs(wire: Wire) -> None:
@@ -216,7 +205,6 @@ async def test_who_is_no_replica_any_more_is_not_asked_how_it_is(
         await there.rewrite(f"agents: {{ echo: {{ backend: {{ url: {there.backends[1].url}, label: b }} }} }}")
         async with asyncio.timeout(WAIT):
             await left.wait()
-        assert len(there.gateway.gateway._outgoing) == 1
 
 
 async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.reach import EVERYONE, reach
 from gateway.config.routes import agent_rules
-from gateway.pacing import unhurried
 from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import AgentRules, Place, Reach, Rule
 
@@ -23,21 +22,21 @@ def check_addressing(config: Config, findings: Findings) -> None:
     # What is wrong with a match is told elsewhere.
     agents = {
         name: agent_rules(name, agent, findings.marks)
-        for name, agent in unhurried(config.agents.items())
+        for name, agent in config.agents.items()
         if not findings.is_broken(("agents", name, "match"))
     }
     endpoints = GrpcEndpoints.build(agents, effective.grpc_host(config))
     at_spot: dict[tuple[object, ...], list[Rule]] = {}
     named: dict[str | None, list[Rule]] = {}
-    for rule in unhurried(endpoints.rules()):
+    for rule in endpoints.rules():
         at_spot.setdefault((rule.host, rule.conditions), []).append(rule)
         if rule.tenant is not None:
             named.setdefault(rule.host, []).append(rule)
     reached_by = reach(config)
-    for agent in unhurried(agents.values()):
+    for agent in agents.values():
         _taken(config, agent, named, reached_by, findings)
-    reached = {name for name in unhurried(listing & agents.keys()) if _is_reached(agents[name], endpoints, findings)}
-    for rule in unhurried(endpoints.rules()):
+    reached = {name for name in listing & agents.keys() if _is_reached(agents[name], endpoints, findings)}
+    for rule in endpoints.rules():
         if rule.agent in reached and agents[rule.agent].by_tenant and endpoints.written(rule).tenant is None:
             _disputed(rule, at_spot[rule.host, rule.conditions], endpoints, findings)
     for name in (name for name in config.agents if name in reached):

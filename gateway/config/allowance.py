@@ -7,7 +7,6 @@ from gateway.config.finding import Findings
 from gateway.config.limit import Limits
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
-from gateway.pacing import unhurried
 
 _NEEDED = {"burst": "requests", "queue": "concurrency", "queue_timeout": "concurrency"}
 """Limits that mean nothing without another one."""
@@ -26,7 +25,7 @@ def check_allowances(config: Config, findings: Findings) -> None:
                     (*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it"
                 )
         _futile(config, written, at, findings)
-    agents = unhurried(config.agents.values())
+    agents = config.agents.values()
     if any(effective.isolation(config, agent) != "none" for agent in agents) or not config.agents:
         return
     for name, tenant in config.tenants.items():
@@ -54,11 +53,9 @@ def _limits(config: Config) -> Iterator[tuple[Limits, list[Limits], KeyPath]]:
         yield tenant.limits, [tenant.limits], ("tenants", name, "limits")
     default = config.defaults.limits
     of_backends = {name: [one.limits for one in agent.by_tenant.values()] for name, agent in config.agents.items()}
-    of_agents = [
-        limits for name, agent in unhurried(config.agents.items()) for limits in (agent.limits, *of_backends[name])
-    ]
+    of_agents = [limits for name, agent in config.agents.items() for limits in (agent.limits, *of_backends[name])]
     yield default, [default, *of_agents], ("defaults", "limits")
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         yield agent.limits, [default, agent.limits, *of_backends[name]], ("agents", name, "limits")
         for tenant_name, entry in agent.by_tenant.items():
             at: KeyPath = ("agents", name, "by_tenant", tenant_name, "limits")

@@ -21,7 +21,6 @@ from gateway.config.peer_tls import SYSTEM
 from gateway.config.problem import KeyPath, printable
 from gateway.config.stdio import is_stdio
 from gateway.config.wording import nearest
-from gateway.pacing import unhurried
 
 LARGEST_CARD = 256 * 1024
 
@@ -54,7 +53,7 @@ def check_backends(config: Config, findings: Findings) -> None:
     """Find what is wrong behind each agent."""
     _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
     _tls(config, findings)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _presence(agent, at, findings)
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
@@ -154,7 +153,7 @@ def _tls(config: Config, findings: Findings) -> None:
         folder = Path(findings.marks.place(at).file).parent
         _shown(tls, at, folder, findings)
         check_authority_file(tls.ca, (*at, "ca"), findings, read)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         urls = [backend.url for backend, _ in backends(agent, ())]
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
         if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):

@@ -8,7 +8,6 @@ from gateway.config.backend import check_authority_file
 from gateway.config.finding import Findings
 from gateway.config.model import ApiKey, Auth, Config, Issuer
 from gateway.config.problem import KeyPath
-from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT
 
 LONGEST_LEEWAY = 30.0
@@ -36,7 +35,7 @@ def check_credentials(config: Config, findings: Findings, today: date) -> None:
 
 def _keys(auth: Auth, findings: Findings, today: date) -> None:
     seen: dict[str, KeyPath] = {}
-    for name, key in unhurried(auth.api_keys.items()):
+    for name, key in auth.api_keys.items():
         at: KeyPath = ("auth", "api_keys", name)
         if len(key.sha256) > _MOST_HASHES:
             fact = f"the key has {len(key.sha256)} hashes"

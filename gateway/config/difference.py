@@ -15,7 +15,6 @@ from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.problem import KeyPath, printable, spell
 from gateway.config.replication import replica_name
-from gateway.pacing import give_way
 
 _WIDEST = 60
 _BEFORE = 20
@@ -74,7 +73,6 @@ class _Comparison:
         """
         # The values themselves are compared, not what may be shown of them: a secret that is another is a change.
         if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
-            give_way()
             before, after = _members(old), _members(new)
             for key in dict.fromkeys((*before, *after)):
                 at = (*path, key)

@@ -12,7 +12,6 @@ from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
-from gateway.pacing import unhurried
 from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import Reach, Rule
 
@@ -37,10 +36,10 @@ def check_disclosure(config: Config, reached: Mapping[str, Reach], findings: Fin
     if config.gateway.listen_grpc is None:
         return
     names = dict.fromkeys(rule.agent for rule, _ in written)
-    agents = {name: agent_rules(name, config.agents[name], findings.marks) for name in unhurried(names)}
+    agents = {name: agent_rules(name, config.agents[name], findings.marks) for name in names}
     endpoints = GrpcEndpoints.build(agents)
-    paths = dict(unhurried(written))
-    found = [(rule, paths[endpoints.written(rule)]) for rule in unhurried(endpoints.rules())]
+    paths = dict(written)
+    found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
     for rule, at, hidden in _hidden(config, found, callers, reached):
         if agents[rule.agent].tenanted and rule.agent not in told:
             findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a host of its own")
@@ -55,13 +54,13 @@ def _hidden(
     """General rules, with those for tenants beside them which not all that call the general one may reach."""
     general: list[tuple[Rule, KeyPath]] = []
     tenanted: dict[tuple[object, ...], list[Rule]] = {}
-    for rule, at in unhurried(found):
+    for rule, at in found:
         if not rule.conditions and not config.agents[rule.agent].by_tenant:
             # With `by_tenant` an unknown tenant is refused as a hidden one is.
             general.append((rule, at))
         elif rule.conditions == {("tenant", rule.tenant)}:
             tenanted.setdefault((rule.host, rule.path), []).append(rule)
-    for rule, at in unhurried(general):
+    for rule, at in general:
         here = callers.get(rule.agent, set())
         hidden = [
             one
@@ -73,7 +72,7 @@ def _hidden(
 
 
 def _rules(config: Config, findings: Findings) -> Iterator[tuple[Rule, KeyPath]]:
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         if findings.is_broken((*at, "match")):
             continue

@@ -6,7 +6,6 @@ from gateway.config import effective
 from gateway.config.agent import IdentityHeaders
 from gateway.config.model import Config
 from gateway.config.secrets import MASK
-from gateway.pacing import unhurried
 
 
 def shown(config: Config) -> dict[str, Any]:
@@ -15,7 +14,7 @@ def shown(config: Config) -> dict[str, Any]:
     What is left out at an agent is shown with the value that holds: that of `defaults`, or the built-in one.
     """
     tree: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude={"agents": {"__all__": True}})
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         tree["agents"][name] = agent.model_dump(mode="json", by_alias=True)
     for key in (tree.get("auth") or {}).get("api_keys", {}).values():
         # A weak key can be found from its hash.
@@ -30,9 +29,9 @@ def shown(config: Config) -> dict[str, Any]:
         "retry": effective.retry(config).model_dump(mode="json"),
         "identity_headers": _headers(effective.identity_headers(config)),
     }
-    for name in unhurried(config.tenants):
+    for name in config.tenants:
         tree["tenants"][name]["limits"] = effective.tenant_limits(config, name).model_dump(mode="json")
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
         tree["agents"][name] |= {
             "allow_insecure": insecure,

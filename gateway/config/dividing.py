@@ -8,7 +8,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.source import Marks
 from gateway.config.stdio import is_stdio
-from gateway.pacing import unhurried
 
 
 def divided(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]:
@@ -24,7 +23,7 @@ def _divided(config: Config, marks: Marks, processes: int) -> Iterator[Problem]:
         fact = f"{processes} workers would each remember for themselves whose task is whose"
         remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"
         yield Problem(marks.place(at), at, fact, remedy)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         for backend, place in backends(agent, ("agents", name)):
             if is_stdio(backend.url):
                 fact = f"{processes} workers would each start this command, and one does not know the other's tasks"

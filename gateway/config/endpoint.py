@@ -17,7 +17,6 @@ from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
-from gateway.pacing import unhurried
 from gateway.routing.route import AgentRules, Rule
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
@@ -31,7 +30,7 @@ def check_endpoints(config: Config, findings: Findings) -> None:
     """Find what is wrong with the matches of all agents."""
     agents: dict[str, AgentRules] = {}
     found: list[Found] = []
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _grammar(agent, at, findings)
         if findings.is_broken((*at, "match")):
@@ -117,7 +116,7 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
     first: dict[tuple[object, ...], Found] = {}
     by_path: dict[tuple[str, ...], list[Found]] = {}
     by_parent: dict[tuple[str, ...], list[Found]] = {}
-    for rule, at in unhurried(found):
+    for rule, at in found:
         same = first.setdefault((rule.host, rule.path, rule.conditions), (rule, at))
         if same[0] is not rule:
             other = "another match of its own" if same[0].agent == rule.agent else f"'{same[0].agent}'"
@@ -126,7 +125,7 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
         by_path.setdefault(rule.path, []).append((rule, at))
         if rule.path:
             by_parent.setdefault(rule.path[:-1], []).append((rule, at))
-    for rule, at in unhurried(found):
+    for rule, at in found:
         agent = agents[rule.agent]
         for tenant in _tenants(rule, agent):
             _hidden(rule, at, tenant, first, findings)

@@ -11,7 +11,6 @@ from gateway.config.inclusion import matching
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.stamp import stamp, stamp_of
-from gateway.pacing import unhurried
 
 
 def files(examined: Examined) -> tuple[Path, ...]:
@@ -38,7 +37,7 @@ def stamped(examined: Examined) -> Examined:
     """
     if examined.config is None:
         return examined
-    stamps = {path: stamp_of(path) for path in unhurried(_beside(examined))}
+    stamps = {path: stamp_of(path) for path in _beside(examined)}
     text_hash = examined.text_hash
     if stamps:
         text_hash = stamp(b"".join((bytes.fromhex(text_hash), *stamps.values()))).hex()
@@ -59,7 +58,7 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         at = ("auth", "mtls")
         found[*at, "ca"] = _folder(examined, at) / config.auth.mtls.ca
     found |= _authorities(examined, config)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         authorities = effective.authorities(config, name, examined.marks)
         if authorities is not None:
@@ -89,7 +88,7 @@ def _authorities(examined: Examined, config: Config) -> dict[KeyPath, Path]:
 
 
 def _beside(examined: Examined) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(unhurried(named(examined).values())))
+    return tuple(dict.fromkeys(named(examined).values()))
 
 
 def _folder(examined: Examined, path: KeyPath) -> Path:

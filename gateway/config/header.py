@@ -11,7 +11,6 @@ from gateway.config.backend import backends
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
-from gateway.pacing import unhurried
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BEARER = re.compile(r"[!-~]+")
@@ -35,7 +34,7 @@ _TAKEN = (b"a2a-", b"proxy-", b"sec-", b"x-forwarded-", b"access-control-", b"gr
 def check_headers(config: Config, findings: Findings) -> None:
     """Find what is wrong with the headers that agents get."""
     _identity_headers(config, findings)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
         for auth, here in _upstream_auths(agent, at):
@@ -160,7 +159,7 @@ def _identity_headers(config: Config, findings: Findings) -> None:
     at: KeyPath = ("defaults", "identity_headers")
     _names(config.defaults.identity_headers, at, findings)
     _once(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         own: KeyPath = ("agents", name, "identity_headers")
         _names(agent.identity_headers, own, findings)
         if agent.identity_headers.model_fields_set:

@@ -15,7 +15,6 @@ from gateway.config.scalar import Value
 from gateway.config.secrets import REFERENCE
 from gateway.config.source import Marks
 from gateway.config.wording import annotation_below, bare
-from gateway.pacing import give_way
 
 _FILLED = "\0"
 """Stands for what a reference is filled in with."""
@@ -44,7 +43,6 @@ def literal_secrets(tree: Mapping[str, Value], marks: Marks) -> Iterator[Problem
 
 
 def _found(value: Value, annotation: Any, path: KeyPath, marks: Marks) -> Iterator[tuple[KeyPath, str]]:  # noqa: ANN401 - type annotations have no type of their own
-    give_way()
     if isinstance(value, dict):
         # A header may be written as { name: …, value: … }.
         named = value.keys() == {"name", "value"}

@@ -22,7 +22,6 @@ from gateway.config.source import Marks, Source
 from gateway.config.stamp import NOTHING, stamp
 from gateway.config.unbuilt import take_out
 from gateway.config.wording import explain
-from gateway.pacing import give_way
 from gateway.routing.route import Place
 
 _MOST_FILES = 1000
@@ -131,7 +130,6 @@ def _dressed(problem: Problem, source: Source | None, masks: Masks, spans: Seque
 
 def _copied(value: Value) -> Value:
     if isinstance(value, dict):
-        give_way()
         return {key: _copied(below) for key, below in value.items()}
     return [_copied(below) for below in value] if isinstance(value, list) else value
 
@@ -309,7 +307,6 @@ class _Cutter:
 def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
     """Paths of keys without a value, but for those that may have none."""
     if isinstance(value, dict):
-        give_way()
         for key, below in value.items():
             if below is None and not _may_be_nothing(path):
                 yield (*path, key)

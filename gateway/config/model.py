@@ -135,7 +135,7 @@ class Gateway(Part):
     """Browsers that may call agents directly; none where it is left out."""
     state: State = None
     """Where it remembers whose tasks are whose: `memory`, `sqlite:///PATH`, or `redis://HOST:PORT/DB` for several
-    gateways. Left out: the file a2a-gateway.db in $STATE_DIRECTORY, or else in the working directory."""
+    gateways. Left out: the file a2a-gateway.db in $STATE_DIRECTORY, or else in state/ in the working directory."""
     replicas: Positive = 1
     """How many gateways serve this file; more than one need `redis`."""
     ledger: Ledger = Ledger()

@@ -1,21 +1,12 @@
 """A mapping of the file."""
 
-from pydantic import BaseModel, ConfigDict, model_validator
-
-from gateway.pacing import give_way
+from pydantic import BaseModel, ConfigDict
 
 
 class Part(BaseModel):
     """A mapping of the file: frozen, and closed to keys it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_turn(cls, value: object) -> object:
-        # All of a file are validated in one go.
-        give_way()
-        return value
 
 
 def every_part() -> tuple[type[Part], ...]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from gateway.config.agent import Agent
 from gateway.config.model import Config
-from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
@@ -21,7 +20,7 @@ def reach(config: Config) -> Mapping[str, Reach]:
     it out, and may name any tenant, unless `tenants.anonymous` says less.
     """
     named = _Named(config)
-    tenants = unhurried(config.tenants.items())
+    tenants = config.tenants.items()
     found = {name: Reach(named.agents(name), frozenset(tenant.act_for)) for name, tenant in tenants}
     if config.auth is None and ANONYMOUS_TENANT not in config.tenants:
         every = frozenset(name for name, agent in config.agents.items() if lets_in(agent, ANONYMOUS_TENANT))
@@ -41,7 +40,7 @@ class _Named:
         self._config = config
         self._open = frozenset(name for name, agent in config.agents.items() if agent.allow is None)
         self._allowing: dict[str, set[str]] = {}
-        for name, agent in unhurried(config.agents.items()):
+        for name, agent in config.agents.items():
             for tenant in agent.allow or ():
                 self._allowing.setdefault(tenant, set()).add(name)
 

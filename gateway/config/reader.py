@@ -23,7 +23,6 @@ from gateway.config.secrets import MASK, Interpolation, Span, is_reference, is_s
 from gateway.config.source import Marks, Source
 from gateway.config.stamp import NOTHING, stamp
 from gateway.config.syntax import explain
-from gateway.pacing import give_way, unhurried
 from gateway.routing.route import Place
 
 LARGEST_FILE = 4 * 1024 * 1024
@@ -383,20 +382,19 @@ class _Reader:
 
 def _lines_of(text: str) -> Iterator[str]:
     start = 0
-    for found in unhurried(_LINE_BREAK.finditer(text)):
+    for found in _LINE_BREAK.finditer(text):
         yield text[start : found.start()]
         start = found.end()
     yield text[start:]
 
 
 def _unprintable(text: str) -> re.Match[str] | None:
-    searched = (_UNPRINTABLE.search(text, start, start + _SLICE) for start in unhurried(range(0, len(text), _SLICE)))
+    searched = (_UNPRINTABLE.search(text, start, start + _SLICE) for start in range(0, len(text), _SLICE))
     return next((found for found in searched if found is not None), None)
 
 
 def _events(loader: yaml.SafeLoader) -> Iterator[yaml.Event]:
     while loader.check_event():
-        give_way()
         yield loader.get_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs give it no type
 
 

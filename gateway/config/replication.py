@@ -12,7 +12,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.replica import Affinity, Health
 from gateway.config.stdio import is_stdio
-from gateway.pacing import unhurried
 
 _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
 """What is said of requests that nobody makes without a path."""
@@ -32,7 +31,7 @@ def check_replication(config: Config, findings: Findings) -> None:
     """Find what is wrong with replicas, and with how they are watched."""
     _health(config.defaults.health, [config.defaults.health], ("defaults", "health"), findings)
     _affinity(config.defaults.affinity, ("defaults", "affinity"), findings)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         for replicas, here in groups(agent, at):
             _replicas(replicas, here, findings)

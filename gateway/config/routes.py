@@ -8,7 +8,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import reach
 from gateway.config.source import Marks
-from gateway.pacing import unhurried
 from gateway.routing.requirement import Requirement
 from gateway.routing.route import AgentRules, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
@@ -29,7 +28,7 @@ def table(config: Config, marks: Marks) -> Table:
 
 def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:
     """The rules of every agent, each with its place in the file."""
-    return tuple(agent_rules(name, agent, marks) for name, agent in unhurried(config.agents.items()))
+    return tuple(agent_rules(name, agent, marks) for name, agent in config.agents.items())
 
 
 def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:

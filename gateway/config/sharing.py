@@ -10,7 +10,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import EVERYONE, reach
 from gateway.config.stdio import is_stdio
-from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach, backend_key
 
@@ -37,7 +36,7 @@ def shared(config: Config) -> frozenset[str]:
     All agents with the same backend count together. Callers that are not named are many; anonymous ones are one. With
     `isolation: principal` one tenant is many, too.
     """
-    found = unhurried(places(config, reach(config)))
+    found = places(config, reach(config))
     return frozenset(part.key for parts in found if is_shared(config, parts) for part in parts)
 
 
@@ -68,7 +67,7 @@ def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, 
     for tenant, may in reached.items():
         for name in may.agents:
             callers.setdefault(name, set()).add(tenant)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         may_call = frozenset(callers.get(name, ()))
         for backend, at in backends(agent, ("agents", name)):
             own = str(at[3]) if at[2] == "by_tenant" else None

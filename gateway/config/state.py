@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+DEFAULT_FOLDER = "state"
 DEFAULT_FILE = "a2a-gateway.db"
 LONGEST_NAME = 242
 """Bytes of the name of a file: the ledger names one beside it with 13 more, and Linux takes 255."""
@@ -94,13 +95,19 @@ def read_state(text: str) -> StateUrl:
 
 
 def default_state(environ: Mapping[str, str], cwd: Path) -> StateUrl:
-    """Where state is kept if the file says nothing: in `$STATE_DIRECTORY`, or else in the working directory.
+    """Return where state is kept if the file says nothing: in `$STATE_DIRECTORY`, or else in `state/` under `cwd`.
+
+    The file has a directory of its own, so that writing to it does not wake the watcher of the configuration. A file
+    that an earlier release made in `cwd` itself is used where it lies.
 
     Args:
         environ: systemd sets STATE_DIRECTORY; of several directories, which colons separate, it is the first.
     """
     folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    return StateUrl("sqlite", path=(Path(folder) if folder else cwd) / DEFAULT_FILE)
+    if folder:
+        return StateUrl("sqlite", path=Path(folder) / DEFAULT_FILE)
+    path, earlier = cwd / DEFAULT_FOLDER / DEFAULT_FILE, cwd / DEFAULT_FILE
+    return StateUrl("sqlite", path=earlier if earlier.exists() and not path.exists() else path)
 
 
 def may_be_shown(text: str) -> bool:

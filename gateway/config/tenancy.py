@@ -12,7 +12,6 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.reach import EVERYONE, lets_in, reach
 from gateway.config.sharing import Share, is_shared, places
-from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
@@ -57,18 +56,18 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
         }
         clients = {} if auth.mtls is None else auth.mtls.clients
         signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
-    for at, tenant in unhurried(signed_in.items()):
+    for at, tenant in signed_in.items():
         if tenant is not None and tenant != ANONYMOUS_TENANT:
             findings.known(at, tenant, names.tenants, "tenant")
     # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
     acted = _unnameable(names, (entry.act_for for entry in config.tenants.values()))
     divided = _unnameable(names, (agent.by_tenant for agent in config.agents.values()))
-    for name, entry in unhurried(config.tenants.items()):
+    for name, entry in config.tenants.items():
         for number, other in enumerate(entry.act_for):
             findings.known(("tenants", name, "act_for", number), other, divided, "tenant")
     # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
     closed = auth is not None or bool(names.tenants)
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         for number, other in enumerate(agent.allow or ()):
             if other not in (EVERYONE, ANONYMOUS_TENANT):
                 findings.known(("agents", name, "allow", number), other, names.tenants, "tenant")
@@ -82,12 +81,12 @@ def _unnameable(names: Names, written: Iterable[Iterable[str]]) -> frozenset[str
 
 
 def _agent_names(config: Config, names: Names, findings: Findings) -> None:
-    for name, tenant in unhurried(config.tenants.items()):
+    for name, tenant in config.tenants.items():
         for number, agent in enumerate(tenant.agents or ()):
             if agent != EVERYONE:
                 findings.known(("tenants", name, "agents", number), agent, names.agents, "agent")
     api_keys = {} if config.auth is None else config.auth.api_keys
-    for name, key in unhurried(api_keys.items()):
+    for name, key in api_keys.items():
         for number, agent in enumerate(key.agents or ()):
             findings.known(("auth", "api_keys", name, "agents", number), agent, names.agents, "agent")
     clients = {} if config.auth is None or config.auth.mtls is None else config.auth.mtls.clients
@@ -97,7 +96,7 @@ def _agent_names(config: Config, names: Names, findings: Findings) -> None:
 
 
 def _matched_keys(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         for number, match in enumerate(agent.match):
             at: KeyPath = ("agents", name, "match", number)
             if config.auth is None:
@@ -127,7 +126,7 @@ _SCOPE = re.compile(r"[!#-\[\]-~]+")
 
 def _required(config: Config, findings: Findings) -> None:
     """Find requirements that nobody can meet."""
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         at: KeyPath = ("agents", name, "require")
         require = agent.require
         if require is None or findings.is_broken(("auth",), at):
@@ -156,7 +155,7 @@ def _is_uncertain(names: Names, findings: Findings) -> bool:
     return findings.is_itself_broken(("tenants",), ("auth",)) or any(
         findings.is_itself_broken(("tenants", name))
         or findings.is_broken(("tenants", name, "agents"), ("tenants", name, "act_for"))
-        for name in unhurried(names.tenants)
+        for name in names.tenants
     )
 
 
@@ -166,7 +165,7 @@ def _is_uncertain(names: Names, findings: Findings) -> bool:
 def _agreement(config: Config, findings: Findings) -> None:
     """`allow` and `tenants.X.agents` say the same where both say something of the two."""
     listed = {name: frozenset(entry.agents) for name, entry in config.tenants.items() if entry.agents is not None}
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         for number, tenant in enumerate(agent.allow or ()):
             known = listed.get(tenant, frozenset([EVERYONE]))
             if tenant == EVERYONE or name in known or EVERYONE in known:
@@ -175,7 +174,7 @@ def _agreement(config: Config, findings: Findings) -> None:
                 fact = f"the tenant {tenant!r} does not list {name!r} ({findings.line(('tenants', tenant))})"
                 remedy = f"add {name!r} to `tenants.{tenant}.agents`, or remove {tenant!r} here"
                 findings.error(("agents", name, "allow", number), fact, remedy)
-    for tenant, entry in unhurried(config.tenants.items()):
+    for tenant, entry in config.tenants.items():
         for number, name in enumerate(entry.agents or ()):
             known_agent = config.agents.get(name)
             if known_agent is None or lets_in(known_agent, tenant) or findings.is_broken(("agents", name, "allow")):
@@ -189,7 +188,7 @@ def _unreached(config: Config, names: Names, reached: Mapping[str, Reach], findi
     if _is_uncertain(names, findings):
         return
     called = frozenset[str]().union(*(one.agents for one in reached.values()))
-    for name, agent in unhurried(config.agents.items()):
+    for name, agent in config.agents.items():
         if name not in called and agent.allow != ():
             remedy = f"add {name!r} to the `agents` of a tenant"
             findings.warning(("agents", name), "no tenant may call this agent", remedy)
@@ -206,7 +205,7 @@ def _adoption(config: Config, names: Names, reached: Mapping[str, Reach], findin
     """Tell where the first who names a task could be another than the one who has it."""
     if _is_uncertain(names, findings):
         return
-    for parts in unhurried(places(config, reached)):
+    for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
             if not effective.tenure(config, agent) or effective.unknown_tasks(config, agent) != "adopt":
@@ -222,7 +221,7 @@ def _two_names(config: Config, names: Names, reached: Mapping[str, Reach], findi
     """Tell where what is known by one name of a place is not known by the other."""
     if _is_uncertain(names, findings):
         return
-    for first, *others in unhurried(places(config, reached)):
+    for first, *others in places(config, reached):
         callers = first.callers.union(*(part.callers for part in others))
         if len(callers) < 2 and EVERYONE not in callers:
             continue

@@ -13,7 +13,6 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.tenancy import Names
 from gateway.config.wording import nearest
-from gateway.pacing import unhurried
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
 from gateway.routing.question import Question, ask
@@ -159,7 +158,7 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
 
     The configuration has no errors: every name that a test has is known.
     """
-    for number, test in enumerate(unhurried(config.tests)):
+    for number, test in enumerate(config.tests):
         who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
         request = test.request
         question = Question(request.path, request.method, request.host or "", request.tenant, who)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from gateway.config.problem import KeyPath
 from gateway.config.scalar import Value
-from gateway.pacing import give_way
 
 UNBUILT: Mapping[tuple[str, ...], str] = {
     ("agents", "*", "trust"): "the catalog",
@@ -92,7 +91,6 @@ def _keys(value: Value, node: _Node, path: KeyPath) -> Iterator[Unbuilt]:
         for index, item in enumerate(value if below is not None else ()):
             yield from _keys(item, below or node, (*path, index))
     elif isinstance(value, dict):
-        give_way()
         for key in list(value):
             below = node.below.get(key) or node.below.get("*")
             if below is None:

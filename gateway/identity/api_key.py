@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from gateway.a2a.fault import AuthExpired
 from gateway.config.model import ApiKey
-from gateway.pacing import unhurried
 from gateway.principal import Principal
 
 MOST_PLACES = 64
@@ -43,7 +42,7 @@ class ApiKeys:
 
     def __init__(self, keys: Mapping[str, ApiKey]) -> None:
         known: dict[bytes, _Known] = {}
-        for name, key in unhurried(keys.items()):
+        for name, key in keys.items():
             principal = principal_of(name, key)
             for written in filter(None, (text.strip() for text in key.sha256)):
                 digest = bytes.fromhex(written)

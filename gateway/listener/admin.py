@@ -1,5 +1,6 @@
 """The admin listener: health, metrics, what runs, and where a request would go."""
 
+import asyncio
 import hmac
 import math
 import time
@@ -14,7 +15,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.fault import BodyTooLarge, Fault
-from gateway.aside import aside
 from gateway.backing import Backing
 from gateway.config.address import is_loopback
 from gateway.config.display import shown
@@ -191,7 +191,7 @@ class _Pages:
         return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})
 
     async def show_metrics(self, _request: Request) -> Response:
-        body = await aside(self._watched.metrics.render)
+        body = await asyncio.to_thread(self._watched.metrics.render)
         return Response(body, media_type=CONTENT_TYPE)
 
     async def config(self, _request: Request) -> Response:
@@ -209,9 +209,9 @@ class _Pages:
             "public_url": self._watched.public_url,
             "warnings": [problem.as_json() for problem in examined.problems],
             # A thousand agents are 2 MB, and a tenth of a second of work.
-            "running": await aside(shown, snapshot.config),
+            "running": await asyncio.to_thread(shown, snapshot.config),
         }
-        return Response(await aside(msgspec.json.encode, page), media_type="application/json")
+        return Response(await asyncio.to_thread(msgspec.json.encode, page), media_type="application/json")
 
     async def agents(self, _request: Request) -> Response:
         return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gateway.pacing import unhurried
 from gateway.routing.endpoint import Condition, Endpoint, patterns
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Rule
 
@@ -82,29 +81,25 @@ class GrpcEndpoints:
         Args:
             host: What clients name where a rule asks for no host, in lower case; empty where nobody knows.
         """
-        claims = {rule: tuple(_claims(rule, agent)) for agent in unhurried(agents.values()) for rule in agent.rules}
+        claims = {rule: tuple(_claims(rule, agent)) for agent in agents.values() for rule in agent.rules}
         by_spot: dict[_Spot, list[_Claim]] = {}
-        for made in unhurried(claims.values()):
+        for made in claims.values():
             for claim in made:
                 by_spot.setdefault(claim.spot, []).append(claim)
-        settled = {
-            spot: _Settled.of(found, _by_tenant(spot, by_spot, agents)) for spot, found in unhurried(by_spot.items())
-        }
+        settled = {spot: _Settled.of(found, _by_tenant(spot, by_spot, agents)) for spot, found in by_spot.items()}
         rules: dict[str | None, list[Rule]] = {}
-        for (at, _), one in unhurried(settled.items()):
+        for (at, _), one in settled.items():
             rules.setdefault(at, []).extend(claim.rule for claim in one.kept)
-        endpoints = {
-            at: Endpoint.build(at, (), found, agents, named=True) for at, found in unhurried(rules.items()) if found
-        }
+        endpoints = {at: Endpoint.build(at, (), found, agents, named=True) for at, found in rules.items() if found}
         elsewhere = _located(endpoints, host) is not endpoints.get(None)
         addresses: dict[Rule, GrpcAddress | Obstacle] = {}
-        for rule, made in unhurried(claims.items()):
+        for rule, made in claims.items():
             address = _address(rule, made, settled)
             if elsewhere and isinstance(address, GrpcAddress) and address.host is None:
                 why = f"it asks for no host, and at {host!r}, which is what clients name, other agents are found"
                 address = Obstacle(why)
             addresses[rule] = address
-        written = {claim.rule: claim.written for one in unhurried(settled.values()) for claim in one.kept}
+        written = {claim.rule: claim.written for one in settled.values() for claim in one.kept}
         return cls(endpoints, written, addresses)
 
     def locate(self, host: str) -> Endpoint | None:

@@ -22,7 +22,6 @@ from gateway.a2a.fault import (
     TenantDenied,
     TenantDeniedEndpoint,
 )
-from gateway.pacing import unhurried
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
 from gateway.routing.grpc import GrpcEndpoints
@@ -73,16 +72,14 @@ class Table:
         """
         agents = {agent.name: agent for agent in rules}
         filed: dict[str | None, dict[tuple[str, ...], list[Rule]]] = {}
-        for agent in unhurried(agents.values()):
+        for agent in agents.values():
             for rule in agent.rules:
                 filed.setdefault(rule.host, {}).setdefault(rule.path, []).append(rule)
         return cls(
             agents,
             reach,
             {
-                host: _Paths(
-                    {path: Endpoint.build(host, path, found, agents) for path, found in unhurried(paths.items())}
-                )
+                host: _Paths({path: Endpoint.build(host, path, found, agents) for path, found in paths.items()})
                 for host, paths in filed.items()
             },
             GrpcEndpoints.build(agents, grpc_host) if grpc else None,

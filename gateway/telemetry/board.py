@@ -17,13 +17,9 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
-
-from gateway.aside import aside
-from gateway.pacing import unhurried
-from gateway.telemetry.exposition import text_of
 
 EVERY = 1.0
 """Seconds between two writings."""
@@ -72,7 +68,7 @@ class Board:
         """Put it up again and again, and once more at the end."""
         try:
             while True:
-                await aside(self.post, registry)
+                await asyncio.to_thread(self.post, registry)
                 await asyncio.sleep(EVERY)
         finally:
             # Of the last second; whoever cannot write it ends all the same.
@@ -98,7 +94,7 @@ class Board:
             gone = self._read(_GONE)
         together = CollectorRegistry()
         together.register(_Told(_sum([own, *others, _left(gone, [own, *others])])))
-        return text_of(together)
+        return generate_latest(together)
 
     def _read(self, name: str) -> list[_Family]:
         try:
@@ -139,7 +135,7 @@ class _Told(Collector):
     def collect(self) -> Iterable[Metric]:
         for family in self._families:
             metric = Metric(family.name, family.help, family.type)
-            for name, labels, value in unhurried(family.series):
+            for name, labels, value in family.series:
                 metric.add_sample(name, labels, value)
             yield metric
 
@@ -150,7 +146,7 @@ def _families(metrics: Iterable[Metric]) -> list[_Family]:
             metric.name,
             metric.type,
             metric.documentation,
-            [(sample.name, dict(sample.labels), sample.value) for sample in unhurried(metric.samples)],
+            [(sample.name, dict(sample.labels), sample.value) for sample in metric.samples],
         )
         for metric in metrics
     ]
@@ -172,7 +168,7 @@ def _left(gone: list[_Family], boards: Iterable[list[_Family]]) -> list[_Family]
             family.name,
             family.type,
             family.help,
-            [each for each in unhurried(family.series) if "agent" not in each[1] or each[1]["agent"] in agents],
+            [each for each in family.series if "agent" not in each[1] or each[1]["agent"] in agents],
         )
         for family in gone
     ]
@@ -187,7 +183,7 @@ def _sum(boards: Iterable[list[_Family]]) -> list[_Family]:
             found.setdefault(family.name, family)
             series = values.setdefault(family.name, {})
             bare = family.name.removeprefix(_PREFIX)
-            for name, labels, value in unhurried(family.series):
+            for name, labels, value in family.series:
                 key = (name, tuple(labels.items()))
                 before = series.get(key)
                 if before is None:

@@ -11,19 +11,17 @@ files may name other agents every day.
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.pacing import unhurried
 from gateway.telemetry.board import Board
-from gateway.telemetry.exposition import text_of
 from gateway.telemetry.tally import Distribution, Gone, Labels, Spread, Tally
 
 NO_AGENT = "-"
@@ -67,7 +65,7 @@ class _Reader(Collector):
                 family = CounterMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
             else:
                 family = GaugeMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
-            for values, figure in unhurried(sample.values):
+            for values, figure in sample.values:
                 family.add_metric(values, figure)
             yield family
 
@@ -234,8 +232,8 @@ class Metrics:
         self.registry.register(distribution)
         return distribution
 
-    def sweep(self) -> Iterator[None]:
-        """Have no more series of agents, or of backends of theirs, that have no meter; a step for each metric.
+    def sweep(self) -> None:
+        """Drop the series of agents and backends that no configuration in use has any more.
 
         Those of an agent that comes back begin at 0, as after a restart.
         """
@@ -243,7 +241,6 @@ class Metrics:
             if "agent" in counted.labels or "scope" in counted.labels:
                 with self.meeting:
                     counted.drop(_gone(counted.labels, self._living()))
-                yield
 
     def _living(self) -> dict[str, set[str]]:
         """The agents that there are, with their backends."""
@@ -255,7 +252,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
-        return text_of(self.registry) if self.board is None else self.board.render(self.registry)
+        return generate_latest(self.registry) if self.board is None else self.board.render(self.registry)
 
 
 def _gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:
@@ -297,6 +294,11 @@ class AgentMeter:
             self._events = metrics.stream_events.share((agent,))
             self._closed = metrics.streams_closed.share((agent,))
             self._tasks = metrics.tasks.share((agent,))
+
+    def close(self) -> None:
+        """Say that no configuration in use has it any more."""
+        with self._metrics.meeting:
+            self._metrics.meters.pop(id(self), None)
 
     def request(self, operation: str, binding: str, outcome: str, tenant: str) -> None:
         """Count one request that is over."""

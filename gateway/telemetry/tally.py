@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.pacing import unhurried
-
 Labels = tuple[str, ...]
 Gone = Callable[[Labels], bool]
 """Whether the series of these values is of something that there is no more."""
@@ -68,9 +66,9 @@ class Tally(Collector):
         """Every series as it is now."""
         make = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
         family = make(self._name, self._words, labels=self._labels)
-        for values, amount in unhurried(self._values.copy().items()):
+        for values, amount in self._values.copy().items():
             family.add_metric(values, amount)
-        for values, share in unhurried(self._shares.copy().items()):
+        for values, share in self._shares.copy().items():
             for last, amount in share.copy().items():
                 family.add_metric((*values, last), amount)
         yield family
@@ -131,7 +129,7 @@ class Distribution(Collector):
         """Every series as it is now."""
         family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
         names = [*map(str, self._bounds), "+Inf"]
-        for values, spread in unhurried(self._spreads.copy().items()):
+        for values, spread in self._spreads.copy().items():
             # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
             total, buckets = 0, []
             for name, count in zip(names, spread.counts.copy(), strict=True):

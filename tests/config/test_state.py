@@ -137,14 +137,23 @@ def test_only_what_surely_holds_no_password_may_be_shown(text: str, *, shown: bo
 @pytest.mark.parametrize(
     ("environ", "path"),
     [
-        ({}, "/srv/a2a-gateway.db"),
-        ({"STATE_DIRECTORY": ""}, "/srv/a2a-gateway.db"),
+        ({}, "/srv/state/a2a-gateway.db"),
+        ({"STATE_DIRECTORY": ""}, "/srv/state/a2a-gateway.db"),
         ({"STATE_DIRECTORY": "/var/lib/a2a"}, "/var/lib/a2a/a2a-gateway.db"),
         ({"STATE_DIRECTORY": "/var/lib/a2a:/var/lib/other"}, "/var/lib/a2a/a2a-gateway.db"),
     ],
 )
 def test_without_a_word_it_is_a_file_in_the_state_directory_or_here(environ: dict[str, str], path: str) -> None:
     assert default_state(environ, Path("/srv")) == StateUrl("sqlite", Path(path))
+
+
+def test_a_file_of_an_earlier_release_is_used_where_it_lies(tmp_path: Path) -> None:
+    earlier, own = tmp_path / "a2a-gateway.db", tmp_path / "state/a2a-gateway.db"
+    earlier.touch()
+    assert default_state({}, tmp_path).path == earlier
+    own.parent.mkdir()
+    own.touch()
+    assert default_state({}, tmp_path).path == own
 
 
 @pytest.mark.parametrize(

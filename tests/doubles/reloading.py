@@ -38,7 +38,7 @@ async def serving(folder: Path, text: str) -> AsyncIterator[Site]:
     """A gateway that reads its file again when it is told to, and not when it sees that it has changed."""
     file = folder / "gateway.yaml"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.watch.Watch.run", lambda _self: asyncio.sleep(0))
+        patch.setattr("gateway.reload.Reloader.watch", lambda _self, _written: asyncio.sleep(0))
         async with running(text, path=file, written=True) as gateway:
             yield Site(gateway, file)
 

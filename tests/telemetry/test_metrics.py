@@ -203,19 +203,19 @@ def test_an_agent_that_no_configuration_has_is_on_the_metrics_no_more() -> None:
         metrics.limit_hits.add((limit, scope, name))
     for backend in ("echo@a", "echo@b"):
         meter.answered(backend, 200)
-    list(metrics.sweep())
+    metrics.sweep()
     assert value(metrics, "streams_open", agent="echo") == 1
     assert {dict(labels)["backend"] for name, labels in values(metrics) if name == "backend_requests_total"} == {
         "echo@a"
     }
     again = AgentMeter(metrics, "echo", frozenset())
     del meter
-    list(metrics.sweep())
+    metrics.sweep()
     # Another configuration has it as well.
     assert value(metrics, "streams_open", agent="echo") == 1
     assert not any(name == "backend_requests_total" for name, _ in values(metrics))
     del again
-    list(metrics.sweep())
+    metrics.sweep()
     left = {labels for _, labels in values(metrics) if ("agent", "echo") in labels}
     assert not left
     assert value(metrics, "rejected_total", agent=NO_AGENT, reason="no_route") == 1

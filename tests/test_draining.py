@@ -3,15 +3,11 @@
 import gc
 import re
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from gateway import outgoing
-from gateway.dismantling import dismantle
 from gateway.reload import Result
-from gateway.snapshot import Snapshot
 from tests.doubles.assembly import EVENT, streaming, until
 from tests.doubles.gateway import CALL, JSON, STREAM, Client
 from tests.doubles.reloading import ECHO, Site, backends, serving
@@ -23,40 +19,25 @@ REMEMBERED = 50
 """Blocks of memory for each connection that this test's own agent was asked through; a snapshot has hundreds."""
 
 
-async def test_a_snapshot_goes_in_a_thread_once_its_last_call_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone: list[tuple[list[str], threading.Thread]] = []
-
-    def dismantles(last: list[Snapshot]) -> None:
-        if last:
-            gone.append((list(last[0].config.agents), threading.current_thread()))
-        dismantle(last)
-
-    monkeypatch.setattr(outgoing, "LINGER", 60.0)
-    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
-    monkeypatch.setattr(outgoing, "dismantle", dismantles)
+async def test_a_snapshot_is_closed_once_its_last_call_has_ended(tmp_path: Path) -> None:
     held = streaming()
-    async with backends(held) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
+    async with backends(held, ECHO) as (one, two), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
         client = await site.running.client()
         await client.ask("POST", "/one", STREAM, [JSON])
         assert (await client.head())[0] == 200
         assert await client.piece() == EVENT
-        await site.rewrite(f"agents: {{ one: '{one.url}', two: '{one.url}' }}")
-        await site.rewrite(f"agents: {{ one: '{one.url}', three: '{one.url}' }}")
-        # Nobody calls the second; the first has its stream.
-        await until(lambda: bool(gone))
-        assert [agents for agents, _ in gone] == [["one", "two"]]
+        await site.rewrite(f"agents: {{ two: '{two.url}' }}")
+        await site.rewrite(f"agents: {{ two: '{two.url}', three: '{two.url}' }}")
+        # Nobody calls the second configuration; the first has its stream.
+        await until(lambda: len(site.running.gateway._outgoing) == 1)
+        assert one.open == 1
         held.go.set()
         assert await client.rest() == b""
-        await until(lambda: len(gone) == 2)
-        assert gone[1][0] == ["one"]
-        assert threading.main_thread() not in {thread for _, thread in gone}
+        await one.all_gone()
+        await until(lambda: not site.running.gateway._outgoing)
 
 
-async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_over(tmp_path: Path) -> None:
     def named() -> set[str]:
         text = site.running.gateway.metrics.render().decode()
         return set(re.findall(r'(?:agent|name)="([^"]*)"', text)) - {"-"}
@@ -66,8 +47,6 @@ async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_
             labels["backend"] for labels, _ in site.running.series("backend_requests_total") if labels["agent"] == agent
         }
 
-    monkeypatch.setattr(outgoing, "LINGER", 0.01)
-    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
     held = streaming()
     async with backends(ECHO, held, ECHO) as (one, two, three):
         twice = f"{{ backend: [{{ url: '{one.url}', label: a }}, {{ url: '{three.url}', label: b }}] }}"
@@ -111,11 +90,7 @@ async def reload_often(site: Site, client: Client, backend: ScriptedBackend, tur
 
 
 @pytest.mark.parametrize("times", [60, pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(300)])])
-async def test_a_gateway_does_not_grow_however_often_it_is_given_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    monkeypatch.setattr(outgoing, "LINGER", 0.01)
-    monkeypatch.setattr(outgoing, "_ASK_AGAIN", 0.01)
+async def test_a_gateway_does_not_grow_however_often_it_is_given_another_file(tmp_path: Path, times: int) -> None:
     async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
         client = await site.running.client()
         before = await reload_often(site, client, one, range(20))
