@@ -29,7 +29,7 @@ from gateway.roster import Roster
 from gateway.stdio_backing import OnStdio
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
 from gateway.upstream.budget import Budget
@@ -115,7 +115,7 @@ class Backings:
         self._grpc = grpc
         self._trust = trust
         self._holdings = Holdings() if holdings is None else holdings
-        self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
+        self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._shared = shared(examined.config)
         self._retry = effective.retry(examined.config)
         self._health = effective.health(examined.config)
