@@ -3,8 +3,7 @@
     python -m benchmarks.ledger_alone
 
 In a gateway the same costs more, for each call finds the processor's caches as everything else has left them; but here
-a machine that is busy for a while is told by the shortest of several runs. The thread that carries new entries over is
-part of it, to the last entry.
+a machine that is busy for a while is told by the shortest of several runs.
 """
 
 import asyncio
@@ -14,7 +13,6 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.fairness import agent
@@ -26,10 +24,8 @@ from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress, read_jsonrpc
 from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
-from gateway.tasks.ledger import Ledger, soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_checkpoint import EVERY
 from gateway.tasks.store import Store
 from gateway.tenure import Tenure
 
@@ -37,8 +33,7 @@ PLACES = ("memory", "sqlite")
 _SIZE = 2048
 _LABEL = "jsonrpc/1.0"
 _SENDS = 40_000
-_WARM = 4
-_TURN = 200
+_TIMES = 1_000
 _CALLER = Principal("acme", "acme-key", "api_key")
 _RUNS = 20
 
@@ -55,58 +50,47 @@ def measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]
 
 
 async def _measured(folder: Path, place: str, sends: int) -> tuple[float, float, float]:
-    store: Store = SqliteStore(folder / "state.db") if place == "sqlite" else MemoryStore()
+    store: Store = SqliteStore(folder / "state.db") if place == "sqlite" else SqliteStore(None)
     ledger = Ledger(store)
     await ledger.open()
-    await soon(ledger.seal())
+    await ledger.seal()
     tenure = Tenure(ledger, "prompt")
     send = _call(agent.send(size=_SIZE))
-    for _ in range(_WARM):
-        # The thread fills the filter of what is in the tables, a step with each round.
-        _asked(tenure, send, _new())
-        await asyncio.sleep(1.1 * EVERY)
     answers = [_new() for _ in range(sends)]
 
     used = -time.process_time()
-    for at in range(0, sends, _TURN):
-        for told in answers[at : at + _TURN]:
-            _asked(tenure, send, told)
-        # As a gateway waits for its clients, so that the thread has its turn.
-        await asyncio.sleep(0.02)
+    for told in answers:
+        await _asked(tenure, send, told)
     used += time.process_time()
 
     about = answers[0]
     get = _call(agent.get(about.task_id or ""))
-    claims = _asked(tenure, get, about)
+    claims = await _asked(tenure, get, about)
     raw = claims.mark.raw
     frame = agent.send(size=300)
-    known = _best(500, lambda: _asked(tenure, get, about))
-    event = _best(5_000, lambda: claims.knows(about) and raw not in frame)
-    # What is left is carried over at the end.
-    used -= time.process_time()
-    await ledger.aclose()
-    used += time.process_time()
-    return used / sends * 1e6, known, event
-
-
-def _asked(tenure: Tenure, call: Call, told: Progress) -> Claims:
-    """What becomes of one call and its answer, beside all that would with no ledger too."""
-    claims = claims_of(tenure, _CALLER, _LABEL)
-    if claims.enter(call, mentions(call)) is not call or claims.meet(told) is not None:
-        raise AssertionError("it is not the usual case")
-    claims.leave()
-    return claims
-
-
-def _best(times: int, work: Callable[[], object]) -> float:
-    """Microseconds of the quickest of several runs."""
-    shortest = math.inf
+    known = event = math.inf
     for _ in range(_RUNS):
         began = time.thread_time()
-        for _ in range(times):
-            work()
-        shortest = min(shortest, time.thread_time() - began)
-    return shortest / times * 1e6
+        for _ in range(_TIMES):
+            await _asked(tenure, get, about)
+        known = min(known, (time.thread_time() - began) / _TIMES)
+        began = time.thread_time()
+        for _ in range(_TIMES):
+            assert claims.knows(about)
+            assert raw not in frame
+        event = min(event, (time.thread_time() - began) / _TIMES)
+    await ledger.aclose()
+    return used / sends * 1e6, known * 1e6, event * 1e6
+
+
+async def _asked(tenure: Tenure, call: Call, told: Progress) -> Claims:
+    """What becomes of one call and its answer, beside all that would with no ledger too."""
+    claims = claims_of(tenure, _CALLER, _LABEL)
+    if await claims.enter(call, mentions(call)) is not call:
+        raise AssertionError("it is not the usual case")
+    await claims.meet(told)
+    claims.leave()
+    return claims
 
 
 def _call(body: bytes) -> Call:

@@ -16,7 +16,7 @@ from gateway.config.model import Config
 from gateway.exchange import Exchange
 from gateway.policy.account import Quota
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit
-from gateway.policy.ratelimit_headers import Standing, ratelimit_headers
+from gateway.policy.ratelimit_headers import ratelimit_headers
 from gateway.routing.route import backend_key
 from gateway.wire import Wire
 
@@ -60,9 +60,7 @@ class Admission:
         if principal is None:
             return
         try:
-            standing = self._limits.arrive(principal.tenant, exchange.started)
-            if standing is not None and not isinstance(standing, Standing):
-                standing = await standing
+            standing = await self._limits.arrive(principal.tenant, exchange.started)
         except OverRate as fault:
             if fault.standing is not None:
                 wire.extra = [*wire.extra, *ratelimit_headers(fault.standing)]

@@ -36,7 +36,6 @@ from gateway.push.service import PushService
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import Soon
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
@@ -384,12 +383,12 @@ class Gateway:
         """Whether a hook's owner could still call its agent: by what is in force now, not when the hook was set."""
         return self.snapshot.entitles(hook.owner, hook.scope, time.time())  # noqa: TID251 - keys end at a date
 
-    def _met_by_push(self, hook: Hook, told: Progress) -> Soon[bool]:
+    async def _met_by_push(self, hook: Hook, told: Progress) -> bool:
         """Write down what a notification names; whether its task is the hook's owner's, who may still be told."""
         backing = self.snapshot.backings.get(hook.scope)
         if backing is None or backing.tenure is None or not self._entitled(hook):
             return False
-        return backing.tenure.notified(hook.owner, told)
+        return await backing.tenure.notified(hook.owner, told)
 
     def _count_delivery(self, agent: str, result: str) -> None:
         self.metrics.push_deliveries.add((agent, result))

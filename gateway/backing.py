@@ -31,7 +31,7 @@ from gateway.routing.route import backend_key, read_backend_key
 from gateway.stdio_backing import OnStdio
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
 from gateway.upstream.budget import Budget
@@ -118,7 +118,7 @@ class Backings:
         self._grpc = grpc
         self._trust = trust
         self._holdings = Holdings() if holdings is None else holdings
-        self._ledger = Ledger(MemoryStore()) if ledger is None else ledger
+        self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._shared = shared(examined.config)
         self._retry = effective.retry(examined.config)
         self._health = effective.health(examined.config)

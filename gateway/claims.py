@@ -11,9 +11,8 @@ nobody can be told that a context is another's: under another's word for one, ev
 tasks of 0.1, which clients make as well, are marked alike.
 """
 
-from collections.abc import Awaitable, Generator
 from contextlib import suppress
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -27,8 +26,7 @@ from gateway.a2a.renaming import with_context, with_task
 from gateway.a2a.within import Others
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
-from gateway.tasks.ledger import carried, soon
-from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Soon, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Task
 from gateway.tenure import Tenure, kept
 
 _TRY_AGAIN = 5.0
@@ -86,7 +84,7 @@ class Claims(msgspec.Struct, eq=False):
 
     # ---- There -----------------------------------------------------------------------------------------------------
 
-    def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Soon[Call]:
+    async def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Call:
         """The call as the agent may get it.
 
         Args:
@@ -108,12 +106,12 @@ class Claims(msgspec.Struct, eq=False):
         if also and (lost := tuple(task for task in also if task not in named.tasks)):
             named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
         tasks, context, store = named.tasks, named.context, tenure.ledger.store
-        found: Soon[list[Task | None]] | None = None
+        found: list[Task | None] | None = None
         if call.dialect.version is not Version.V0_1 and (self.mark.text or not tenure.shared):
             # Nearly all calls end here: they name nothing, or a task of the caller's.
             if len(tasks) == 1 and not named.references:
-                found = store.tasks(tenure.scope, tasks)
-                if isinstance(found, list) and (task := found[0]) is not None and tenure.owned(task.owner, self.owner):
+                found = await store.tasks(tenure.scope, tasks)
+                if (task := found[0]) is not None and tenure.owned(task.owner, self.owner):
                     self._know(tasks[0], task)
                     if context is None or context == task.context:
                         self.asked = context or ""
@@ -121,9 +119,9 @@ class Claims(msgspec.Struct, eq=False):
             is_free = not call.operation.sends or (store.local and not tenure.most_open and not tenure.ledger.refuses)
             if not tasks and context is None and is_free:
                 return call
-        return carried(self._enter(call, named, found))
+        return await self._enter(call, named, found)
 
-    def claim(self, task: str, version: Version) -> Soon[str]:
+    async def claim(self, id: str, version: Version) -> str:  # noqa: A002 - the word
         """What the agent calls a task that is the caller's.
 
         Args:
@@ -132,31 +130,25 @@ class Claims(msgspec.Struct, eq=False):
         Raises:
             TaskNotFound: it is not the caller's.
         """
-        return carried(self._claim(task, version))
-
-    def _claim(self, id: str, version: Version) -> Generator[Any, Any, str]:  # noqa: A002 - the word
         tenure = self.tenure
         if not tenure.keeps:
             return id
-        (task,) = yield self.tenure.ledger.store.tasks(tenure.scope, (id,))
+        (task,) = await self.tenure.ledger.store.tasks(tenure.scope, (id,))
         if task is not None and self.owns(task.owner):
             return id
         if version is Version.V0_1:
-            yield from self._get_mark()
+            await self._get_mark()
             marked = self.mark.text + id
-            (known,) = yield self.tenure.ledger.store.tasks(tenure.scope, (marked,))
+            (known,) = await self.tenure.ledger.store.tasks(tenure.scope, (marked,))
             if known is not None and self.owns(known.owner):
                 return marked
         self._adopt(id, task)
         return id
 
-    def marked(self) -> Soon[str]:
+    async def marked(self) -> str:
         """What stands in the agent's ids before those of the caller; empty where nothing does."""
-        return carried(self._marked())
-
-    def _marked(self) -> Generator[Any, Any, str]:
         if self.tenure.keeps:
-            yield from self._get_mark()
+            await self._get_mark()
         return self.mark.text
 
     def leave(self) -> None:
@@ -170,27 +162,25 @@ class Claims(msgspec.Struct, eq=False):
             else:
                 pending.pop(tenant, None)
 
-    def _enter(
-        self, call: Call, named: Mentions, found: Soon[list[Task | None]] | None = None
-    ) -> Generator[Any, Any, Call]:
+    async def _enter(self, call: Call, named: Mentions, found: list[Task | None] | None = None) -> Call:
         """As `enter`.
 
         Args:
             found: What the store has of the tasks that are named, where it has been asked.
         """
         tenure = self.tenure
-        yield from self._get_mark()
+        await self._get_mark()
         if named.tasks:
-            call = yield from self._enter_tasks(call, named, found)
+            call = await self._enter_tasks(call, named, found)
         if call.operation.sends and not self._task:
-            yield from self._admit_new()
+            await self._admit_new()
         context = named.context
         if context is not None and kept(context) != self._context:
-            owner: Owner | None = yield self.tenure.ledger.store.context(tenure.scope, kept(context))
+            owner: Owner | None = await self.tenure.ledger.store.context(tenure.scope, kept(context))
             if owner is None and not tenure.shared:
                 # It may have been named when others reached the agent, too.
                 name = kept(self.mark.text + context)
-                marked: Owner | None = yield self.tenure.ledger.store.context(tenure.scope, name)
+                marked: Owner | None = await self.tenure.ledger.store.context(tenure.scope, name)
                 owner = None if marked is not None else self.owner
             if owner is None or not self.owns(owner):
                 context = self.mark.text + context
@@ -198,29 +188,26 @@ class Claims(msgspec.Struct, eq=False):
         self.asked = kept(context or "")
         return call
 
-    def _enter_tasks(
-        self, call: Call, named: Mentions, asked: Soon[list[Task | None]] | None
-    ) -> Generator[Any, Any, Call]:
-        if asked is None:
-            asked = self.tenure.ledger.store.tasks(self.tenure.scope, named.tasks)
-        found: list[Task | None] = yield asked
+    async def _enter_tasks(self, call: Call, named: Mentions, found: list[Task | None] | None) -> Call:
+        if found is None:
+            found = await self.tenure.ledger.store.tasks(self.tenure.scope, named.tasks)
         about = named.tasks[0] if len(named.tasks) > len(named.references) else None
         for id, task in zip(named.tasks, found, strict=True):  # noqa: A001 - the word
             if task is not None and self.owns(task.owner):
                 if id == about:
                     self._know(id, task)
             elif id == about and call.dialect.version is Version.V0_1:
-                call = yield from self._named_by_client(call, id, task)
+                call = await self._named_by_client(call, id, task)
             elif call.dialect.version is Version.V0_1:
-                yield from self._claim(id, Version.V0_1)
+                await self.claim(id, Version.V0_1)
             else:
                 self._adopt(id, task)
         return call
 
-    def _named_by_client(self, call: Call, id: str, task: Task | None) -> Generator[Any, Any, Call]:  # noqa: A002 - the word
+    async def _named_by_client(self, call: Call, id: str, task: Task | None) -> Call:  # noqa: A002 - the word
         """A call about a task that an agent of 0.1 knows, or is to know, by its client's word."""
         marked = self.mark.text + id
-        (known,) = yield self.tenure.ledger.store.tasks(self.tenure.scope, (marked,))
+        (known,) = await self.tenure.ledger.store.tasks(self.tenure.scope, (marked,))
         if known is not None and self.owns(known.owner):
             self._know(marked, known)
         elif not call.operation.sends:
@@ -241,7 +228,7 @@ class Claims(msgspec.Struct, eq=False):
         self.foreign = found
         raise TaskNotFound("task not found", detail="it is another's" if found else "nobody has met it here")
 
-    def _admit_new(self) -> Generator[Any, Any, None]:
+    async def _admit_new(self) -> None:
         if self.tenure.ledger.refuses:
             self.tenure.ledger.try_again()
         most, tenant = self.tenure.most_open, self.owner.tenant
@@ -249,7 +236,7 @@ class Claims(msgspec.Struct, eq=False):
         if bound is None and self.tenure.ledger.store.local:
             return
         # Also where nothing is bounded: an agent that nobody's answer may leave from is not asked to begin anything.
-        opened: int = yield self.tenure.ledger.store.open_tasks(tenant)
+        opened: int = await self.tenure.ledger.store.open_tasks(tenant)
         if bound is None:
             return
         pending = self.tenure.ledger.pending
@@ -260,10 +247,10 @@ class Claims(msgspec.Struct, eq=False):
         pending[tenant] = pending.get(tenant, 0) + 1
         self._pending = True
 
-    def _get_mark(self) -> Generator[Any, Any, None]:
+    async def _get_mark(self) -> None:
         if not self.mark.text:
             tenure = self.tenure
-            seal = yield self.tenure.ledger.seal()
+            seal = await self.tenure.ledger.seal()
             mark = self.tenure.ledger.mark(seal, tenure.scope, self.owner, by_principal=tenure.by_principal)
             self.mark = Mark.of(mark)
             self.renamed = self._task.startswith(mark) or self._context.startswith(mark)
@@ -292,60 +279,58 @@ class Claims(msgspec.Struct, eq=False):
             and told.others is None
         ) or not (self.tenure.keeps or self._follows)
 
-    def meet(self, told: Progress) -> Awaitable[None] | None:
-        """Write down what an agent's frame names, before it leaves; None where that is done.
+    async def meet(self, told: Progress) -> None:
+        """Write down what an agent's frame names, before it leaves.
 
         Args:
             told: As the agent wrote it.
 
         Raises:
-            UpstreamProtocol: it names what is another's, or may do so; also from what is awaited.
+            UpstreamProtocol: it names what is another's, or may do so.
             TaskNotFound: likewise, where the call named a task that nobody owned then.
             StateUnavailable: it cannot be written down.
         """
         tenure = self.tenure
         if not tenure.keeps:
-            return self._remember(told)
+            await self._remember(told)
+            return
         if told.others is not None or not told.legible:
-            return cast("Awaitable[None] | None", carried(self._meet_within(told)))
+            await self._meet_within(told)
+            return
         task, context, state = told.task_id or "", kept(told.context_id or ""), told.state or ""
         is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
         if (is_known and not (self._stale and task)) or not (task or context):
-            return None
+            return
         if len(task) > LONGEST_ID:
             raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
-        if task and (told.event not in _NEWS or task in self._adopting):
-            steps = self._meet_adopted if task in self._adopting else self._meet_in_passing
-            return cast("Awaitable[None] | None", carried(steps(task, context, state)))
-        ledger = tenure.ledger
+        if task in self._adopting:
+            await self._meet_adopted(task, context, state)
+            return
+        if task and told.event not in _NEWS:
+            await self._meet_in_passing(task, context)
+            return
         sighting = self._sighting(task, context, state)
         try:
-            met = ledger.store.meet(tenure.scope, sighting)
+            met = await tenure.ledger.store.meet(tenure.scope, sighting)
         except StateUnavailable:
             if task and not self._task:
-                ledger.refused()
+                tenure.ledger.refused()
             raise
-        if isinstance(met, Met):
-            self._learn(sighting, met)
-            if not self._follows:
-                return None
-            return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
-        return self._learn_later(sighting, met)
+        self._learn(sighting, met)
+        await self._met_at(task, context)
 
-    def _meet_within(self, told: Progress) -> Generator[Any, Any, None]:
+    async def _meet_within(self, told: Progress) -> None:
         """Write down what a frame names that cannot be read, or whose messages name something else, too."""
         named = told.others
         if not told.legible or named is None:
             raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
-        if (yield from self.names_others(named)):
+        if await self.names_others(named):
             self._refuse("task or context, in a message or a detail")
-        unmet = self.meet(replace(told, others=None))
-        if unmet is not None:
-            yield unmet
+        await self.meet(replace(told, others=None))
 
-    def names_others(self, named: Others) -> Generator[Any, Any, bool]:
-        """Whether something of what messages name is known to be another's; steps for `carried`."""
-        found: bool = yield from self.tenure.names_others(self.owner, named, self.mark.text)
+    async def names_others(self, named: Others) -> bool:
+        """Whether something of what messages name is known to be another's."""
+        found: bool = await self.tenure.names_others(self.owner, named, self.mark.text)
         self.foreign = self.foreign or found
         return found
 
@@ -354,29 +339,29 @@ class Claims(msgspec.Struct, eq=False):
         """Whether it matters which replica a frame came from."""
         return self.replica != "" and self.tenure.homes is not None
 
-    def _remember(self, told: Progress) -> Awaitable[None] | None:
+    async def _remember(self, told: Progress) -> None:
         """Have it known which replica a frame came from, where no owners are kept; as `meet`."""
         task, context = told.task_id or "", told.context_id or ""
         if not self._follows or (task in ("", self._task) and context in ("", self._context)):
             self._state = told.state or self._state
-            return None
+            return
         self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
-        return cast("Awaitable[None] | None", carried(self._met_at(task, context)))
+        await self._met_at(task, context)
 
-    def _meet_in_passing(self, task: str, context: str, _: str) -> Generator[Any, Any, None]:
+    async def _meet_in_passing(self, task: str, context: str) -> None:
         """Write down what a message names. Agents make up an id for the task it could have been of, which none ends."""
         ledger, scope = self.tenure.ledger, self.tenure.scope
-        (known,) = yield ledger.store.tasks(scope, (task,))
+        (known,) = await ledger.store.tasks(scope, (task,))
         state = "" if known is not None else "completed"
         sighting = self._sighting(task, context, state)
-        self._learn(sighting, (yield ledger.store.meet(scope, sighting)))
-        yield from self._met_at(task, context)
+        self._learn(sighting, (await ledger.store.meet(scope, sighting)))
+        await self._met_at(task, context)
 
-    def _meet_adopted(self, task: str, context: str, state: str) -> Generator[Any, Any, None]:
+    async def _meet_adopted(self, task: str, context: str, state: str) -> None:
         """Write down a task that nobody owned when the call named it."""
         sighting = self._sighting(task, context, state)
-        self._learn(sighting, (yield self.tenure.ledger.store.meet(self.tenure.scope, sighting)))
-        yield from self._met_at(task, context)
+        self._learn(sighting, (await self.tenure.ledger.store.meet(self.tenure.scope, sighting)))
+        await self._met_at(task, context)
         self._adopting = tuple(each for each in self._adopting if each != task)
 
     def _sighting(self, task: str, context: str, state: str) -> Sighting:
@@ -384,21 +369,11 @@ class Claims(msgspec.Struct, eq=False):
         marked, now = bool(mark) and context.startswith(mark), int(tenure.ledger.wall())
         return Sighting(self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked)
 
-    async def _learn_later(self, sighting: Sighting, asked: Awaitable[Met]) -> None:
-        try:
-            met = await asked
-        except StateUnavailable:
-            if sighting.task and not self._task:
-                self.tenure.ledger.refused()
-            raise
-        self._learn(sighting, met)
-        await soon(carried(self._met_at(sighting.task, sighting.context)))
-
-    def _met_at(self, task: str, context: str) -> Generator[Any, Any, None]:
+    async def _met_at(self, task: str, context: str) -> None:
         """Have it known which replica named a task and a context."""
         homes = self.tenure.homes
         if homes is not None and self.replica:
-            yield from homes.met(self.owner.tenant, task, context, self.replica)
+            await homes.met(self.owner.tenant, task, context, self.replica)
 
     def _learn(self, sighting: Sighting, met: Met) -> None:
         """Go on with what was met, unless it is another's."""
@@ -425,8 +400,7 @@ class Claims(msgspec.Struct, eq=False):
         """The agent does not know the caller's task any more: it is over, and counts no longer among the open ones."""
         if self._task and self._state in OPEN and self.tenure.keeps:
             with suppress(StateUnavailable):
-                if (unmet := self.meet(Progress(task_id=self._task, state=_GONE, event="status"))) is not None:
-                    await unmet
+                await self.meet(Progress(task_id=self._task, state=_GONE, event="status"))
 
     def _refuse(self, what: str) -> None:
         self.foreign = True

@@ -26,7 +26,6 @@ from gateway.ownership import count, own, refuse_others, tells_of_others
 from gateway.relay import Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
-from gateway.tasks.ledger import soon
 from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
@@ -70,9 +69,9 @@ class Enquiry:
             tenant=upstream.tenant(call, self._interface),
             id=self._exchange.id,
         )
-        seal = await soon(claims.tenure.ledger.seal())
+        seal = await claims.tenure.ledger.seal()
         # Now it is known which context is counted.
-        await soon(claims.enter(call))
+        await claims.enter(call)
         reply = None
         try:
             frame = await walk(
@@ -92,7 +91,7 @@ class Enquiry:
 
     async def _ask(self, claims: Claims, call: Call) -> bytes:
         """The agent's good answer."""
-        asked = await soon(claims.enter(call))
+        asked = await claims.enter(call)
         exchange = self._exchange
         began = self._clock()
         try:
@@ -202,11 +201,11 @@ class _Hearing(Relay):
 
 
 async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await soon(own(claims, [(task["id"], _context(task), _state(task)) for task in tasks]))
+    owned = await own(claims, [(task["id"], _context(task), _state(task)) for task in tasks])
     return [
         claims.mark.unmarked_tree(task)
         for task, is_own in zip(tasks, owned, strict=True)
-        if is_own and ((named := of_tree(task)) is None or not await soon(tells_of_others(claims, named)))
+        if is_own and ((named := of_tree(task)) is None or not await tells_of_others(claims, named))
     ]
 
 
@@ -223,7 +222,7 @@ def _state(task: Tree) -> str:
 
 
 async def _count(claims: Claims) -> int:
-    return await soon(count(claims))
+    return await count(claims)
 
 
 def _written(call: Call, error: AgentError) -> tuple[int, bytes]:

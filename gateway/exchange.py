@@ -4,7 +4,7 @@ It collects what each step learns, and turns it once, at the end, into metrics a
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -288,24 +288,18 @@ class _Standing(msgspec.Struct, frozen=True, eq=False):
     back: dict[str, object]
 
 
-def meet(exchange: Exchange, told: Progress) -> Awaitable[None] | None:
-    """Write down what an agent's frame names, before it leaves; None where that is done.
+async def meet(exchange: Exchange, told: Progress) -> None:
+    """Write down what an agent's frame names, before it leaves.
 
     Raises:
         UpstreamProtocol, StateUnavailable: as `Claims.meet`.
     """
     claims, pushing = exchange.claims, exchange.pushing
     # A list that comes here is not gone through, for all of it is one owner's.
-    unmet = None if claims is None or exchange.operation is Operation.LIST_TASKS else claims.meet(told)
+    if claims is not None and exchange.operation is not Operation.LIST_TASKS:
+        await claims.meet(told)
     if pushing is not None and pushing.waits and told.task_id:
-        return _meet_both(unmet, pushing, told.task_id)
-    return unmet
-
-
-async def _meet_both(unmet: Awaitable[None] | None, pushing: Pushing, task: str) -> None:
-    if unmet is not None:
-        await unmet
-    await pushing.met(task)
+        await pushing.met(told.task_id)
 
 
 def untrusted_line(peer: str, request_id: str, why: str) -> dict[str, Any]:

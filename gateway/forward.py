@@ -39,7 +39,6 @@ from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.repetition import Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
-from gateway.tasks.ledger import soon
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
@@ -156,8 +155,7 @@ class Forwarder:
         if claims is not None:
             # In 0.1 they are words of the client's own; all others have to be its tasks, be the agent told or not.
             also = () if translation is None or ours is Version.V0_1 else named.references
-            entered = claims.enter(call, named if translation is None else None, also)
-            call = entered if isinstance(entered, Call) else await entered
+            call = await claims.enter(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
@@ -197,7 +195,7 @@ class Forwarder:
         if alias is not None and not alias.newer:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
         claims = claims_of(backing.tenure, principal, "")
-        home, by_task = await soon(home_of(claims, named))
+        home, by_task = await home_of(claims, named)
         home = group.called(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.who}"), False, ""
@@ -205,8 +203,8 @@ class Forwarder:
         if binds and not group.has(home):
             # Who may not know of something is not told that its replica is gone.
             for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
-                await soon(claims.claim(each, call.dialect.version))
-            if not by_task and not await soon(has_begun(claims, named.context or "")):
+                await claims.claim(each, call.dialect.version)
+            if not by_task and not await has_begun(claims, named.context or ""):
                 return group.another(()), False, ""
         return group.lead(home, binds=binds), binds, home if by_task else ""
 
@@ -329,7 +327,7 @@ class Forwarder:
             return self._aliases.find(key)
         alias = await kept.find(key)
         if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
-            known = await soon(backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,)))
+            known = await backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,))
             if known == [None] and not backing.tenure.adopts:
                 # Erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)

@@ -122,8 +122,7 @@ class GrpcRelay:
             raise UpstreamProtocol("the agent's answer is no message of its method")
         claims = exchange.claims
         if claims is not None:
-            if (unmet := meet(exchange, told)) is not None:
-                await unmet
+            await meet(exchange, told)
             told = claims.mark.unmarked_progress(told)
             message = claims.mark.unmarked_message(asked, message, event=False)
         exchange.saw(told)

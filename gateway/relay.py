@@ -38,7 +38,6 @@ from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
 from gateway.ownership import is_others
 from gateway.stream import Stream
-from gateway.tasks.ledger import soon
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_challenge, refuse_page
 from gateway.upstream.response import Response
@@ -158,8 +157,7 @@ class Relay:
         exchange = self._exchange
         claims = exchange.claims
         if claims is not None:
-            if (unmet := meet(exchange, told)) is not None:
-                await unmet
+            await meet(exchange, told)
             if claims.renamed:
                 told = claims.mark.unmarked_progress(told)
         exchange.saw(told)
@@ -315,7 +313,7 @@ class Relay:
     async def _refuse_others(self, told: progress.Progress) -> None:
         """Refuse an error over HTTP+JSON that tells of another's task, as answers may."""
         claims = self._exchange.claims
-        if claims is not None and told is not progress.NOTHING and await soon(is_others(claims, told)):
+        if claims is not None and told is not progress.NOTHING and await is_others(claims, told):
             raise UpstreamProtocol(
                 "the agent's answer is not this caller's", detail="its error tells of another's task"
             )
@@ -441,8 +439,7 @@ class _Passing:
         outline = self._outline
         if outline.sighted != self._met:
             self._met = outline.sighted
-            if (unmet := meet(self._exchange, outline.told)) is not None:
-                await unmet
+            await meet(self._exchange, outline.told)
         self._held += part
         if outline.midway:
             # Not the first half of an id whose owner is not known yet.

@@ -85,10 +85,10 @@ class Stream:
         self._unsent = b""
         # Events that wait for the first of them: for the ledger, or for a thread that works on it.
         self._waiting: deque[Event] = deque()
-        self._unmet: Awaitable[None] | None = None
         self.on_foreign_id: Callable[[], None] | None = None
         # Whether an event came under another id than the call's.
         self._readdresses = False
+        self._unmet: progress.Progress | None = None
         self._failure: Fault | None = None
         # The number of the event that cannot be passed on, where one has been begun.
         self._failed = 0
@@ -212,7 +212,7 @@ class Stream:
                     told = await self._work(event, self._look)
                     unmet = None if told is None else self._note(told)
                 if unmet is not None:
-                    await unmet
+                    await meet(self._exchange, unmet)
                 said = await self._work(event, self._say)
             except UpstreamProtocol:
                 self._failed = number
@@ -331,12 +331,8 @@ class Stream:
             raise UpstreamProtocol("the agent sent an event that is no answer")
         return _BLANK
 
-    def _note(self, told: progress.Progress) -> Awaitable[None] | None:
-        """Keep what an event tells; where it names something that has to be written down first, that is to be awaited.
-
-        Raises:
-            UpstreamProtocol: it names what is another's.
-        """
+    def _note(self, told: progress.Progress) -> progress.Progress | None:
+        """Keep what an event tells; return it where what it names has to be written down before it goes out."""
         exchange = self._exchange
         exchange.events += 1
         if exchange.events == 1 and exchange.on_event is not None:
@@ -350,7 +346,7 @@ class Stream:
             exchange.saw(told)
             return None
         exchange.saw(claims.mark.unmarked_progress(told))
-        return meet(exchange, told)
+        return told
 
     def _told(self, data: bytes) -> progress.Progress | None:
         return progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)

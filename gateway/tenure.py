@@ -4,9 +4,8 @@ It is made with a configuration and replaced with it, and knows nothing of calls
 """
 
 import hashlib
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -16,9 +15,9 @@ from gateway.a2a.within import Others
 from gateway.mark import NO_MARK, Mark
 from gateway.principal import Principal
 from gateway.tasks.homes import Homes
-from gateway.tasks.ledger import Ledger, carried
+from gateway.tasks.ledger import Ledger
 from gateway.tasks.seal import Seal
-from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting, Soon
+from gateway.tasks.store import LONGEST_ID, Met, Owner, Sighting
 
 _MOST_CALLERS = 10_000
 _BEGINNING = 64
@@ -67,24 +66,23 @@ class Tenure:
         """Whether a list of tasks has to be gone through: not where all that the agent has is one owner's anyway."""
         return self.keeps and (self.shared or not self.adopts)
 
-    def notified(self, owner: Owner, told: Progress) -> Soon[bool]:
+    async def notified(self, owner: Owner, told: Progress) -> bool:
         """Write down what a notification to an owner's webhook names; whether all of that is the owner's."""
-        return carried(self._notified(owner, told)) if self.keeps else True
-
-    def _notified(self, owner: Owner, told: Progress) -> Generator[Any, Any, bool]:
+        if not self.keeps:
+            return True
         context = kept(told.context_id or "")
-        seal = yield self.ledger.seal()
+        seal = await self.ledger.seal()
         mark = self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
         sighting = Sighting(
             owner, told.task_id or "", context, told.state or "",
             now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(mark),
         )  # fmt: skip
-        if told.others is not None and (yield from self.names_others(owner, told.others, mark)):
+        if told.others is not None and (await self.names_others(owner, told.others, mark)):
             return False
-        met: Met = yield self.ledger.store.meet(self.scope, sighting)
+        met: Met = await self.ledger.store.meet(self.scope, sighting)
         return met.task is not None and not sighting.is_foreign(met.task, met.context)
 
-    def names_others(self, owner: Owner, named: Others, mark: str) -> Generator[Any, Any, bool]:
+    async def names_others(self, owner: Owner, named: Others, mark: str) -> bool:
         """Whether something of what the messages in a frame name is known to be another's than an owner's.
 
         What nobody has met is passed, as agents give messages ids of other sorts, too; so much that nobody can look at
@@ -97,11 +95,11 @@ class Tenure:
             return True
         scope, store = self.scope, self.ledger.store
         if named.tasks:
-            found = yield store.tasks(scope, named.tasks)
+            found = await store.tasks(scope, named.tasks)
             if any(task is not None and not self.owned(task.owner, owner) for task in found):
                 return True
         for context in named.contexts:
-            holder: Owner | None = yield store.context(scope, kept(context))
+            holder: Owner | None = await store.context(scope, kept(context))
             if holder is not None and not self.owned(holder, owner) and not (mark and context.startswith(mark)):
                 return True
         return False

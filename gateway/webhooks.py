@@ -22,7 +22,6 @@ from gateway.claims import Claims
 from gateway.ownership import own
 from gateway.push.relay import PushRelay
 from gateway.push.webhook import WebhookPolicy
-from gateway.tasks.ledger import soon
 
 
 class Webhooks:
@@ -111,7 +110,7 @@ class Pushing:
             told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
             if alias is not None and not alias.newer:
                 told = alias.task_id
-            task = await soon(claims.claim(told, theirs.version)) if told else None
+            task = await claims.claim(told, theirs.version) if told else None
         self._task = task or ""
         if config is None:
             return
@@ -123,7 +122,7 @@ class Pushing:
             task,
             call.dialect,
             asked=theirs.version,
-            mark=await soon(claims.marked()),
+            mark=await claims.marked(),
             name=name,
             session=session,
         )
@@ -148,8 +147,8 @@ class Pushing:
         if theirs.version is not Version.V0_1:
             # Agents of later generations name what they begin, and what they have begun has an alias.
             return None
-        names = [name, await soon(self._claims.marked()) + name]
-        owned = await soon(own(self._claims, [(each, "", "") for each in names]))
+        names = [name, await self._claims.marked() + name]
+        owned = await own(self._claims, [(each, "", "") for each in names])
         return next((each for each, is_own in zip(names, owned, strict=True) if is_own), None)
 
     async def met(self, task: str) -> None:

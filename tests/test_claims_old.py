@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
 from tests.doubles.scripted import Received, ScriptedBackend, Wire
@@ -79,7 +79,7 @@ async def test_under_anothers_name_there_is_nothing(method: str) -> None:
 
 async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the names that are remembered in the process itself."""
-    store = MemoryStore()
+    store = SqliteStore(None)
     monkeypatch.setattr("gateway.opening.opening.make", lambda _state: store)
     async with shared_by_names() as site:
         for number in (1, 2):
@@ -87,7 +87,7 @@ async def test_a_name_is_free_again_when_its_task_is_erased(monkeypatch: pytest.
             assert sent["result"]["id"] == "X"
             assert [*site.agent.tasks] == [f"task-{made + 1}" for made in range(number)]
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["result"]["id"] == "X"
-            store.erase("acme")
+            await store.erase("acme")
             assert (await asked(site.gateway, "acme", "tasks/get", {"id": "X"}))["error"]["code"] == -32001
 
 

@@ -12,7 +12,6 @@ from gateway.config.check import examine
 from gateway.proxy import Line
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Sighting, Store
 from gateway.telemetry.access import AccessLog
@@ -42,11 +41,11 @@ ASKS = {
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def line(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Line]:
-    store: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "state.db")
+    store: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
     ledger, log = Ledger(store), AccessLog(io.BytesIO())
     await ledger.open()
     for number in range(2_000):
-        store.meet(
+        await store.meet(
             "crm", Sighting(Owner("acme", "/acme"), f"task-{number:04}", f"c{number}", "working", now=ledger.now())
         )
     examined = examine(Path("gateway.yaml"), {}, text=FILE)

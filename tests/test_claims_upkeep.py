@@ -12,8 +12,8 @@ from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
 from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
-from gateway.tasks.ledger import Ledger, soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import SEEN_AGAIN, Met, Sighting
 from gateway.tenure import Tenure
 from tests.test_claims import MESSAGE, Site, shared
@@ -70,7 +70,7 @@ class Aging:
 
     def __init__(self) -> None:
         self.now = 1_000_000
-        self.store = MemoryStore()
+        self.store = SqliteStore(None)
         self.ledger = Ledger(self.store, wall=lambda: float(self.now))
         self.tenure = Tenure(self.ledger, "crm", shared=False)
 
@@ -79,15 +79,13 @@ class Aging:
 
     async def polled(self, call: Call, told: Progress) -> None:
         claims = self.claims()
-        await soon(claims.enter(call))
-        assert claims.knows(told) is (self.seen > self.now - SEEN_AGAIN)
-        unmet = claims.meet(told)
-        assert unmet is None
+        await claims.enter(call)
+        assert claims.knows(told) is (await self.seen() > self.now - SEEN_AGAIN)
+        await claims.meet(told)
         assert claims.knows(told)
 
-    @property
-    def seen(self) -> int:
-        [task] = self.store.tasks("crm", ("t1",))
+    async def seen(self) -> int:
+        [task] = await self.store.tasks("crm", ("t1",))
         assert task is not None
         return task.seen
 
@@ -95,13 +93,13 @@ class Aging:
 async def test_a_task_that_is_polled_is_seen_though_nothing_of_it_is_new() -> None:
     aging, told = Aging(), Progress(task_id="t1", context_id="c1", state="completed", event="task")
     begun = aging.now
-    aging.claims().meet(told)
+    await aging.claims().meet(told)
     aging.now += SEEN_AGAIN - 1
     await aging.polled(GET, told)
-    assert aging.seen == begun
+    assert await aging.seen() == begun
     aging.now += 1
     await aging.polled(GET, told)
-    assert aging.seen == aging.now == begun + SEEN_AGAIN
+    assert await aging.seen() == aging.now == begun + SEEN_AGAIN
 
 
 def send(context: str) -> Call:
@@ -114,45 +112,45 @@ async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -
     """A tenant is taken out of the file: whoever stays goes on with the conversations that it has named."""
     aging = Aging()
     before = claims_of(Tenure(aging.ledger, "crm", shared=True), Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
-    asked = await soon(before.enter(send("chat-1")))
+    asked = await before.enter(send("chat-1"))
     assert asked.context_id is not None
     assert asked.context_id.endswith("-chat-1")
-    before.meet(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
+    await before.meet(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
     alone = aging.claims()
-    assert (await soon(alone.enter(send("chat-1")))).context_id == asked.context_id
+    assert (await alone.enter(send("chat-1"))).context_id == asked.context_id
     assert alone.mark.unmarked(asked.context_id.encode()) == b"chat-1"
     # What is begun now needs no mark.
-    assert (await soon(aging.claims().enter(send("chat-2")))).context_id == "chat-2"
+    assert (await aging.claims().enter(send("chat-2"))).context_id == "chat-2"
 
 
 async def test_a_context_without_a_mark_stays_without_when_others_come() -> None:
     aging = Aging()
     alone = aging.claims()
-    await soon(alone.enter(send("chat-1")))
-    alone.meet(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
+    await alone.enter(send("chat-1"))
+    await alone.meet(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
     shared_now = Tenure(aging.ledger, "crm", shared=True)
     ours = claims_of(shared_now, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
-    assert (await soon(ours.enter(send("chat-1")))).context_id == "chat-1"
+    assert (await ours.enter(send("chat-1"))).context_id == "chat-1"
     theirs = claims_of(shared_now, Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
-    assert (await soon(theirs.enter(send("chat-1")))).context_id != "chat-1"
+    assert (await theirs.enter(send("chat-1"))).context_id != "chat-1"
 
 
 class Full:
     """A store to which nothing can be added, as on a full disk."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._meet = store.meet
         self.full = False
         store.meet = self.meet  # type: ignore[method-assign]
 
-    def meet(self, scope: str, sighting: Sighting) -> Met:
+    async def meet(self, scope: str, sighting: Sighting) -> Met:
         if self.full:
             raise StateUnavailable("the disk is full")
-        return self._meet(scope, sighting)
+        return await self._meet(scope, sighting)
 
 
 async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, now = MemoryStore(), [100.0]
+    store, now = SqliteStore(None), [100.0]
     disk = Full(store)
     monkeypatch.setattr("gateway.opening.opening.make", lambda _state: store)
     monkeypatch.setattr("gateway.opening.Ledger", partial(Ledger, clock=lambda: now[0]))

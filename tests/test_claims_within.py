@@ -213,4 +213,4 @@ async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers(
             frame = (OWN if taken else FOREIGN)[shape]
             told = read(json.dumps(frame).encode())
             assert told is not None
-            assert tenure.notified(Owner("globex", "/globex"), told) is taken
+            assert await tenure.notified(Owner("globex", "/globex"), told) is taken

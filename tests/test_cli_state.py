@@ -20,7 +20,7 @@ def remember(folder: Path) -> None:
         store = opening.make(StateUrl("sqlite", folder / "state.db"))
         await store.open()
         for tenant in ("acme", "globex"):
-            store.meet("support", Sighting(Owner(tenant), tenant, "", "working", now=2_000_000_000))
+            await store.meet("support", Sighting(Owner(tenant), tenant, "", "working", now=2_000_000_000))
         await store.aclose()
 
     asyncio.run(meet())

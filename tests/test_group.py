@@ -84,7 +84,7 @@ async def test_the_replica_of_a_task_stands_in_the_ledger() -> None:
         made = (await sent(gateway, headers=(bearer("acme"),)))["result"]["task"]["id"]
         ledger = gateway.gateway._ledger
         assert ledger is not None
-        [known] = ledger.store.tasks("echo", [made])  # type: ignore[misc]  # the store in memory answers at once
+        [known] = await ledger.store.tasks("echo", [made])
         assert known is not None
         assert known.replica == made[0]
 

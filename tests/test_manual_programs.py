@@ -18,7 +18,7 @@ from a2a.types.a2a_pb2 import SendMessageRequest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway.push.signing import Signer
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from tests.program import running, until
 
 ROOT = Path(__file__).parent.parent
@@ -83,7 +83,7 @@ def serving(body: bytes) -> Iterator[str]:
 
 async def _signed(body: bytes, gateway: str, wall: float) -> tuple[bytes, str]:
     """The key set, and a signature of a body for the receiver of the page."""
-    store = MemoryStore()
+    store = SqliteStore(None)
     await store.open()
     signer = Signer(store, gateway, wall=lambda: wall)
     signature = await signer.sign(body, audience="https://hooks.acme.example", task_id="task-7", id="1.1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from tests.doubles.gateway import Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.interpreted import MESSAGE_0_3, MESSAGE_1_0, TASK_0_3, TASK_1_0, Answer, document, plays
 from tests.doubles.scripted import Received, ScriptedBackend
@@ -195,7 +195,7 @@ agents: {{ echo: "{backend.url}" }}
 
 
 async def test_with_a_ledger_it_is_known_to_another_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+    store = SqliteStore(None)
     monkeypatch.setattr("gateway.opening.opening.make", lambda _state: store)
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:

@@ -1,8 +1,7 @@
 """`a2a-gateway state`: what the gateway remembers of tasks, to look at, to erase and to take elsewhere."""
 
-import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import Rotated, rotate
 from gateway.tasks import opening
-from gateway.tasks.store import Figures, Row, Soon, Store, StoreBroken
+from gateway.tasks.store import Figures, Row, Store, StoreBroken
 from gateway.telemetry.audit import AuditLog, Event
 
 T = TypeVar("T")
@@ -250,15 +249,14 @@ def _audit(path: Path) -> AuditLog:
         raise CommandFailed(fact) from error
 
 
-async def _ask(store: Store, question: Callable[[], Soon[T]]) -> T:
+async def _ask(store: Store, question: Callable[[], Awaitable[T]]) -> T:
     """What a store answers.
 
     Raises:
         CommandFailed: it does not.
     """
     try:
-        answer = question()
-        return await answer if inspect.isawaitable(answer) else answer
+        return await question()
     except StateUnavailable as fault:
         # What its message says is for clients.
         raise CommandFailed(f"{store.label}: it cannot be used now ({fault.detail})") from fault

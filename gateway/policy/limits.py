@@ -37,7 +37,6 @@ from gateway.policy.bucket import Bucket
 from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.policy.ratelimit_headers import Standing
 from gateway.policy.shared import SharedRates
-from gateway.tasks.store import Soon
 
 UNNAMED = "*"
 """The key of what holds for each tenant that has no key of its own."""
@@ -197,7 +196,7 @@ class Limits:
 
     # ---- What is asked along the line ----------------------------------------------------------------------------
 
-    def arrive(self, tenant: str, now: float) -> Soon[Standing | None]:
+    async def arrive(self, tenant: str, now: float) -> Standing | None:
         """Charge a tenant with one request; gives how it stands then, or None where its requests are not limited.
 
         Args:
@@ -218,7 +217,7 @@ class Limits:
         if bucket is None:
             return None
         if self._shared is not None:
-            return self._arrive_shared(self._shared, account, bucket, now)
+            return await self._arrive_shared(self._shared, account, bucket, now)
         if delay := bucket.take(now):
             raise self._over_rate(account, delay, account.share)
         return account.standing(bucket.left, bucket.rate, account.share)

@@ -15,7 +15,6 @@ import msgspec
 from gateway.a2a.fault import StateUnavailable
 from gateway.push import slip as slips
 from gateway.push.hook import KIND as HOOK
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Store
 
 _EVERY: Final = 3600.0
@@ -90,7 +89,7 @@ class Account:
         for kind in (HOOK, slips.KIND):
             after = (kind, "")
             while after[0] == kind:
-                notes = await soon(self._store.notes(after, _PAGE))
+                notes = await self._store.notes(after, _PAGE)
                 for note in notes:
                     if note.kind != kind:
                         # The end of a page may be of another kind: bodies are of none that comes next.

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Owner, Store
 
 KIND: Final = "hook"
@@ -130,23 +129,23 @@ class Hooks:
         Raises:
             HookUnreadable: it cannot be read.
         """
-        value = await soon(self._store.note(KIND, key))
+        value = await self._store.note(KIND, key)
         return None if value is None else _read(value)
 
     async def of(self, scope: str, task: str, most: int) -> list[Hook]:
         """The hooks of a task, the oldest first; `most` at most are looked at."""
-        notes = await soon(self._store.group(KIND, _group(scope, task), most))
+        notes = await self._store.group(KIND, _group(scope, task), most)
         return sorted((_read(value) for _, value in notes), key=lambda hook: hook.made)
 
     async def write(self, hook: Hook) -> None:
         """Keep a hook, over what was kept of it."""
         group = _group(hook.scope, hook.task) if hook.task else ""
         note = Note(KIND, hook.key, _encode(hook), hook.owner.tenant, group, until=hook.until)
-        await soon(self._store.keep(note))
+        await self._store.keep(note)
 
     async def rewrite(self, hook: Hook) -> None:
         """Keep a hook, unless it was dropped meanwhile."""
-        if await soon(self._store.note(KIND, hook.key)) is not None:
+        if await self._store.note(KIND, hook.key) is not None:
             await self.write(hook)
 
     async def settle(self, hook: Hook, now: int, **changes: str) -> Hook:
@@ -166,7 +165,7 @@ class Hooks:
 
     async def drop(self, key: str, tenant: str) -> None:
         """Forget a hook, which is its tenant's."""
-        if await soon(self._store.drop(KIND, key)):
+        if await self._store.drop(KIND, key):
             self._gone(tenant)
 
 

@@ -46,7 +46,6 @@ from gateway.push.delivery import Delivery, Outcome, Result
 from gateway.push.hook import Hook, Hooks, HookUnreadable
 from gateway.push.slip import Slip
 from gateway.push.turns import Held, Turns
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store
 from gateway.telemetry.metrics import NO_AGENT
 
@@ -171,23 +170,23 @@ class Outbox:
         """
         store, now = self._store, self._wall()
         same = f"{hook.key}:{hashlib.sha256(body).hexdigest()}"
-        if await soon(store.note(TWIN, same)) is not None:
+        if await store.note(TWIN, same) is not None:
             return Queued.TWIN
-        before = await soon(store.group(SLIP, hook.key, MOST_WAITING))
+        before = await store.group(SLIP, hook.key, MOST_WAITING)
         tenant = hook.owner.tenant
         if len(before) >= MOST_WAITING or not self._account.has_room_for(tenant, len(body)):
             return Queued.FULL
         key = _key(int(now * 1e9), before[-1][0] if before else "")
         slip = Slip(hook.key, hook.agent, tenant, task, content_type, now, size=len(body))
         # The body first: a slip without one would be nothing.
-        await soon(store.keep(Note(BODY, key, body, tenant, until=self._until(slip))))
+        await store.keep(Note(BODY, key, body, tenant, until=self._until(slip)))
         self._account.queued(tenant, slip.size)
         if before:
             await self._put_behind(key, slip)
         else:
-            await soon(store.keep(self._note(key, slip, due=now)))
+            await store.keep(self._note(key, slip, due=now))
         twin = Note(TWIN, same, key.encode("ascii"), tenant, until=math.ceil(now) + SAME_FOR)
-        if await soon(store.settle(twin)) != twin.value:
+        if await store.settle(twin) != twin.value:
             # Two came at a time, and the other one was quicker.
             await self._drop(key, slip)
             return Queued.TWIN
@@ -227,7 +226,7 @@ class Outbox:
             if self._turns.sending >= self.terms.concurrency:
                 return False
             try:
-                notes = await soon(self._store.due(SLIP, now, _PAGE, passing or lease))
+                notes = await self._store.due(SLIP, now, _PAGE, passing or lease)
                 passing = await self._hold(notes, now + lease, passing)
             except StateUnavailable:
                 self._tell_down()
@@ -258,9 +257,9 @@ class Outbox:
             is_held = self._turns.hold(Held(key, slip, until))
             passed = passed or not is_held
             if is_held and passing:
-                await soon(self._store.keep(self._note(key, slip, due=until)))
+                await self._store.keep(self._note(key, slip, due=until))
             elif not is_held and not passing:
-                await soon(self._store.keep(self._note(key, slip, due=self._wall() + _PASSED)))
+                await self._store.keep(self._note(key, slip, due=self._wall() + _PASSED))
         if not passed:
             return passing
         pause = _PASSED * (1 + self._passed // _MOST_PAGES)
@@ -286,8 +285,8 @@ class Outbox:
                 if asyncio.get_running_loop().time() > latest:
                     return
                 # What was dropped meanwhile stays so.
-                if not held.settled and await soon(self._store.note(SLIP, held.key)) is not None:
-                    await soon(self._store.keep(self._note(held.key, held.slip, due=self._wall())))
+                if not held.settled and await self._store.note(SLIP, held.key) is not None:
+                    await self._store.keep(self._note(held.key, held.slip, due=self._wall()))
 
     def _pause(self) -> float:
         """Seconds until something may be due; others that share the store may have put something off."""
@@ -314,7 +313,7 @@ class Outbox:
 
     async def _attempt(self, held: Held) -> None:
         store, key, slip = self._store, held.key, held.slip
-        first = await soon(store.group(SLIP, slip.hook, 1))
+        first = await store.group(SLIP, slip.hook, 1)
         if not first or first[0][0] != key:
             held.settled = True
             await self._put_behind(key, slip)
@@ -325,7 +324,7 @@ class Outbox:
             held.settled = True
             await self._give_up(key, slip, Outcome(Result.DEAD, "what is kept of its webhook cannot be read"))
             return
-        body = await soon(store.note(BODY, key))
+        body = await store.note(BODY, key)
         if hook is None or body is None:
             # The client has deleted it, or its tenant was erased.
             held.settled = True
@@ -362,7 +361,7 @@ class Outbox:
         pause = pause_after(slip.tried, self._chance(), terms)
         if asked is not None:
             pause = max(pause, min(asked, terms.longest_pause))
-        await soon(self._store.keep(self._note(key, slip, due=now + pause)))
+        await self._store.keep(self._note(key, slip, due=now + pause))
         heapq.heappush(self._dues, now + pause)
 
     async def _give_up(self, key: str, slip: Slip, outcome: Outcome) -> None:
@@ -378,36 +377,36 @@ class Outbox:
     async def _finish(self, key: str, slip: Slip) -> None:
         """Forget a notification, and make the next one of its hook due."""
         await self._drop(key, slip)
-        while following := await soon(self._store.group(SLIP, slip.hook, 1)):
+        while following := await self._store.group(SLIP, slip.hook, 1):
             ((after, value),) = following
             behind = slips.read(value)
             if behind is not None:
-                await soon(self._store.keep(self._note(after, behind, due=self._wall())))
+                await self._store.keep(self._note(after, behind, due=self._wall()))
                 return
             await self._spoil(after)
 
     async def _spoil(self, key: str) -> None:
         """Forget a slip that cannot be read; those behind it fall due by themselves."""
         logger.error("a notification is given up: what is kept of it cannot be read")
-        await soon(self._store.drop(SLIP, key))
-        await soon(self._store.drop(BODY, key))
+        await self._store.drop(SLIP, key)
+        await self._store.drop(BODY, key)
         self._count(NO_AGENT, Result.DEAD.value)
 
     async def _put_behind(self, key: str, slip: Slip) -> None:
         """Let a slip stand behind an older one of its hook, unless that is done by now."""
         terms, store = self.terms, self._store
         later = self._wall() + terms.longest_pause + terms.timeout + _GRACE
-        await soon(store.keep(self._note(key, slip, due=later)))
+        await store.keep(self._note(key, slip, due=later))
         # Who was done with the older one in between did not know of this one.
-        first = await soon(store.group(SLIP, slip.hook, 1))
+        first = await store.group(SLIP, slip.hook, 1)
         if first and first[0][0] == key:
-            await soon(store.keep(self._note(key, slip, due=self._wall())))
+            await store.keep(self._note(key, slip, due=self._wall()))
 
     async def _drop(self, key: str, slip: Slip) -> None:
         # The slip first: a body without one is forgotten in time.
-        if await soon(self._store.drop(SLIP, key)):
+        if await self._store.drop(SLIP, key):
             self._account.queued(slip.tenant, slip.size, -1)
-        await soon(self._store.drop(BODY, key))
+        await self._store.drop(BODY, key)
 
     def _note(self, key: str, slip: Slip, *, due: float) -> Note:
         return Note(SLIP, key, slip.written(), slip.tenant, slip.hook, due, self._until(slip))

@@ -22,7 +22,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -39,8 +39,7 @@ from gateway.push.delivery import Result
 from gateway.push.hook import MOST, OVER, PENDING, SETTLED, Hook, Hooks, digest, new_secrets
 from gateway.push.outbox import NOT_ENTITLED, Outbox, Queued
 from gateway.push.webhook import Target, WebhookPolicy
-from gateway.tasks.ledger import soon
-from gateway.tasks.store import LONGEST_ID, Owner, Soon, Store
+from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit import Event
 
 PATH: Final = "/-/push/"
@@ -98,7 +97,7 @@ class PushRelay:
         max_body: int = MOST_BODY,
         account: Account | None = None,
         entitled: Callable[[Hook], bool] = lambda _hook: True,
-        meet: Callable[[Hook, Progress], Soon[bool]] = lambda _hook, _told: True,
+        meet: Callable[[Hook, Progress], Awaitable[bool]],
         count: Callable[[str, str], None] = lambda _agent, _result: None,
         audit: Callable[[Event, Hook, str], None] = lambda _event, _hook, _words: None,
         linger: int = OVER,
@@ -319,7 +318,7 @@ class PushRelay:
         if told is None or not task_id or len(task_id) > LONGEST_ID:
             return self._refuse(hook, 400, "it is none")
         told = replace(told, task_id=task_id)
-        if hook.task not in ("", task_id) or not await soon(self._meet(hook, told)):
+        if hook.task not in ("", task_id) or not await self._meet(hook, told):
             self._audit(Event.NOTIFICATION_REFUSED, hook, "it is of another task")
             return self._refuse(hook, 403, "it is of another task")
         if not hook.settled:

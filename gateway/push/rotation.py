@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store
 
 LEAD: Final = 60.0
@@ -72,7 +71,7 @@ async def rotations(store: Store, kind: str) -> list[Rotation]:
         StateUnavailable: the store does not answer.
     """
     found = []
-    for _, value in await soon(store.group(kind, _GROUP, MOST)):
+    for _, value in await store.group(kind, _GROUP, MOST):
         try:
             found.append(_decoder.decode(value))
         except msgspec.MsgspecError:

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from gateway.a2a.progress import Progress
 from gateway.a2a.tree import Tree
@@ -16,7 +16,7 @@ from gateway.push.relay import PushRelay
 from gateway.push.resolver import Resolver
 from gateway.push.signing import Signer
 from gateway.push.webhook import WebhookPolicy
-from gateway.tasks.store import Soon, Store
+from gateway.tasks.store import Store
 from gateway.telemetry.access import short
 from gateway.telemetry.audit import Event
 from gateway.upstream.connections import client_tls
@@ -45,7 +45,7 @@ class PushService:
         public_url: str,
         store: Store | None,
         *,
-        meet: Callable[[Hook, Progress], Soon[bool]],
+        meet: Callable[[Hook, Progress], Awaitable[bool]],
         count: Callable[[str, str], None],
         entitled: Callable[[Hook], bool] = lambda _hook: True,
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _fields: None,

@@ -34,7 +34,6 @@ from jwt.algorithms import ECAlgorithm
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.tree import Tree
 from gateway.push.rotation import LEAD, MOST, Rotation, chain, note, rotation, rotations
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store, StoreBroken
 
 LIFE: Final = 300
@@ -175,7 +174,7 @@ class Signer:
         # Of several gateways that make one at a time, one's is kept; one that the store has lost it gets back.
         written = _new() if known is None else known.written
         try:
-            stands = await soon(self._store.settle(Note(_KIND, f"{_KEY}-{term}", written, until=_forgotten(term))))
+            stands = await self._store.settle(Note(_KIND, f"{_KEY}-{term}", written, until=_forgotten(term)))
         except StateUnavailable:
             if known is None:
                 raise
@@ -190,7 +189,7 @@ class Signer:
         """The key of a term that is over; None where nothing was signed in it."""
         if (known := self._keys.get(term)) is not None:
             return known
-        written = await soon(self._store.note(_KIND, f"{_KEY}-{term}"))
+        written = await self._store.note(_KIND, f"{_KEY}-{term}")
         if written is None:
             return None
         key = self._keys[term] = self._loaded(written, self._wall())
@@ -228,13 +227,13 @@ async def rotate(store: Store, now: float, *, drops: bool) -> Rotated:
         raise ValueError(f"that was done {MOST} times within {2 * TERM // 86_400} days; no gateway looks at more")
     at = now if drops else now + LEAD
     terms = [_term(at)]
-    if drops and await soon(store.note(_KIND, f"{_KEY}-{terms[0] + 1}")) is not None:
+    if drops and await store.note(_KIND, f"{_KEY}-{terms[0] + 1}") is not None:
         # Who has the one may have the other, which is there a day before its time.
         terms.append(terms[0] + 1)
     new = _new()
     for term, written in zip(terms, (new, _new()), strict=False):
         one = rotation(term, now, at, written, drops=drops)
-        await soon(store.keep(note(one, _KIND, _forgotten(term))))
+        await store.keep(note(one, _KIND, _forgotten(term)))
     return Rotated(_public(_loaded(new, store.label))["kid"], at)
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.naming import Alias
-from gateway.tasks.ledger import Ledger, soon
+from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import NAMES, Note
 
 logger = logging.getLogger("gateway.tasks")
@@ -114,7 +114,7 @@ class KeptAliases:
         """
         found = self._aliases.find(key)
         if found is None and key.name:
-            kept = await soon(self.ledger.store.note(NAMES, key.text))
+            kept = await self.ledger.store.note(NAMES, key.text)
             if kept is not None:
                 found = _alias.decode(kept)
                 self._aliases.put(key, key.name, found)
@@ -139,7 +139,7 @@ class KeptAliases:
 
     async def _write(self, note: Note) -> None:
         try:
-            await soon(self.ledger.store.keep(note))
+            await self.ledger.store.keep(note)
         except StateUnavailable:
             logger.warning("the name of a task could not be written down")
 

@@ -1,6 +1,6 @@
 """A store whose every operation is counted."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from gateway.a2a.fault import StateUnavailable
@@ -10,7 +10,7 @@ OPERATIONS = (
     "tasks", "context", "meet", "open_tasks", "count", "note", "keep", "settle", "drop", "group", "due", "expire",
     "figures", "erase", "rows", "put_rows", "notes",
 )  # fmt: skip
-"""What a store can be asked; the closed set of the label `operation`."""
+"""The operations of a store; the closed set of the label `operation`."""
 
 
 Counts: TypeAlias = dict[str, float]
@@ -31,29 +31,18 @@ class _Counted:
 
 
 def counted(store: Store, share: Callable[[str], Counts]) -> Store:
-    """The same store.
+    """Return the same store, counting.
 
     Args:
-        share: Gives the counts of an operation, to which is added.
+        share: Returns the counts of an operation, which are added to.
     """
     return cast("Store", _Counted(store, share))
 
 
 def _counting(method: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
-    def ask(*args: Any) -> Any:  # noqa: ANN401 - whatever the operation takes and gives
+    async def ask(*args: Any) -> Any:  # noqa: ANN401 - the arguments and the result of the operation
         try:
-            given = method(*args)
-        except StateUnavailable:
-            counts["unavailable"] = counts.get("unavailable", 0) + 1
-            raise
-        if hasattr(given, "__await__"):
-            return wait(given)
-        counts["ok"] = counts.get("ok", 0) + 1
-        return given
-
-    async def wait(given: Awaitable[Any]) -> Any:  # noqa: ANN401 - as above
-        try:
-            found = await given
+            found = await method(*args)
         except StateUnavailable:
             counts["unavailable"] = counts.get("unavailable", 0) + 1
             raise

@@ -4,8 +4,7 @@ The ledger keeps the replica of each task; that of a context stands in a note. B
 well, for neither ever changes: so a follow-up mostly asks no store, and where no ledger is kept this is all there is.
 """
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import HOMES, LONGEST_ID, Note, Task
@@ -29,8 +28,8 @@ class Homes:
         self._tasks: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
 
-    def of(self, tasks: Sequence[str], context: str | None, mark: str) -> Generator[Any, Any, tuple[str, bool]]:
-        """Which replica a call belongs to, and whether that is by a task: empty for none that is known. For `carried`.
+    async def of(self, tasks: Sequence[str], context: str | None, mark: str) -> tuple[str, bool]:
+        """Which replica a call belongs to, and whether that is by a task: empty for none that is known.
 
         Args:
             tasks: Those that it names, the one that it is about first.
@@ -39,31 +38,31 @@ class Homes:
         Raises:
             StateUnavailable: nobody knows.
         """
-        found = yield from self._of_tasks(_spelled(mark, *tasks))
+        found = await self._of_tasks(_spelled(mark, *tasks))
         if found or not context:
             return found, True
-        found = yield from self._of_context(_spelled(mark, context))
+        found = await self._of_context(_spelled(mark, context))
         return found, False
 
-    def _of_tasks(self, ids: Sequence[str]) -> Generator[Any, Any, str]:
+    async def _of_tasks(self, ids: Sequence[str]) -> str:
         """The replica of the first of the tasks of which one is known; empty for none."""
         for each in ids:
             if each in self._tasks:
                 return self._tasks[each]
         if not self._keeps or not ids:
             return ""
-        found: list[Task | None] = yield self._ledger.store.tasks(self._scope, ids)
+        found: list[Task | None] = await self._ledger.store.tasks(self._scope, ids)
         for each, task in zip(ids, found, strict=True):
             if task is None:
                 continue
             # A notification may have named it before the answer did, and says nothing of replicas: its context does.
-            replica = task.replica or ((yield from self._of_context((task.context,))) if task.context else "")
+            replica = task.replica or ((await self._of_context((task.context,))) if task.context else "")
             if replica:
                 _remember(self._tasks, each, replica)
                 return replica
         return ""
 
-    def _of_context(self, ids: Sequence[str]) -> Generator[Any, Any, str]:
+    async def _of_context(self, ids: Sequence[str]) -> str:
         """As `_of_tasks`, of the ways in which one context is spelled."""
         for each in ids:
             if each in self._contexts:
@@ -71,14 +70,14 @@ class Homes:
         if not self._keeps:
             return ""
         for each in ids:
-            value: bytes | None = yield self._ledger.store.note(HOMES, self._key(each))
+            value: bytes | None = await self._ledger.store.note(HOMES, self._key(each))
             if value:
                 replica = value.decode()
                 _remember(self._contexts, each, replica)
                 return replica
         return ""
 
-    def met(self, tenant: str, task: str, context: str, replica: str) -> Generator[Any, Any, None]:
+    async def met(self, tenant: str, task: str, context: str, replica: str) -> None:
         """Keep which replica named a task and a context, if nobody did before; the ledger has the task's by itself.
 
         Raises:
@@ -92,7 +91,7 @@ class Homes:
         if self._keeps:
             until = self._ledger.now() + _KEPT
             note = Note(HOMES, self._key(context), replica.encode(), tenant=tenant, until=until)
-            kept = (yield self._ledger.store.settle(note)).decode()
+            kept = (await self._ledger.store.settle(note)).decode()
         _remember(self._contexts, context, kept)
 
     def _key(self, context: str) -> str:

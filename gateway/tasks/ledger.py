@@ -8,16 +8,13 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar, cast
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.seal import Seal
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Soon, Store
+from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store
 from gateway.tasks.surplus import drop_surplus
-
-_T = TypeVar("_T")
 
 _MOST_MARKS = 10_000
 _TRY_EVERY = 0.5
@@ -97,9 +94,13 @@ class Ledger:
             raise StateUnavailable("the state of the gateway cannot be written", detail="a new task was refused")
         self._asked_again = now
 
-    def seal(self) -> Soon[Seal]:
-        """What closes tokens and makes marks."""
-        return self.known_seal if self.known_seal is not None else self._unseal()
+    async def seal(self) -> Seal:
+        """Return what closes tokens and makes context prefixes.
+
+        Raises:
+            StateUnavailable: the store does not answer, and was never asked.
+        """
+        return await self._unseal() if self.known_seal is None else self.known_seal
 
     def mark(self, seal: Seal, scope: str, owner: Owner, *, by_principal: bool) -> str:
         """What stands before the names that an owner gives its contexts at a backend that others reach too."""
@@ -139,7 +140,7 @@ class Ledger:
     async def _expire(self) -> None:
         more = True
         while more:
-            more = await soon(self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE)) >= _EXPIRE_AT_ONCE
+            more = await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE) >= _EXPIRE_AT_ONCE
             # Others have their turn between two batches.
             await asyncio.sleep(0)
 
@@ -150,44 +151,7 @@ class Ledger:
             secret: The one to be kept where the store has none; a new one where it is left out.
         """
         note = Note("secret", "ledger", secrets.token_bytes(32) if secret is None else secret)
-        self._secret = await soon(self.store.settle(note))
+        self._secret = await self.store.settle(note)
         if self.known_seal is None or self._secret != secret:
             self.known_seal = Seal(self._secret)
         return self.known_seal
-
-
-async def soon(value: Soon[_T]) -> _T:
-    """What is there, or what it becomes."""
-    if hasattr(value, "__await__"):
-        return await cast("Awaitable[_T]", value)
-    return value
-
-
-def carried(steps: Generator[Any, Any, _T]) -> Soon[_T]:
-    """What steps come to that ask a store: at once where it answers at once.
-
-    Args:
-        steps: Yields what a store gives, and is given what that is, or becomes.
-    """
-    try:
-        asked = next(steps)
-        while not hasattr(asked, "__await__"):
-            asked = steps.send(asked)
-    except StopIteration as done:
-        return cast("_T", done.value)
-    return _carry(steps, asked)
-
-
-async def _carry(steps: Generator[Any, Any, _T], asked: Any) -> _T:  # noqa: ANN401 - whatever a step asks for
-    try:
-        while True:
-            try:
-                given = await asked if hasattr(asked, "__await__") else asked
-            except Exception as error:  # noqa: BLE001 - it is for the steps
-                asked = steps.throw(error)
-            else:
-                asked = steps.send(given)
-    except StopIteration as done:
-        return cast("_T", done.value)
-    finally:
-        steps.close()

@@ -1,6 +1,7 @@
 """The store that a configuration names."""
 
 from gateway.config.state import StateUrl
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 
 
@@ -13,15 +14,9 @@ def make(state: StateUrl, patience: float | None = None) -> Store:
     Raises:
         StoreBroken: it can never work as it is written.
     """
-    # A gateway needs one of the three, and none should cost it the libraries of the others.
-    if state.kind == "memory":
-        from gateway.tasks.memory import MemoryStore  # noqa: PLC0415 - see above
-
-        return MemoryStore()
-    if state.kind == "sqlite":
-        from gateway.tasks.sqlite import SqliteStore  # noqa: PLC0415 - see above
-
-        return SqliteStore(state.path)
+    if state.kind != "redis":
+        return SqliteStore(state.path if state.kind == "sqlite" else None)
+    # Only a gateway that uses Redis pays for it.
     from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - see above
 
     return RedisStore(state.url, patience=patience)

@@ -1,29 +1,30 @@
-"""The ledger in a file of SQLite: the default, which a restart leaves as it was.
+"""The ledger in SQLite: in a file that the workers of one gateway share, or in the memory of this process.
 
-It is read and written on the event loop: with a log, and no waiting for the disk, that takes microseconds, and to ask a
-thread would take longer. What was answered survives the end of this process, whatever ends it; a power cut may lose
-the last of it. Several processes of one machine may use the file, each by one store.
+The file is in WAL mode with `synchronous=NORMAL`. What an agent's frame names is written in one transaction before the
+client is told; a crash of the process loses none of it, a power cut may lose the last commits. Of several processes
+that write at a time one holds the file for some microseconds, and the others wait. All calls of the event loop use one
+connection and do not suspend; what may take long (counting many tasks, expiry, erasure) runs in a thread, on a
+connection of its own.
 """
 
 import asyncio
 import contextlib
+import logging
+import math
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite_upkeep
-from gateway.tasks.sqlite_arrivals import Arrivals
-from gateway.tasks.sqlite_carrying import Carrier, arrivals_of, carry_over, settle
-from gateway.tasks.sqlite_checkpoint import Checkpoints
+from gateway.tasks import sqlite_schema
 from gateway.tasks.sqlite_damage import AT_START, DamageCheck
-from gateway.tasks.sqlite_file import SORRY, LedgerFile, step
-from gateway.tasks.sqlite_meeting import meet
-from gateway.tasks.sqlite_schema import CONTEXT, TASK, dial
-from gateway.tasks.sqlite_upkeep import Expiry
-from gateway.tasks.sqlite_young import Young
 from gateway.tasks.store import (
+    LONGEST_ID,
+    OPEN,
+    SEEN_AGAIN,
     Bounds,
     Condition,
     Figures,
@@ -32,41 +33,47 @@ from gateway.tasks.store import (
     Owner,
     Row,
     Sighting,
-    Soon,
+    StoreBroken,
     Task,
-)  # fmt: skip
+    later_state,
+)
 
-# Times that a note is settled while others drop it.
-_ATTEMPTS = 3
-# Tasks of the tables that are remembered until the epoch ends.
-_MOST_REMEMBERED = 10_000
-# Arrivals that are carried over before the ledger is gone through, rather than by a thread: a few milliseconds' worth.
-_AT_ONCE_OVER = 100
-# Seconds that a count waits for whoever holds the file.
+T = TypeVar("T")
+
+TIMEOUT = 0.25
+"""Seconds that a call waits for another process."""
+REOPEN = 0.25
+"""Seconds between two attempts to open the file."""
+
+# Seconds for which another process may keep this one from opening the file at first: one that starts makes tables.
+_OPENING = 5.0
+# Seconds that what runs in a thread waits for another process.
 _PATIENCE = 1.0
+_LOG_EVERY = 10.0
+_SORRY = "whose task this is cannot be told at the moment; try again"
+# Errors that say nothing against the connection.
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
+# Rows that are counted without a thread: some tenths of a millisecond.
+_COUNTED_INLINE = 1_000
+# Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
+_DELETED_AT_ONCE = 100
 
 _TASK = """
-    SELECT tenant, principal, context, state, replica, dialect, made, seen FROM record
-    WHERE kind = 1 AND scope = ? AND id = ?"""
-_CONTEXT = "SELECT tenant, principal FROM record WHERE kind = 0 AND scope = ? AND id = ?"
-
-# What takes longer to count than calls may wait for each other is counted in a thread.
-_AT_ONCE = 1_000
-_OPEN_TASKS = "SELECT 1 FROM record WHERE aged = 1 AND tenant = ? AND kind = 1 AND open = 1 AND epoch <> ?"
-_COUNT = "SELECT 1 FROM record WHERE aged = 1 AND tenant = ? AND kind = 1 AND epoch <> ? AND scope = ?"
-_COUNT_OF_PRINCIPAL = f"{_COUNT} AND principal = ?"
-_COUNT_IN_CONTEXT = f"{_COUNT} AND context = ?"
-_COUNT_OF_PRINCIPAL_IN_CONTEXT = f"{_COUNT} AND principal = ? AND context = ?"
+    SELECT tenant, principal, context, state, replica, dialect, made, seen FROM task WHERE scope = ? AND id = ?"""
+_CONTEXT = "SELECT tenant, principal, seen FROM context WHERE scope = ? AND id = ?"
+_NEW_TASK = """
+    INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_NEW_CONTEXT = "INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?)"
+_UPDATE_TASK = "UPDATE task SET context = ?, state = ?, open = ?, seen = max(seen, ?) WHERE scope = ? AND id = ?"
+_UPDATE_CONTEXT = "UPDATE context SET seen = max(seen, ?) WHERE scope = ? AND id = ?"
+_OPEN_TASKS = "SELECT 1 FROM task WHERE tenant = ? AND open = 1"
+_COUNT = "SELECT 1 FROM task WHERE tenant = ? AND scope = ?"
 
 _CURRENT = "(until = 0 OR until > ?)"
 _NOTE = f"SELECT value FROM note WHERE kind = ? AND key = ? AND {_CURRENT}"  # noqa: S608 - constant
 _INTO_NOTE = 'INTO note (kind, key, value, tenant, "group", due, until) VALUES (?, ?, ?, ?, ?, ?, ?)'
 _KEEP = f"INSERT OR REPLACE {_INTO_NOTE}"
-_SETTLE = f"""
-    INSERT {_INTO_NOTE} ON CONFLICT (kind, key) DO UPDATE
-    SET value = excluded.value, tenant = excluded.tenant, "group" = excluded."group",
-        due = excluded.due, until = excluded.until
-    WHERE NOT {_CURRENT.replace("until", "note.until")}"""  # noqa: S608 - constant
 _DROP = "DELETE FROM note WHERE kind = ? AND key = ?"
 _GROUP = f"""
     SELECT key, value FROM note WHERE kind = ? AND "group" = ? AND "group" <> '' AND {_CURRENT}
@@ -75,13 +82,45 @@ _DUE = f"""
     SELECT key, value FROM note WHERE kind = ? AND due > 0 AND due <= ? AND {_CURRENT}
     ORDER BY due LIMIT ?"""  # noqa: S608 - constant
 _LEASE = "UPDATE note SET due = ? WHERE kind = ? AND key = ?"
+_NOTES = f"""
+    SELECT kind, key, value, tenant, "group", due, until FROM note
+    WHERE (kind, key) > (?, ?) AND {_CURRENT} ORDER BY kind, key LIMIT ?"""  # noqa: S608 - constant
+
+# From one tenant to the next in an index, instead of over all rows.
+_TENANTS = """
+    WITH RECURSIVE holder (name) AS (
+        SELECT min(tenant) FROM {table}
+        UNION ALL
+        SELECT (SELECT min(tenant) FROM {table} WHERE tenant > name) FROM holder WHERE name IS NOT NULL
+    ) SELECT name FROM holder WHERE name IS NOT NULL"""
+_OLD_TASKS = "SELECT scope, id, seen FROM task WHERE tenant = ? AND open = ? AND seen < ? ORDER BY seen LIMIT ?"
+_OLD_CONTEXTS = "SELECT scope, id, seen FROM context WHERE tenant = ? AND seen < ? ORDER BY seen LIMIT ?"
+_FIRST_TASKS = "SELECT scope, id, seen FROM task WHERE tenant = ? ORDER BY open, seen LIMIT ?"
+_FIRST_CONTEXTS = "SELECT scope, id, seen FROM context WHERE tenant = ? ORDER BY seen LIMIT ?"
+_FORGET = "DELETE FROM {table} WHERE scope = ? AND id = ? AND seen = ?"
+_FORGET_NOTES = "DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE until > 0 AND until <= ? LIMIT ?)"
+_ERASE = "DELETE FROM {table} WHERE (scope, id) IN (SELECT scope, id FROM {table} WHERE tenant = ? LIMIT ?)"
+_ERASE_NOTES = "DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE tenant = ? LIMIT ?)"
+_FIGURES = """
+    SELECT tenant, sum(tasks), sum(open), sum(contexts), sum(notes) FROM (
+        SELECT tenant, count(*) AS tasks, sum(open) AS open, 0 AS contexts, 0 AS notes FROM task GROUP BY tenant
+        UNION ALL SELECT tenant, 0, 0, count(*), 0 FROM context GROUP BY tenant
+        UNION ALL SELECT tenant, 0, 0, 0, count(*) FROM note GROUP BY tenant
+    ) GROUP BY tenant ORDER BY tenant"""
+_CONTEXT_ROWS = """
+    SELECT scope, id, tenant, principal, seen FROM context WHERE (scope, id) > (?, ?) ORDER BY scope, id LIMIT ?"""
+_TASK_ROWS = """
+    SELECT scope, id, tenant, principal, context, state, replica, dialect, made, seen FROM task
+    WHERE (scope, id) > (?, ?) ORDER BY scope, id LIMIT ?"""
+
+logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 class SqliteStore:
-    """Keeps the ledger in a file.
+    """Keeps the ledger in SQLite.
 
     Args:
-        path: Of the file, which is made where there is none. The folder must be there.
+        path: Of the file, which is made where there is none; its folder must exist. None keeps the ledger in memory.
         wall: Unix seconds, for notes that are past their time.
     """
 
@@ -90,169 +129,103 @@ class SqliteStore:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None = None,
         *,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notes say when they end in Unix seconds
     ) -> None:
-        self.label = f"sqlite://{path}"
-        self._check = DamageCheck(path)
-        self.condition: Condition = self._check
-        self._file = LedgerFile(path, self._check)
-        self._carrier = Carrier(path)
+        self.label = "memory" if path is None else f"sqlite://{path}"
+        self._path = path
         self._wall = wall
-        self._checkpoints: Checkpoints | None = None
-        self._expiry = Expiry()
-        # What has arrived, and the connection to the database that it belongs to.
-        self._arrivals: Arrivals | None = None
-        self._db: sqlite3.Connection | None = None
-        self._counting: dict[tuple[str, tuple[str | int, ...]], asyncio.Future[int]] = {}
+        self._check = None if path is None else DamageCheck(path)
+        self.condition = self._check or Condition()
+        self._db = _Memory() if path is None else SqliteFile(path, self._check)
 
     async def open(self) -> None:
-        """As `Store.open`; what cannot be used at the moment is opened by the first call that can."""
-        self._file.open()
-        self._check.begin()
-        # What comes next would write to a damaged file.
-        await asyncio.to_thread(self._check.wait, AT_START)
-        self._checkpoints = Checkpoints(self._file.path, astray=self._file.watch, carrier=self._carrier)
-        with contextlib.suppress(StateUnavailable), self._file as db:
-            # What was left by whoever ended suddenly, or is others', is read now, and not by the first call.
-            arrivals = self._of(db)
-            arrivals.read_ahead()
-            arrivals.current()
+        """As `Store.open`; a file that cannot be used at the moment is opened by a later call."""
+        await asyncio.to_thread(self._db.open)
+        if self._check is not None:
+            self._check.begin()
+            await asyncio.to_thread(self._check.wait, AT_START)
 
     async def aclose(self) -> None:
-        """Let go of the file. Who lets go of it last carries the log over: here, that is not the event loop."""
-        if self._arrivals is not None:
-            self._arrivals.close()
-        self._arrivals = self._db = None
-        self._file.close()
-        await asyncio.to_thread(self._check.stop)
-        if self._checkpoints is not None:
-            await asyncio.to_thread(self._checkpoints.stop)
+        """Close the file."""
+        self._db.close()
+        if self._check is not None:
+            await asyncio.to_thread(self._check.stop)
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
-    def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
+    async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
         """As `Store.tasks`."""
-        with self._file as db:
-            young = self._of(db).current()
-            return [self._found(db, young, scope, task) for task in ids]
+        with self._db as db:
+            return [_task(db.execute(_TASK, (scope, each)).fetchone()) for each in ids]
 
-    @staticmethod
-    def _found(db: sqlite3.Connection, young: Young, scope: str, task: str) -> Task | None:
-        """What is known of a task, wherever it stands."""
-        entry = young.entries.get((TASK, scope, task))
-        if entry is not None:
-            return entry.task
-        known = young.tables.get((scope, task))
-        if known is None:
-            known = _task(db.execute(_TASK, (scope, task)).fetchone())
-            if known is not None:
-                if len(young.tables) >= _MOST_REMEMBERED:
-                    young.tables.clear()
-                young.tables[scope, task] = known
-        return known
-
-    def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
+    async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """As `Store.context`."""
-        with self._file as db:
-            young = self._of(db).current().entries.get((CONTEXT, scope, id))
-            if young is not None:
-                return young.owner
+        with self._db as db:
             found = db.execute(_CONTEXT, (scope, id)).fetchone()
-        return None if found is None else Owner(*found)
+        return None if found is None else Owner(found[0], found[1])
 
-    def meet(self, scope: str, sighting: Sighting) -> Met:
-        """As `Store.meet`; what is new goes to the arrivals, and what has changed to where it stands."""
-        with self._file as db, (arrivals := self._of(db)) as young:
-            return meet(db, arrivals, young, scope, sighting)
+    async def meet(self, scope: str, sighting: Sighting) -> Met:
+        """As `Store.meet`."""
+        with self._db as db, step(db):
+            return _meet(db, scope, sighting)
 
-    def open_tasks(self, tenant: str) -> Soon[int]:
-        """As `Store.open_tasks`; at once, or where there are many from a thread."""
-        with self._file as db:
-            arrivals = self._of(db)
-            more = arrivals.current().open_tasks(tenant)
-            return self._number(db, more, _OPEN_TASKS, (tenant, arrivals.epoch))
+    async def open_tasks(self, tenant: str) -> int:
+        """As `Store.open_tasks`."""
+        return await self._count(_OPEN_TASKS, (tenant,))
 
-    def count(self, scope: str, owner: Owner, context: str = "") -> Soon[int]:
-        """As `Store.count`; at once, or where the tenant has many tasks from a thread."""
-        tenant, principal = owner.tenant, owner.principal
-        with self._file as db:
-            arrivals = self._of(db)
-            more = arrivals.current().count(scope, owner, context)
-            names = (tenant, arrivals.epoch, scope)
-            if context and principal:
-                return self._number(db, more, _COUNT_OF_PRINCIPAL_IN_CONTEXT, (*names, principal, context))
-            if context:
-                return self._number(db, more, _COUNT_IN_CONTEXT, (*names, context))
-            if principal:
-                return self._number(db, more, _COUNT_OF_PRINCIPAL, (*names, principal))
-            return self._number(db, more, _COUNT, names)
+    async def count(self, scope: str, owner: Owner, context: str = "") -> int:
+        """As `Store.count`."""
+        sql = _COUNT
+        values: tuple[str, ...] = (owner.tenant, scope)
+        for column, value in (("principal", owner.principal), ("context", context)):
+            if value:
+                sql, values = f"{sql} AND {column} = ?", (*values, value)
+        return await self._count(sql, values)
 
-    def _number(self, db: sqlite3.Connection, more: int, of: str, names: tuple[str | int, ...]) -> Soon[int]:
-        """How many there are in the tables, and young ones beside them.
-
-        Args:
-            more: Those that are young.
-        """
-        counting = self._counting.get((of, names))
-        if counting is None:
-            found = _number(db.execute(f"SELECT count(*) FROM ({of} LIMIT {_AT_ONCE})", names))  # noqa: S608 - constant
-            if found < _AT_ONCE:
-                return found + more
-            counting = self._counting[of, names] = asyncio.ensure_future(self._count_aside(more, of, names))
-            counting.add_done_callback(lambda _: self._counting.pop((of, names), None))
-        # Whoever asks meanwhile is answered with it, and nobody who leaves takes it from the others.
-        return asyncio.shield(counting)
-
-    async def _count_aside(self, more: int, of: str, names: tuple[str | int, ...]) -> int:
-        def count() -> int:
-            with contextlib.closing(dial(self._file.path, _PATIENCE)) as db:
-                return more + _number(db.execute(f"SELECT count(*) FROM ({of})", names))  # noqa: S608 - constant
-
-        try:
-            return await asyncio.to_thread(count)
-        except sqlite3.Error as error:
-            raise StateUnavailable(SORRY, detail=str(error)) from error
+    async def _count(self, sql: str, values: tuple[str, ...]) -> int:
+        with self._db as db:
+            found = _number(db.execute(f"SELECT count(*) FROM ({sql} LIMIT {_COUNTED_INLINE})", values))  # noqa: S608
+        if found < _COUNTED_INLINE:
+            return found
+        return await self._in_thread(lambda db: _number(db.execute(f"SELECT count(*) FROM ({sql})", values)))  # noqa: S608
 
     # ---- Notes ---------------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, key: str) -> bytes | None:
+    async def note(self, kind: str, key: str) -> bytes | None:
         """As `Store.note`."""
-        with self._file as db:
+        with self._db as db:
             return _value(db, kind, key, self._wall())
 
-    def keep(self, note: Note) -> None:
+    async def keep(self, note: Note) -> None:
         """As `Store.keep`."""
-        with self._file as db:
+        with self._db as db:
             db.execute(_KEEP, _values(note))
 
-    def settle(self, note: Note) -> bytes:
+    async def settle(self, note: Note) -> bytes:
         """As `Store.settle`."""
-        with self._file as db:
-            for _ in range(_ATTEMPTS):
-                now = self._wall()
-                if db.execute(_SETTLE, (*_values(note), now)).rowcount:
-                    return note.value
-                if (known := _value(db, note.kind, note.key, now)) is not None:
-                    return known
-        raise StateUnavailable(SORRY, detail="a note is dropped as often as it is written")
+        with self._db as db, step(db):
+            known = _value(db, note.kind, note.key, self._wall())
+            if known is None:
+                db.execute(_KEEP, _values(note))
+            return note.value if known is None else known
 
-    def drop(self, kind: str, key: str) -> bool:
+    async def drop(self, kind: str, key: str) -> bool:
         """As `Store.drop`."""
-        with self._file as db:
+        with self._db as db:
             return db.execute(_DROP, (kind, key)).rowcount > 0
 
-    def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
+    async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
         """As `Store.group`."""
-        with self._file as db:
+        with self._db as db:
             return db.execute(_GROUP, (kind, group, self._wall(), most)).fetchall()
 
-    def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
+    async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """As `Store.due`."""
         wanted = (kind, now, self._wall(), most)
-        with self._file as db:
-            # Mostly nothing is due, and then nobody has to be held off.
+        with self._db as db:
+            # Mostly nothing is due, and then no lock is needed.
             if not db.execute(_DUE, wanted).fetchall():
                 return []
             with step(db):
@@ -262,84 +235,331 @@ class SqliteStore:
 
     # ---- Upkeep --------------------------------------------------------------------------------------------------
 
-    def expire(self, now: int, bounds: Bounds, most: int) -> int:
-        """As `Store.expire`; of many that have just arrived nobody looks at the age before they are carried over."""
-        with self._file as db:
-            arrivals = self._of(db)
-            if len(arrivals.current().entries) <= _AT_ONCE_OVER:
-                settle(db, arrivals)
-            forgotten = -1
-            try:
-                forgotten = self._expiry.expire(db, now, bounds, most, arrivals.epoch)
-            finally:
-                if forgotten:
-                    _say_changed(arrivals)
-            return forgotten
+    async def expire(self, now: int, bounds: Bounds, most: int) -> int:
+        """As `Store.expire`."""
+        self._db.check_place()
+        return await self._in_thread(lambda db: _expire(db, now, bounds, most))
 
-    def figures(self) -> list[Figures]:
-        """As `Store.figures`; reads all of an index."""
-        with self._file as db:
-            self._carry_over(db)
-            return sqlite_upkeep.figures(db)
+    async def figures(self) -> list[Figures]:
+        """As `Store.figures`."""
+        return await self._in_thread(lambda db: [Figures(*found) for found in db.execute(_FIGURES)])
 
-    def erase(self, tenant: str) -> int:
-        """As `Store.erase`; not in one step, for that would keep other processes waiting."""
-        with self._file as db:
-            self._carry_over(db)
-            try:
-                return sqlite_upkeep.erase(db, tenant)
-            finally:
-                _say_changed(self._of(db))
+    async def erase(self, tenant: str) -> int:
+        """As `Store.erase`; in many short transactions, so that other processes go on."""
+        return await self._in_thread(lambda db: _erase(db, tenant))
 
-    def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
+    async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """As `Store.rows`."""
-        with self._file as db:
-            self._carry_over(db)
-            return sqlite_upkeep.rows(db, after, most)
+        kind, *place = after
+        found: list[Row] = []
+        with self._db as db:
+            if kind != "task":
+                found = [_context_row(*each) for each in db.execute(_CONTEXT_ROWS, (*place, most))]
+                place = ["", ""]
+            if len(found) < most:
+                found += [_task_row(*each) for each in db.execute(_TASK_ROWS, (*place, most - len(found)))]
+        return found
 
-    def put_rows(self, rows: Sequence[Row]) -> int:
+    async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
-        with self._file as db, (arrivals := self._of(db)) as young:
-            known = young.entries
-            arrivals.seen.doubt()
-            # Others are told before it is done.
-            arrivals.append(())
-            return sqlite_upkeep.put_rows(
-                db, [row for row in rows if (TASK if row.task else CONTEXT, row.scope, row.id) not in known]
-            )
+        with self._db as db, step(db):
+            return sum(_put_row(db, row) for row in rows if 0 < len(row.id) <= LONGEST_ID)
 
-    def notes(self, after: tuple[str, str], most: int) -> list[Note]:
+    async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """As `Store.notes`."""
-        with self._file as db:
-            return sqlite_upkeep.notes(db, after, most, self._wall())
+        with self._db as db:
+            return [Note(*found) for found in db.execute(_NOTES, (*after, self._wall(), most))]
 
-    # ---- Arrivals ------------------------------------------------------------------------------------------------
+    async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` returns, in a thread on a connection of its own; in memory there is only one."""
+        path = self._path
+        if path is None:
+            with self._db as db:
+                return work(db)
 
-    def _of(self, db: sqlite3.Connection) -> Arrivals:
-        """What has arrived of the ledger that is open."""
-        arrivals = self._arrivals
-        if arrivals is None or self._db is not db:
-            if arrivals is not None:
-                arrivals.close()
-            # Of another file at this place the numbers may be those of the one before.
-            self._carrier.succession.forget()
-            arrivals = self._arrivals = arrivals_of(db, self._file.path, self._carrier.succession)
-            self._carrier.loop, self._db = arrivals, db
-        return arrivals
+        def run() -> T:
+            with contextlib.closing(sqlite_schema.dial(path, _PATIENCE)) as db:
+                return work(db)
 
-    def _carry_over(self, db: sqlite3.Connection) -> None:
-        """Have all in the tables, for what goes through them."""
-        arrivals = self._of(db)
-        if len(arrivals.current().entries) > _AT_ONCE_OVER:
-            carry_over(db, arrivals)
-        settle(db, arrivals)
+        # So that a file that cannot be used is reopened, and its fault is told.
+        with self._db:
+            pass
+        try:
+            return await asyncio.to_thread(run)
+        except sqlite3.Error as error:
+            raise StateUnavailable(_SORRY, detail=str(error)) from error
 
 
-def _say_changed(arrivals: Arrivals) -> None:
-    """Have every process forget what it remembers of the tables, from its next call on."""
-    with arrivals as young:
-        young.tables.clear()
-        arrivals.append(())
+class _Memory:
+    """A database in the memory of this process, made when it is used first."""
+
+    def __init__(self) -> None:
+        self._db: sqlite3.Connection | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        db, self._db, self._closed = self._db, None, True
+        if db is not None:
+            db.close()
+
+    def check_place(self) -> bool:
+        return True
+
+    def __enter__(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StateUnavailable(_SORRY, detail="it is closed")
+        if self._db is None:
+            self._db = sqlite_schema.memory()
+        return self._db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise StateUnavailable(_SORRY, detail=str(error)) from error
+
+
+class SqliteFile:
+    """The event loop's connection to the file: what becomes of it when something is wrong with the file.
+
+    Every error of SQLite is `StateUnavailable` outside. Where another process holds the file, no call after the first
+    waits for it again, until something could be written. Where the connection itself is in doubt (a damaged page, a
+    disk that fails), it is closed, and opened again by a call that comes `REOPEN` seconds later or more. A file that is
+    moved away or deleted while it is in use is not made again: whoever moves it may put it back. A file that was found
+    damaged is not used until it is found whole, or another one lies at its place.
+
+    Args:
+        check: Finds out whether the file is damaged; None where nobody asks.
+    """
+
+    def __init__(self, path: Path, check: DamageCheck | None = None) -> None:
+        self.path = path
+        self._check = check
+        self._db: sqlite3.Connection | None = None
+        self._fault = "it is closed"
+        self._attempt_at = math.inf
+        self._log_at = -math.inf
+        self._identity: tuple[int, int] | None = None
+        # Whether another file, or none, was found at its place.
+        self._is_astray = False
+        # Whether no call waits for other processes now, and how many rows had been changed when that began.
+        self._changes_before: int | None = None
+
+    def open(self) -> None:
+        """Open it, or go on without where it cannot be used now.
+
+        Raises:
+            StoreBroken: it will never be usable.
+        """
+        try:
+            self._db = sqlite_schema.connect(self.path, TIMEOUT, _OPENING)
+            self._identity = _identity(self.path)
+        except sqlite3.Error as error:
+            self._failed(error)
+
+    def close(self) -> None:
+        """Close it for good."""
+        self._let_go()
+        self._attempt_at, self._fault = math.inf, "it is closed"
+
+    def check_place(self) -> bool:
+        """Return whether the file lies at its place still; close the connection where another file, or none, does."""
+        if self._identity is None or _identity(self.path) == self._identity:
+            if self._is_damaged and self._check is not None:
+                # A whole file may have been copied over it.
+                self._check.begin()
+            return True
+        logger.error("%s was moved or deleted while it was in use: put it back, or restart the gateway", self.path)
+        self._let_go()
+        self._identity, self._is_astray = None, True
+        self._attempt_at = time.monotonic()
+        return False
+
+    @property
+    def _is_damaged(self) -> bool:
+        return self._check is not None and self._check.damaged
+
+    def __enter__(self) -> sqlite3.Connection:
+        if self._is_damaged and not self._is_astray and self.check_place():
+            self._let_go()
+            self._attempt_at = time.monotonic()
+            self._tell("it is damaged")
+            raise self._unavailable()
+        return self._db or self._reopened()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise self._failed(error) from error
+        if self._changes_before is not None and self._db is not None and self._db.total_changes != self._changes_before:
+            self._changes_before = None
+            self._wait_for_others(TIMEOUT)
+
+    def _reopened(self) -> sqlite3.Connection:
+        now = time.monotonic()
+        if now < self._attempt_at:
+            raise self._unavailable()
+        self._attempt_at = now + REOPEN
+        if (self._is_astray or self._identity is not None) and _identity(self.path) is None:
+            self._tell("it was moved or deleted")
+            raise self._unavailable()
+        try:
+            self._db = sqlite_schema.connect(self.path, timeout=0.0, patience=0.0)
+        except StoreBroken as error:
+            self._tell(str(error))
+            raise self._unavailable() from error
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        self._wait_for_others(TIMEOUT)
+        if self._is_astray and self._check is not None:
+            self._check.begin(anew=True)
+        self._identity, self._is_astray = _identity(self.path), False
+        return self._db
+
+    def _failed(self, error: sqlite3.Error) -> StateUnavailable:
+        self._tell(str(error))
+        if self._check is not None:
+            self._check.suspect(error)
+        if sqlite_schema.code_of(error) not in _PASSING:
+            self._let_go()
+        if self._db is None:
+            self._attempt_at = time.monotonic() + REOPEN
+        elif self._changes_before is None and sqlite_schema.is_busy(error):
+            self._changes_before = self._db.total_changes
+            self._wait_for_others(0.0)
+        return self._unavailable()
+
+    def _unavailable(self) -> StateUnavailable:
+        return StateUnavailable(_SORRY, detail=self._fault, retry_after=1.0)
+
+    def _tell(self, fault: str) -> None:
+        self._fault = fault
+        if (now := time.monotonic()) >= self._log_at:
+            self._log_at = now + _LOG_EVERY
+            logger.warning("the ledger in %s cannot be used: %s", self.path, fault)
+
+    def _wait_for_others(self, timeout: float) -> None:
+        if self._db is not None:
+            self._db.execute(f"PRAGMA busy_timeout = {timeout * 1000:.0f}")
+
+    def _let_go(self) -> None:
+        db, self._db, self._changes_before = self._db, None, None
+        if db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+
+
+@contextlib.contextmanager
+def step(db: sqlite3.Connection) -> Iterator[None]:
+    """Write what is written inside as a whole, or not at all."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+# ---- Within one transaction ------------------------------------------------------------------------------------------
+
+
+def _meet(db: sqlite3.Connection, scope: str, sighting: Sighting) -> Met:
+    owner, now = sighting.owner, sighting.now
+    task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
+    context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
+    known = _task(db.execute(_TASK, (scope, task)).fetchone()) if task else None
+    holder = db.execute(_CONTEXT, (scope, context)).fetchone() if context else None
+    of_task = None if known is None else known.owner
+    of_context = None if holder is None else Owner(holder[0], holder[1])
+    if sighting.is_foreign(of_task, of_context):
+        return Met(of_task, of_context)
+    if known is not None:
+        state = later_state(known.state, sighting.state)
+        if state != known.state or (context and not known.context) or now - known.seen >= SEEN_AGAIN:
+            db.execute(_UPDATE_TASK, (known.context or context, state, state in OPEN, now, scope, task))
+    elif task:
+        db.execute(
+            _NEW_TASK,
+            (
+                scope, task, owner.tenant, owner.principal, context, sighting.state, sighting.state in OPEN,
+                sighting.replica, sighting.dialect, now, now,
+            ),
+        )  # fmt: skip
+    if holder is not None:
+        if holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
+            db.execute(_UPDATE_CONTEXT, (now, scope, context))
+    elif context:
+        db.execute(_NEW_CONTEXT, (scope, context, owner.tenant, owner.principal, now))
+    return Met((of_task or owner) if task else None, (of_context or owner) if context else None)
+
+
+def _put_row(db: sqlite3.Connection, row: Row) -> int:
+    task, owner = row.task, row.context
+    if task is not None:
+        values = (
+            row.scope, row.id, task.owner.tenant, task.owner.principal, task.context, task.state, task.state in OPEN,
+            task.replica, task.dialect, task.made, task.seen,
+        )  # fmt: skip
+        return db.execute(f"{_NEW_TASK} ON CONFLICT DO NOTHING", values).rowcount
+    if owner is None:
+        return 0
+    values_of_context = (row.scope, row.id, owner.tenant, owner.principal, row.seen)
+    return db.execute(f"{_NEW_CONTEXT} ON CONFLICT DO NOTHING", values_of_context).rowcount
+
+
+# ---- In a thread -----------------------------------------------------------------------------------------------------
+
+
+def _expire(db: sqlite3.Connection, now: int, bounds: Bounds, most: int) -> int:
+    """Forget what is past its time, then what a tenant has beyond its bounds; return how many."""
+    left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
+    for tenant in [name for (name,) in db.execute(_TENANTS.format(table="task"))]:
+        for is_open, kept in ((0, bounds.ended), (1, bounds.open)):
+            left -= _forget(db, "task", db.execute(_OLD_TASKS, (tenant, is_open, now - kept, left)).fetchall())
+        surplus = _number(db.execute("SELECT count(*) FROM task WHERE tenant = ?", (tenant,))) - bounds.tasks
+        if surplus > 0:
+            left -= _forget(db, "task", db.execute(_FIRST_TASKS, (tenant, min(surplus, left))).fetchall())
+    for tenant in [name for (name,) in db.execute(_TENANTS.format(table="context"))]:
+        left -= _forget(db, "context", db.execute(_OLD_CONTEXTS, (tenant, now - bounds.open, left)).fetchall())
+        surplus = _number(db.execute("SELECT count(*) FROM context WHERE tenant = ?", (tenant,))) - bounds.contexts
+        if surplus > 0:
+            left -= _forget(db, "context", db.execute(_FIRST_CONTEXTS, (tenant, min(surplus, left))).fetchall())
+    return most - left
+
+
+def _forget(db: sqlite3.Connection, table: str, entries: Sequence[tuple[str, str, int]]) -> int:
+    """Forget entries, unless they have been seen since; return how many."""
+    forgotten = 0
+    for start in range(0, len(entries), _DELETED_AT_ONCE):
+        with step(db):
+            few = entries[start : start + _DELETED_AT_ONCE]
+            forgotten += db.executemany(_FORGET.format(table=table), few).rowcount
+    return forgotten
+
+
+def _erase(db: sqlite3.Connection, tenant: str) -> int:
+    erased = 0
+    for sql in (_ERASE.format(table="task"), _ERASE.format(table="context"), _ERASE_NOTES):
+        while deleted := db.execute(sql, (tenant, _DELETED_AT_ONCE)).rowcount:
+            erased += deleted
+    return erased
+
+
+# ---- Rows ------------------------------------------------------------------------------------------------------------
 
 
 def _task(found: tuple[str, str, str, str, str, str, int, int] | None) -> Task | None:
@@ -347,6 +567,14 @@ def _task(found: tuple[str, str, str, str, str, str, int, int] | None) -> Task |
         return None
     tenant, principal, context, state, replica, dialect, made, seen = found
     return Task(Owner(tenant, principal), context, state, replica, dialect, made, seen)
+
+
+def _task_row(scope: str, id_: str, *found: *tuple[str, str, str, str, str, str, int, int]) -> Row:
+    return Row(scope, id_, task=_task(found), seen=found[-1])
+
+
+def _context_row(scope: str, id_: str, tenant: str, principal: str, seen: int) -> Row:
+    return Row(scope, id_, context=Owner(tenant, principal), seen=seen)
 
 
 def _number(found: sqlite3.Cursor) -> int:

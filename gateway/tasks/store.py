@@ -1,21 +1,15 @@
 """Where the ledger is kept: who owns which task and which context, and short notes beside them.
 
-A store answers at once where what it keeps lies in this process or in a file (`memory.py`, `sqlite.py`), and with
-something to be awaited where it is asked over a network (`redis.py`): the line waits only for those that make it wait.
+`sqlite.py` keeps it in a file or in memory, `redis.py` in a Redis. Every method is one atomic step.
 
 What is written about a task or a context is written once: whoever was met with it first owns it, and nobody else ever
 does. A *scope* is one backend: ids of two backends have nothing to do with each other.
 """
 
-from collections.abc import Awaitable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
-
-T = TypeVar("T")
-
-Soon: TypeAlias = T | Awaitable[T]
-"""A value, or what becomes one when it is awaited."""
 
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
 """The states of a task that is not over, as `a2a.task_state.STATES` spells them; empty for one that nobody was told."""
@@ -206,7 +200,7 @@ class Store(Protocol):
     Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
 
     Attributes:
-        local: Whether no network is between, so that what it is asked is answered at once.
+        local: Whether no network is between.
         shared: Whether several gateways on several machines may use it at a time.
         label: What it is, without credentials, for logs and metrics.
         condition: How it is.
@@ -229,13 +223,13 @@ class Store(Protocol):
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
-    def tasks(self, scope: str, ids: Sequence[str]) -> Soon[list[Task | None]]:
+    async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
         """What is known of each; None for one that is not known. Expired ones are not."""
 
-    def context(self, scope: str, id: str) -> Soon[Owner | None]:  # noqa: A002 - the word
+    async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """Whose a context is; None for one that is not known."""
 
-    def meet(self, scope: str, sighting: Sighting) -> Soon[Met]:
+    async def meet(self, scope: str, sighting: Sighting) -> Met:
         """Write down what is not known yet, in one step, and tell whose it all is.
 
         Nothing is written where one of the two is another's (`Sighting.is_foreign`): the frame is withheld, and whoever
@@ -243,10 +237,10 @@ class Store(Protocol):
         The replica and the dialect stay what they were when it was made; a context that it had none of is filled in.
         """
 
-    def open_tasks(self, tenant: str) -> Soon[int]:
+    async def open_tasks(self, tenant: str) -> int:
         """How many tasks of a tenant are not over, in all scopes."""
 
-    def count(self, scope: str, owner: Owner, context: str = "") -> Soon[int]:
+    async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """How many tasks of an owner are known in a scope; of one context only, unless it is empty.
 
         Args:
@@ -255,22 +249,22 @@ class Store(Protocol):
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, key: str) -> Soon[bytes | None]:
+    async def note(self, kind: str, key: str) -> bytes | None:
         """The value of a note; None where there is none, or it is past its time."""
 
-    def keep(self, note: Note) -> Soon[None]:
+    async def keep(self, note: Note) -> None:
         """Write a note, over one with the same kind and key."""
 
-    def settle(self, note: Note) -> Soon[bytes]:
+    async def settle(self, note: Note) -> bytes:
         """Write a note unless there is one; gives the value that stands then."""
 
-    def drop(self, kind: str, key: str) -> Soon[bool]:
+    async def drop(self, kind: str, key: str) -> bool:
         """Remove a note; whether there was one."""
 
-    def group(self, kind: str, group: str, most: int) -> Soon[list[tuple[str, bytes]]]:
+    async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
         """Keys and values of the notes of one kind in a group, by key; `most` at most."""
 
-    def due(self, kind: str, now: float, most: int, lease: float) -> Soon[list[tuple[str, bytes]]]:
+    async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """Take up to `most` notes that are due at `now`, the longest due first.
 
         In the same step they become due again at `now + lease`, so that of several gateways one has each, and none is
@@ -279,22 +273,22 @@ class Store(Protocol):
 
     # ---- Upkeep ----------------------------------------------------------------------------------------------------
 
-    def expire(self, now: int, bounds: Bounds, most: int) -> Soon[int]:
+    async def expire(self, now: int, bounds: Bounds, most: int) -> int:
         """Forget up to `most` entries that are beyond the bounds; gives how many. 500 are quick enough here."""
 
-    def figures(self) -> Soon[list[Figures]]:
+    async def figures(self) -> list[Figures]:
         """What it holds, tenant by tenant."""
 
-    def erase(self, tenant: str) -> Soon[int]:
+    async def erase(self, tenant: str) -> int:
         """Forget all that belongs to a tenant; gives how many entries there were."""
 
-    def rows(self, after: tuple[str, str, str], most: int) -> Soon[list[Row]]:
+    async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """Entries in the order of `("task" or "context", scope, id)`, from behind `after`; empty words begin."""
 
-    def put_rows(self, rows: Sequence[Row]) -> Soon[int]:
+    async def put_rows(self, rows: Sequence[Row]) -> int:
         """Write entries as they are, unless they are known already; gives how many were written."""
 
-    def notes(self, after: tuple[str, str], most: int) -> Soon[list[Note]]:
+    async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """Notes in the order of `(kind, key)`, from behind `after`; ("", "") is the beginning.
 
         Fewer than `most` where these are many bytes; only where there are none is it the end.

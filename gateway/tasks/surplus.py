@@ -4,11 +4,10 @@ A store counts no notes, so they are gone through now and then, over all tenants
 """
 
 import asyncio
-import inspect
 from collections import Counter
 from collections.abc import AsyncIterator
 
-from gateway.tasks.store import Note, Soon, Store, T
+from gateway.tasks.store import Note, Store
 
 _PAGE = 500
 
@@ -32,7 +31,7 @@ async def drop_surplus(store: Store, kind: str, most: int) -> int:
     dropped = 0
     for tenant, found in ends.items():
         for _, key in sorted(found)[: beyond[tenant]]:
-            dropped += await _now(store.drop(kind, key))
+            dropped += await store.drop(kind, key)
             if dropped % _PAGE == 0:
                 await asyncio.sleep(0)
     return dropped
@@ -42,7 +41,7 @@ async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
     """The notes of a kind; others have their turn between two pages."""
     after = (kind, "")
     while True:
-        page = await _now(store.notes(after, _PAGE))
+        page = await store.notes(after, _PAGE)
         for note in page:
             if note.kind != kind:
                 return
@@ -51,7 +50,3 @@ async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
             return
         after = (page[-1].kind, page[-1].key)
         await asyncio.sleep(0)
-
-
-async def _now(value: Soon[T]) -> T:
-    return await value if inspect.isawaitable(value) else value

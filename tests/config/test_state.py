@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
-from gateway.tasks.ledger import soon
 from gateway.tasks.opening import make
 from gateway.tasks.store import Owner, Sighting, Task
 from tests.config.reading import examined, good
@@ -61,8 +60,8 @@ def test_a_name_has_room_for_those_of_the_files_beside_it(tmp_path: Path) -> Non
     async def use() -> list[Task | None]:
         await store.open()
         try:
-            await soon(store.meet("crm", Sighting(Owner("acme", "ann"), "t", "c")))
-            return await soon(store.tasks("crm", ("t",)))
+            await store.meet("crm", Sighting(Owner("acme", "ann"), "t", "c"))
+            return await store.tasks("crm", ("t",))
         finally:
             await store.aclose()
 

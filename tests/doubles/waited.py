@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.counted import OPERATIONS
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 
 
@@ -25,7 +25,7 @@ class Waited:
     def __init__(self) -> None:
         self.down = False
         self.waits: Callable[[], Awaitable[None]] = _turns
-        self._inner = MemoryStore()
+        self._inner = SqliteStore(None)
         for name in OPERATIONS:
             setattr(self, name, self._later(getattr(self._inner, name)))
 
@@ -44,7 +44,7 @@ class Waited:
             await self.waits()
             if self.down:
                 raise StateUnavailable("the store of tasks does not answer", retry_after=1.0)
-            return method(*args)
+            return await method(*args)
 
         return ask
 

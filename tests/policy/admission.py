@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, cast
 
+import pytest
+
 from gateway.a2a.fault import Fault
 from gateway.policy.account import Quota
 from gateway.policy.limits import Limits, Permit
@@ -34,7 +36,11 @@ def limits(
 
 
 def standing(made: Limits, tenant: str, at: float = 0.0) -> Standing | None:
-    found = made.arrive(tenant, at)
+    """How a tenant stands after one more request; nothing is waited for where rates are not shared."""
+    arriving = made.arrive(tenant, at)
+    with pytest.raises(StopIteration) as done:
+        arriving.send(None)
+    found = done.value.value
     assert found is None or isinstance(found, Standing)
     return found
 

@@ -26,7 +26,7 @@ def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> Non
     made, hits = limits({ACME: Quota(requests=(3.0, 60.0))})
     assert [standing(made, ACME) for _ in range(3)] == [Standing(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate) as refused:
-        made.arrive(ACME, 5.0)
+        standing(made, ACME, 5.0)
     assert refused.value.retry_after == 15.0
     assert refused.value.standing == Standing(3, 60, 0, 15.0)
     assert refused.value.reason == "rate_limited"
@@ -47,7 +47,7 @@ def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> 
         assert standing(made, tenant) == Standing(1, 60, 0, 60.0)
         permit = admitted(made, tenant)
         with pytest.raises(OverRate):
-            made.arrive(tenant, 0.0)
+            standing(made, tenant, 0.0)
         with pytest.raises(ConcurrencyLimited):
             made.admit(tenant, CRM, stream=False, now=0.0)
         permit.release()
@@ -61,10 +61,10 @@ def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first()
     standing(made, "second")
     for tenant in ("second", "first"):
         with pytest.raises(OverRate):
-            made.arrive(tenant, 0.0)
+            standing(made, tenant, 0.0)
     standing(made, "third")
     with pytest.raises(OverRate):
-        made.arrive("first", 0.0)
+        standing(made, "first", 0.0)
     assert standing(made, "second") is not None
     assert len(made._strangers) == 2
 
@@ -333,7 +333,7 @@ def test_of_several_processes_each_enforces_its_share() -> None:
     # Told is what it is held to here, rather than what it might have elsewhere.
     assert [standing(made, ACME) for _ in range(3)] == [Standing(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate, match="the 3 in 60 s") as refused:
-        made.arrive(ACME, 0.0)
+        standing(made, ACME, 0.0)
     assert refused.value.standing == Standing(3, 60, 0, 20.0)
     permits = [admitted(made, stream=True), admitted(made)]
     with pytest.raises(ConcurrencyLimited):

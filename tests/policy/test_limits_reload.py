@@ -171,7 +171,7 @@ async def served(limits: Limits, tenant: str, agent: str, chance: Random) -> Non
     """One call, from its arrival to its end."""
     stream = chance.random() < 0.5
     try:
-        limits.arrive(tenant, now())
+        await limits.arrive(tenant, now())
         permit = limits.admit(tenant, agent, stream=stream, now=now())
         if permit is not None and not isinstance(permit, Permit):
             permit = await permit

@@ -94,7 +94,7 @@ def test_what_was_moved_is_owed_before_the_next_request() -> None:
     made, hits = limits({ACME: Quota(bandwidth=1000.0, requests=(10.0, 60.0))}, {CRM: Quota(bandwidth=500.0)})
     made.spend(ACME, CRM, 3000, 0.0)
     with pytest.raises(RateLimited) as refused:
-        made.arrive(ACME, 0.0)
+        standing(made, ACME, 0.0)
     assert refused.value.retry_after == pytest.approx(2.0)
     with pytest.raises(RateLimited) as refused:
         made.admit(GLOBEX, CRM, stream=False, now=0.0)

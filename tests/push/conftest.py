@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "state.db")
+    made: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
     await made.open()
     yield made
     await made.aclose()

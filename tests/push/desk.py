@@ -14,8 +14,7 @@ from gateway.push.hook import Hook, Hooks
 from gateway.push.outbox import SLIP, Outbox
 from gateway.push.relay import PATH, Adopted, PushRelay
 from gateway.push.webhook import WebhookPolicy
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
 from gateway.telemetry.audit import Event
 from tests.a2a.sample import vector
@@ -52,7 +51,7 @@ class Desk:
 
     def __init__(self, store: Store | None = None, policy: WebhookPolicy | None = None, **more: Any) -> None:
         self.wall = Wall()
-        self.store: Store = MemoryStore() if store is None else store
+        self.store: Store = SqliteStore(None) if store is None else store
         self.counted: list[tuple[str, str]] = []
         self.audited: list[tuple[Event, str]] = []
         self.met: list[tuple[Hook, Progress]] = []
@@ -65,7 +64,7 @@ class Desk:
             audit=lambda event, _hook, words: self.audited.append((event, words)), wall=self.wall, **more,
         )  # fmt: skip
 
-    def meet(self, hook: Hook, told: Progress) -> bool:
+    async def meet(self, hook: Hook, told: Progress) -> bool:
         self.met.append((hook, told))
         return self.owned
 
@@ -98,7 +97,7 @@ class Desk:
 
     async def waiting(self, adopted: Adopted) -> list[dict[str, Any]]:
         """The slips of a hook."""
-        notes = await soon(self.store.group(SLIP, adopted.hook_id, 1000))
+        notes = await self.store.group(SLIP, adopted.hook_id, 1000)
         return [json.loads(value) for _, value in notes]
 
 
@@ -122,7 +121,7 @@ def told(adopted: Adopted, **changes: Any) -> Tree:
 
 async def body_of(desk: Desk, adopted: Adopted) -> Any:
     """The body that waits for a hook's webhook."""
-    ((key, _),) = await soon(desk.store.group(SLIP, adopted.hook_id, 2))
-    found = await soon(desk.store.note("body", key))
+    ((key, _),) = await desk.store.group(SLIP, adopted.hook_id, 2)
+    found = await desk.store.note("body", key)
     assert found is not None
     return json.loads(found)

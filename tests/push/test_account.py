@@ -10,7 +10,6 @@ from gateway.push.account import Account, Allowance
 from gateway.push.hook import KIND as HOOK
 from gateway.push.outbox import BODY, SLIP, Outbox, Queued
 from gateway.push.slip import Slip
-from gateway.tasks.ledger import soon
 from gateway.tasks.store import Note, Store
 from tests.doubles.scripted import WAIT
 from tests.push.desk import ANN, BOB, CLIENT, EVE, Desk, told
@@ -76,12 +75,12 @@ async def test_no_more_webhooks_are_named_than_a_tenant_may_have(store: Store) -
 
 async def test_what_was_there_before_counts(store: Store) -> None:
     for number in range(1200):
-        await soon(store.keep(Note(HOOK, f"{number:04d}", b"{}", "acme" if number % 2 else "globex")))
+        await store.keep(Note(HOOK, f"{number:04d}", b"{}", "acme" if number % 2 else "globex"))
     for number in range(3):
         slip = Slip("h", "crm", "acme", "t", "text/plain", 1.0, size=30)
-        await soon(store.keep(Note(SLIP, f"{number}", slip.written(), "acme")))
-        await soon(store.keep(Note(BODY, f"{number}", b"1" * 30, "acme")))
-    await soon(store.keep(Note(SLIP, "poison", b"", "acme")))
+        await store.keep(Note(SLIP, f"{number}", slip.written(), "acme"))
+        await store.keep(Note(BODY, f"{number}", b"1" * 30, "acme"))
+    await store.keep(Note(SLIP, "poison", b"", "acme"))
     account = Account(store, Allowance(hooks=601, waiting=5, waiting_bytes=100))
     await account.count()
     assert account.has_room_for("acme", 10)

@@ -13,7 +13,7 @@ from gateway.config.webhook import read_pattern
 from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, retry_after
 from gateway.push.signing import Signer
 from gateway.push.webhook import WebhookPolicy
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note
 from tests.doubles.scripted import (
     ScriptedBackend,
@@ -71,7 +71,7 @@ async def test_a_notification_is_posted_with_all_that_its_receiver_needs() -> No
 
 
 async def test_a_notification_is_signed_and_the_client_s_own_credentials_come_first() -> None:
-    store = MemoryStore()
+    store = SqliteStore(None)
     await store.open()
     signer = Signer(store, "https://gateway.example", wall=lambda: NOW)
     key = jwt.PyJWK((await signer.jwks())["keys"][0])
@@ -101,8 +101,8 @@ async def test_a_notification_is_signed_and_the_client_s_own_credentials_come_fi
 
 
 async def test_nothing_is_sent_without_the_signature_that_it_must_have() -> None:
-    class Down(MemoryStore):
-        def settle(self, note: Note) -> bytes:
+    class Down(SqliteStore):
+        async def settle(self, note: Note) -> bytes:
             raise StateUnavailable("down")
 
     signer = Signer(Down(), "https://gateway.example", wall=lambda: NOW)

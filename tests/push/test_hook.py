@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from gateway.a2a.dialect import Version
 from gateway.a2a.push_config import PushConfig
 from gateway.push.hook import KIND, MOST, SETTLED, Hook, Hooks, digest, new_secrets
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +25,7 @@ def hook(name: str = "a", config: PushConfig = CONFIG, **more: object) -> Hook:
 
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
-    made: Store = MemoryStore(wall=lambda: float(NOW))
+    made: Store = SqliteStore(wall=lambda: float(NOW))
     await made.open()
     yield made
     await made.aclose()
@@ -57,7 +56,7 @@ async def test_a_hook_is_found_as_it_was_kept_and_goes_with_its_tenant(store: St
     assert await hooks.of("crm/acme", "task-7", MOST) == [kept]
     assert await hooks.of("crm/acme", "task-8", MOST) == []
     assert await hooks.of("crm", "acme task-7", MOST) == []
-    await soon(store.erase("acme"))
+    await store.erase("acme")
     assert await hooks.find(kept.key) is None
 
 
@@ -89,7 +88,7 @@ async def test_one_that_was_dropped_meanwhile_does_not_come_back(store: Store) -
     hooks, gone = Hooks(store), hook()
     await hooks.rewrite(gone)
     await hooks.settle(gone, NOW)
-    assert await soon(store.note(KIND, gone.key)) is None
+    assert await store.note(KIND, gone.key) is None
 
 
 async def test_one_that_is_past_its_time_is_gone(store: Store) -> None:

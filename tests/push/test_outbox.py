@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from gateway.config.push import Deliver
 from gateway.push.delivery import Delivery, Outcome, Result
 from gateway.push.outbox import BODY, MOST_WAITING, SAME_FOR, SLIP, Queued, Terms, pause_after
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 from tests.push.working import AGAIN, LEASE, OK, TERMS, Receiver, Wall, Works, hook, keep, running
 
@@ -34,10 +33,10 @@ async def test_nothing_of_a_delivered_notification_stays_but_that_it_was(store: 
     await keep(store, hook())
     async with running(works.outbox):
         await works.put(hook(), b"{}")
-        key = (await soon(store.group(SLIP, hook().key, 1)))[0][0]
+        key = (await store.group(SLIP, hook().key, 1))[0][0]
         await works.count()
-        assert await soon(store.note(BODY, key)) is None
-        assert await soon(store.note(SLIP, key)) is None
+        assert await store.note(BODY, key) is None
+        assert await store.note(SLIP, key) is None
 
 
 async def test_what_failed_is_tried_again_after_a_pause_under_the_same_id(store: Store) -> None:
@@ -187,7 +186,7 @@ async def test_the_same_body_for_the_same_hook_is_taken_once(store: Store) -> No
 
 async def test_the_same_body_much_later_is_another_notification() -> None:
     wall = Wall()
-    works = Works(MemoryStore(wall=wall), Receiver(), wall)
+    works = Works(SqliteStore(wall=wall), Receiver(), wall)
     await keep(works.store, hook())
     await works.put(hook(), b"{}")
     works.later(SAME_FOR + 1)

@@ -10,8 +10,6 @@ from gateway.push.delivery import Deliverer
 from gateway.push.hook import KIND as HOOK
 from gateway.push.hook import Hook
 from gateway.push.outbox import SLIP, Outbox
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from tests.doubles.scripted import WAIT, answers, answers_and_closes, in_turn, whole
@@ -21,19 +19,19 @@ from tests.push.working import LEASE, OK, Receiver, Remote, Wall, Works, hook, k
 pytestmark = pytest.mark.anyio
 
 
-class Shaky(MemoryStore):
+class Shaky(SqliteStore):
     """A store that may be down."""
 
     down = False
     asked: asyncio.Event | None = None
 
-    def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
+    async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         self._refuse()
-        return super().due(kind, now, most, lease)
+        return await super().due(kind, now, most, lease)
 
-    def drop(self, kind: str, key: str) -> bool:
+    async def drop(self, kind: str, key: str) -> bool:
         self._refuse()
-        return super().drop(kind, key)
+        return await super().drop(kind, key)
 
     def _refuse(self) -> None:
         if self.asked is not None:
@@ -96,7 +94,7 @@ async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
             async with asyncio.timeout(WAIT):
                 assert [await delivered.get() for _ in range(3)] == ["delivered"] * 3
         assert [request.body for request in backend.requests] == [b"1", b"2", b"3"]
-        assert await soon(after.group(SLIP, mine.key, 10)) == []
+        assert await after.group(SLIP, mine.key, 10) == []
         await after.aclose()
 
 
@@ -132,7 +130,7 @@ async def test_what_a_worker_had_that_was_killed_is_sent_again_when_its_lease_is
     await keep(store, hook())
     await works.put(hook(), b"{}")
     # Whoever took it never comes back.
-    assert await soon(store.due(SLIP, works.wall(), 1, LEASE))
+    assert await store.due(SLIP, works.wall(), 1, LEASE)
     async with running(works.outbox):
         await works.turn()
         assert works.receiver.begun.empty()
@@ -147,7 +145,7 @@ async def test_what_is_dropped_while_a_worker_stops_stays_dropped(store: Store) 
     async with running(works.outbox):
         await works.put(hook(), b"{}")
         await works.receiver.next()
-        await soon(store.erase("acme"))
+        await store.erase("acme")
     assert await works.left(hook()) == 0
 
 
@@ -157,10 +155,10 @@ async def test_what_cannot_be_read_is_dead_and_keeps_nothing_else_from_being_sen
     works.receiver.always = OK
     await keep(store, hook("a"), hook("b"))
     if kind == SLIP:
-        await soon(store.keep(Note(SLIP, "0-poison", b'{"hook":5}', "acme", hook("a").key, due=1.0)))
+        await store.keep(Note(SLIP, "0-poison", b'{"hook":5}', "acme", hook("a").key, due=1.0))
     else:
         await works.put(hook("a"), b"lost")
-        await soon(store.keep(Note(HOOK, hook("a").key, b"[]", "acme")))
+        await store.keep(Note(HOOK, hook("a").key, b"[]", "acme"))
     async with running(works.outbox):
         counted = await works.counted.get()
         assert counted == ("-" if kind == SLIP else "crm", "dead")
@@ -177,8 +175,8 @@ async def test_one_behind_others_that_cannot_be_read_is_sent(store: Store) -> No
     async with running(works.outbox):
         await works.put(hook(), b"1")
         assert (await works.receiver.next()).body == b"1"
-        ((first, _),) = await soon(store.group(SLIP, hook().key, 1))
-        await soon(store.keep(Note(SLIP, first + "-poison", b"{}", "acme", hook().key)))
+        ((first, _),) = await store.group(SLIP, hook().key, 1)
+        await store.keep(Note(SLIP, first + "-poison", b"{}", "acme", hook().key))
         await works.put(hook(), b"2")
         works.receiver.always = OK
         works.receiver.outcomes.put_nowait(OK)

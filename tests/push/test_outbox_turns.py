@@ -4,7 +4,7 @@ import pytest
 
 from gateway.push.outbox import Terms
 from gateway.push.turns import MOST_HELD
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 from tests.push.working import AGAIN, LEASE, OK, Receiver, Wall, Works, hook, keep, running
 
@@ -29,7 +29,7 @@ async def test_one_tenant_leaves_room_for_another(store: Store) -> None:
 
 
 async def test_a_tenant_behind_a_thousand_notifications_of_another_is_found() -> None:
-    works = Works(MemoryStore(), Receiver(), Wall(), Terms(concurrency=2))
+    works = Works(SqliteStore(None), Receiver(), Wall(), Terms(concurrency=2))
     many = [hook(f"{number:064d}") for number in range(1100)]
     other = hook("x", tenant="globex")
     await keep(works.store, *many, other)

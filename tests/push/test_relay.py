@@ -10,8 +10,7 @@ from gateway.a2a.fault import BadParams, PushDenied
 from gateway.push.hook import KIND, PENDING, SETTLED, Hooks
 from gateway.push.relay import Adopted
 from gateway.push.webhook import WebhookPolicy
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 from tests.push.desk import ANN, BOB, CLIENT, EVE, PREFIX, PUBLIC_URL, V1_0, Desk, id_of, told
 from tests.push.receiving import Names
@@ -42,7 +41,7 @@ async def test_no_two_callbacks_are_alike_and_none_can_be_read_from_the_store() 
     one, other = await desk.adopt(), await desk.adopt({**CLIENT, "id": "cfg-2"})
     secrets = {id_of(one), id_of(other), one.config["token"], other.config["token"]}
     assert len(secrets) == 4
-    kept = await soon(desk.store.notes(("", ""), 100))
+    kept = await desk.store.notes(("", ""), 100)
     assert {note.kind for note in kept} == {KIND}
     for note in kept:
         assert note.tenant == "acme"
@@ -55,7 +54,7 @@ async def test_a_webhook_that_may_not_be_called_is_refused_when_it_is_set(bad: s
     desk = Desk()
     with pytest.raises(PushDenied):
         await desk.adopt({**CLIENT, "url": bad})
-    assert await soon(desk.store.notes(("", ""), 10)) == []
+    assert await desk.store.notes(("", ""), 10) == []
 
 
 async def test_a_name_that_leads_within_is_refused_when_it_is_set() -> None:
@@ -91,7 +90,7 @@ async def test_a_task_has_no_more_webhooks_than_it_may_have() -> None:
     await desk.relay.adopt(dict(CLIENT, id="cfg-2"), ANN, "crm/globex", "task-7", V1_0)
 
 
-@pytest.mark.parametrize("make", [MemoryStore, Remote])
+@pytest.mark.parametrize("make", [SqliteStore, Remote])
 async def test_those_that_come_at_a_time_are_no_more_than_those_that_come_in_turn(make: Callable[[], Store]) -> None:
     names = Late()
     desk = Desk(make(), policy=WebhookPolicy(resolve=names), max_per_task=3)

@@ -17,7 +17,7 @@ from gateway.push.delivery import Deliverer
 from gateway.push.hook import SETTLED, digest
 from gateway.push.outbox import MOST_WAITING, Outbox
 from gateway.push.relay import PATH
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note
 from gateway.telemetry.audit import Event
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
@@ -178,16 +178,16 @@ async def test_an_agent_may_be_quicker_than_its_own_answer() -> None:
 
 
 async def test_a_store_that_is_down_is_said_so() -> None:
-    class Down(MemoryStore):
+    class Down(SqliteStore):
         down = ""
 
-        def note(self, kind: str, key: str) -> bytes | None:
+        async def note(self, kind: str, key: str) -> bytes | None:
             self._refuse("note")
-            return super().note(kind, key)
+            return await super().note(kind, key)
 
-        def keep(self, note: Note) -> None:
+        async def keep(self, note: Note) -> None:
             self._refuse("keep")
-            super().keep(note)
+            await super().keep(note)
 
         def _refuse(self, what: str) -> None:
             if what == self.down:

@@ -128,10 +128,10 @@ async def test_the_next_term_has_a_key_of_its_own_and_the_last_one_is_known_for_
 
 async def test_a_store_that_is_gone_keeps_nobody_from_signing() -> None:
     class Gone(Elastic):
-        def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
+        async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
             if self.down:
                 raise StateUnavailable("gone")
-            return super().group(kind, group, most)
+            return await super().group(kind, group, most)
 
     store = Gone()
     gateway = Gateway(store)
@@ -144,7 +144,7 @@ async def test_a_store_that_is_gone_keeps_nobody_from_signing() -> None:
 
 async def test_what_cannot_be_read_is_left_out_and_there_is_a_bound() -> None:
     store = Elastic()
-    store.keep(Note("secret", "push-signing-0", b"{", group="push-signing"))
+    await store.keep(Note("secret", "push-signing-0", b"{", group="push-signing"))
     gateway = Gateway(store)
     assert await gateway.kids() == [await gateway.kid()]
     told = await rotate(store, store.now, drops=True)
@@ -153,13 +153,13 @@ async def test_what_cannot_be_read_is_left_out_and_there_is_a_bound() -> None:
     assert await gateway.kid() == told.kid
     value = dict(await _note(store))
     for number in range(MOST):
-        store.keep(Note("secret", f"push-signing-x{number}", next(iter(value.values())), group="push-signing"))
+        await store.keep(Note("secret", f"push-signing-x{number}", next(iter(value.values())), group="push-signing"))
     with pytest.raises(ValueError, match="no gateway looks at more"):
         await rotate(store, store.now, drops=False)
 
 
 async def _note(store: Elastic) -> list[tuple[str, bytes]]:
-    return [each for each in store.group("secret", "push-signing", 10) if each[1] != b"{"]
+    return [each for each in await store.group("secret", "push-signing", 10) if each[1] != b"{"]
 
 
 async def test_what_was_signed_by_the_old_one_is_verified_by_the_set_of_any_gateway() -> None:

@@ -6,10 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.a2a.progress import Progress
 from gateway.config.push import Push
+from gateway.push.hook import Hook
 from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.audit import Event
 from tests.doubles.scripted import WAIT
@@ -19,14 +21,16 @@ from tests.push.receiving import Names
 pytestmark = pytest.mark.anyio
 
 
-def service(written: Push, store: MemoryStore | None = None) -> PushService:
-    return PushService(
-        written, "https://gw.test", store, meet=lambda _hook, _told: True, count=lambda _agent, _result: None
-    )
+async def owned(_hook: Hook, _told: Progress) -> bool:
+    return True
+
+
+def service(written: Push, store: SqliteStore | None = None) -> PushService:
+    return PushService(written, "https://gw.test", store, meet=owned, count=lambda _agent, _result: None)
 
 
 async def test_with_passthrough_webhooks_are_judged_and_nothing_runs() -> None:
-    made = service(Push(), MemoryStore())
+    made = service(Push(), SqliteStore(None))
     assert made.policy is not None
     assert made.relay is None
     assert await made.jwks() is None
@@ -41,7 +45,7 @@ def test_with_none_no_webhook_may_be_called() -> None:
 
 
 async def test_with_relay_the_gateway_calls_them_and_shows_its_keys() -> None:
-    made = service(Push(mode="relay"), MemoryStore())
+    made = service(Push(mode="relay"), SqliteStore(None))
     assert made.relay is not None
     keys = await made.jwks()
     assert keys is not None
@@ -51,16 +55,16 @@ async def test_with_relay_the_gateway_calls_them_and_shows_its_keys() -> None:
 
 
 async def test_what_is_not_signed_has_no_keys() -> None:
-    made = service(Push(mode="relay", sign=False), MemoryStore())
+    made = service(Push(mode="relay", sign=False), SqliteStore(None))
     assert made.relay is not None
     assert await made.jwks() is None
     made.close()
 
 
 async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audit_log() -> None:
-    names, store, events = Names(("93.184.216.34",), ("10.0.0.7",)), MemoryStore(), asyncio.Queue[Any]()
+    names, store, events = Names(("93.184.216.34",), ("10.0.0.7",)), SqliteStore(None), asyncio.Queue[Any]()
     made = PushService(
-        Push(mode="relay"), "https://gw.test", store, meet=lambda _hook, _told: True,
+        Push(mode="relay"), "https://gw.test", store, meet=owned,
         count=lambda _agent, _result: None, audit=lambda event, fields: events.put_nowait((event, fields)),
         resolver=cast("Resolver", names),
     )  # fmt: skip

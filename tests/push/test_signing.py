@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gateway.a2a.fault import StateUnavailable
 from gateway.identity.jwk import parse_keys
 from gateway.push.signing import LIFE, MARGIN, TERM, Signer
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store, StoreBroken
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ ENDS = (NOW // TERM + 1) * TERM
 
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
+    made: Store = SqliteStore(None)
     await made.open()
     yield made
     await made.aclose()
@@ -75,14 +75,14 @@ async def test_every_gateway_of_a_store_has_the_same_key(store: Store) -> None:
 
 @pytest.mark.parametrize("kept", [b"", b"no key"])
 async def test_a_store_that_keeps_no_key_is_broken(store: Store, kept: bytes) -> None:
-    store.keep(Note("secret", KEY, kept))
+    await store.keep(Note("secret", KEY, kept))
     with pytest.raises(StoreBroken, match="no key"):
         await signer(store).open()
 
 
 async def test_a_key_of_another_sort_is_not_signed_with(store: Store) -> None:
     other = generate_private_key(SECP384R1()).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    store.keep(Note("secret", KEY, other))
+    await store.keep(Note("secret", KEY, other))
     with pytest.raises(StoreBroken, match="P-256"):
         await signer(store).sign(b"", audience=WEBHOOK, task_id="t", id="1")
 
@@ -107,17 +107,17 @@ class Gateway:
         return [str(key["kid"]) for key in (await self.signer.jwks())["keys"]]
 
 
-class Elastic(MemoryStore):
+class Elastic(SqliteStore):
     """A store whose time is the test's, and that may be gone."""
 
     def __init__(self) -> None:
         self.now, self.down = NOW, False
         super().__init__(wall=lambda: self.now)
 
-    def settle(self, note: Note) -> bytes:
+    async def settle(self, note: Note) -> bytes:
         if self.down:
             raise StateUnavailable("gone")
-        return super().settle(note)
+        return await super().settle(note)
 
 
 async def test_a_key_signs_for_a_term_and_is_known_a_day_before_and_after() -> None:
@@ -161,7 +161,7 @@ async def test_keys_are_forgotten_when_nobody_is_to_verify_by_them() -> None:
     await gateway.kid()
     store.now = gateway.now = ENDS + 2 * MARGIN
     await gateway.kid()
-    assert [note.key for note in store.notes(("", ""), 10)] == [f"push-signing-{int(NOW // TERM) + 1}"]
+    assert [note.key for note in await store.notes(("", ""), 10)] == [f"push-signing-{int(NOW // TERM) + 1}"]
     assert len(gateway.signer._keys) == 1
 
 
@@ -169,7 +169,7 @@ async def test_a_store_that_lost_the_key_gets_it_back() -> None:
     store = Elastic()
     gateway = Gateway(store)
     kid = await gateway.kid()
-    store.erase("")
+    await store.erase("")
     gateway.now += 60
     assert await gateway.kid() == kid == await Gateway(store).kid()
 
@@ -178,7 +178,7 @@ async def test_where_another_key_stands_by_now_it_is_everybodys_and_both_are_kno
     store = Elastic()
     gateway = Gateway(store)
     before = await gateway.kid()
-    store.erase("")
+    await store.erase("")
     other = await Gateway(store).kid()
     gateway.now += 60
     assert await gateway.kid() == other

@@ -11,8 +11,7 @@ from gateway.a2a.push_config import PushConfig
 from gateway.push.delivery import Deliverer, Delivery, Outcome, Result
 from gateway.push.hook import Hook, Hooks
 from gateway.push.outbox import SLIP, Outbox, Queued, Terms
-from gateway.tasks.ledger import soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
 from tests.doubles.scripted import WAIT
 
@@ -92,7 +91,7 @@ class Works:
 
     async def left(self, hook: Hook) -> int:
         """How many notifications of a hook are in the store."""
-        return len(await soon(self.store.group(SLIP, hook.key, 1000)))
+        return len(await self.store.group(SLIP, hook.key, 1000))
 
     async def turn(self) -> None:
         """Let the worker look once more."""
@@ -105,7 +104,7 @@ class Remote:
     """A store that answers when others have had their turn, as one does over a network."""
 
     def __init__(self) -> None:
-        self._store = MemoryStore()
+        self._store = SqliteStore(None)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)

@@ -1,15 +1,10 @@
 """What tests put into a store of the ledger, and how they look what it holds."""
 
-import inspect
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from gateway.tasks import sqlite_carrying
-from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Note, Owner, Row, Sighting, Soon, Store, Task
-
-T = TypeVar("T")
+from gateway.tasks.store import Note, Owner, Row, Sighting, Store, Task
 
 NOW = int(time.time())
 HOUR = 3600
@@ -41,11 +36,6 @@ STRANGE = (
 )
 
 
-async def now(soon: Soon[T]) -> T:
-    """What a store answers, also where it has to be waited for."""
-    return await soon if inspect.isawaitable(soon) else soon
-
-
 def sighting(
     owner: Owner = ACME, task: str = "", context: str = "", state: str = "", *, at: int = NOW, **more: Any
 ) -> Sighting:
@@ -53,7 +43,7 @@ def sighting(
 
 
 async def known(store: Store, task: str, scope: str = "crm") -> Task | None:
-    (found,) = await now(store.tasks(scope, [task]))
+    (found,) = await store.tasks(scope, [task])
     return found
 
 
@@ -65,18 +55,18 @@ async def owner_of(store: Store, task: str, scope: str = "crm") -> Owner | None:
 async def fill(store: Store, tasks: Sequence[str], owner: Owner = ACME, state: str = "working", at: int = NOW) -> None:
     """Tasks without contexts, each a second after the one before."""
     for number, task in enumerate(tasks):
-        await now(store.meet("crm", sighting(owner, task, state=state, at=at + number)))
+        await store.meet("crm", sighting(owner, task, state=state, at=at + number))
 
 
 async def which(store: Store, tasks: Sequence[str]) -> list[str]:
     """Those of the tasks that are known."""
-    return [task for task, found in zip(tasks, await now(store.tasks("crm", tasks)), strict=True) if found]
+    return [task for task, found in zip(tasks, await store.tasks("crm", tasks), strict=True) if found]
 
 
 async def all_rows(store: Store, most: int = 1000) -> list[Row]:
     found: list[Row] = []
     after = ("", "", "")
-    while rows := await now(store.rows(after, most)):
+    while rows := await store.rows(after, most):
         assert len(rows) <= most
         found += rows
         last = rows[-1]
@@ -87,14 +77,8 @@ async def all_rows(store: Store, most: int = 1000) -> list[Row]:
 async def all_notes(store: Store, most: int = 1000) -> list[Note]:
     found: list[Note] = []
     after = ("", "")
-    while notes := await now(store.notes(after, most)):
+    while notes := await store.notes(after, most):
         assert len(notes) <= most
         found += notes
         after = (notes[-1].kind, notes[-1].key)
     return found
-
-
-def settle(store: SqliteStore) -> None:
-    """Have all in the tables that has arrived."""
-    with store._file as db:
-        sqlite_carrying.settle(db, store._of(db))

@@ -1,18 +1,16 @@
 """What tests of the ledger in a file may ask for."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_file import LedgerFile
-from tests.tasks.sqlite_alone import ended, opened
+from gateway.tasks.sqlite import SqliteFile, SqliteStore
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[LedgerFile]:
-    file = LedgerFile(tmp_path / "state.db")
+def file(tmp_path: Path) -> Iterator[SqliteFile]:
+    file = SqliteFile(tmp_path / "state.db")
     file.open()
     yield file
     file.close()
@@ -24,14 +22,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    await store.open()
     yield store
-    ended(store)
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[SqliteStore]:
-    store = opened(path)
-    yield store
-    ended(store)
+    await store.aclose()

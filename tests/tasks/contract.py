@@ -26,7 +26,6 @@ from tests.tasks.asking import (
     all_rows,
     fill,
     known,
-    now,
     owner_of,
     sighting,
     which,
@@ -40,76 +39,76 @@ class Contract:
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
     async def test_nobody_owns_what_was_never_met(self, store: Store) -> None:
-        assert await now(store.tasks("crm", ["t1", "t2"])) == [None, None]
-        assert await now(store.tasks("crm", [])) == []
-        assert await now(store.context("crm", "c1")) is None
+        assert await store.tasks("crm", ["t1", "t2"]) == [None, None]
+        assert await store.tasks("crm", []) == []
+        assert await store.context("crm", "c1") is None
 
     async def test_whoever_is_met_with_a_task_and_a_context_first_owns_them(self, store: Store) -> None:
-        met = await now(store.meet("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0")))
+        met = await store.meet("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
         assert met == Met(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW)
-        assert await now(store.context("crm", "c1")) == ANN
+        assert await store.context("crm", "c1") == ANN
 
     async def test_nobody_else_ever_owns_them(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ACME, "t1", "c1", "working")))
+        await store.meet("crm", sighting(ACME, "t1", "c1", "working"))
         before = await known(store, "t1")
         foreign = sighting(GLOBEX, "t1", "c1", "completed", at=NOW + HOUR, replica="r2", dialect="grpc/1.0")
-        assert await now(store.meet("crm", foreign)) == Met(ACME, ACME)
+        assert await store.meet("crm", foreign) == Met(ACME, ACME)
         assert await known(store, "t1") == before
-        assert await now(store.context("crm", "c1")) == ACME
+        assert await store.context("crm", "c1") == ACME
 
     async def test_what_a_sighting_does_not_name_is_not_told_of(self, store: Store) -> None:
-        assert await now(store.meet("crm", sighting())) == Met()
-        assert await now(store.meet("crm", sighting(task="t1"))) == Met(task=ACME)
-        assert await now(store.meet("crm", sighting(context="c1"))) == Met(context=ACME)
-        assert await now(store.context("crm", "t1")) is None
+        assert await store.meet("crm", sighting()) == Met()
+        assert await store.meet("crm", sighting(task="t1")) == Met(task=ACME)
+        assert await store.meet("crm", sighting(context="c1")) == Met(context=ACME)
+        assert await store.context("crm", "t1") is None
         assert await known(store, "c1") is None
 
     async def test_a_known_context_takes_a_new_task(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ANN, "t1", "c1")))
-        assert await now(store.meet("crm", sighting(BOB, "t2", "c1"))) == Met(BOB, ANN)
+        await store.meet("crm", sighting(ANN, "t1", "c1"))
+        assert await store.meet("crm", sighting(BOB, "t2", "c1")) == Met(BOB, ANN)
         assert await owner_of(store, "t2") == BOB
-        assert await now(store.context("crm", "c1")) == ANN
+        assert await store.context("crm", "c1") == ANN
 
     async def test_a_known_task_may_tell_of_a_new_context(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ANN, "t1", "c1")))
-        assert await now(store.meet("crm", sighting(ANN, "t1", "c2"))) == Met(ANN, ANN)
-        assert await now(store.context("crm", "c2")) == ANN
+        await store.meet("crm", sighting(ANN, "t1", "c1"))
+        assert await store.meet("crm", sighting(ANN, "t1", "c2")) == Met(ANN, ANN)
+        assert await store.context("crm", "c2") == ANN
 
     async def test_ids_of_two_scopes_have_nothing_to_do_with_each_other(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ACME, "t1", "c1")))
-        assert await now(store.meet("erp", sighting(GLOBEX, "t1", "c1"))) == Met(GLOBEX, GLOBEX)
-        assert await now(store.meet("crm/t1", sighting(GLOBEX, "c1"))) == Met(task=GLOBEX)
+        await store.meet("crm", sighting(ACME, "t1", "c1"))
+        assert await store.meet("erp", sighting(GLOBEX, "t1", "c1")) == Met(GLOBEX, GLOBEX)
+        assert await store.meet("crm/t1", sighting(GLOBEX, "c1")) == Met(task=GLOBEX)
         assert [await owner_of(store, "t1", scope) for scope in ("crm", "erp", "crm/t1")] == [ACME, GLOBEX, None]
 
     async def test_a_state_is_told_on_by_the_same_tenant(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ANN, "t1", "c1", "submitted", dialect="jsonrpc/1.0", replica="r1")))
+        await store.meet("crm", sighting(ANN, "t1", "c1", "submitted", dialect="jsonrpc/1.0", replica="r1"))
         later = sighting(BOB, "t1", "c1", "working", at=NOW + HOUR, dialect="grpc/1.0", replica="r2")
-        assert await now(store.meet("crm", later)) == Met(ANN, ANN)
+        assert await store.meet("crm", later) == Met(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW + HOUR)
 
     async def test_no_state_leaves_the_one_that_is_known(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(task="t1", state="working")))
-        await now(store.meet("crm", sighting(task="t1")))
+        await store.meet("crm", sighting(task="t1", state="working"))
+        await store.meet("crm", sighting(task="t1"))
         assert await known(store, "t1") == Task(ACME, state="working", made=NOW, seen=NOW)
 
     async def test_a_context_that_a_task_had_none_of_is_filled_in_once(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(task="t1", state="working")))
+        await store.meet("crm", sighting(task="t1", state="working"))
         for context in ("c1", "c2"):
-            await now(store.meet("crm", sighting(task="t1", context=context)))
+            await store.meet("crm", sighting(task="t1", context=context))
         assert await known(store, "t1") == Task(ACME, "c1", "working", made=NOW, seen=NOW)
 
     async def test_what_is_met_again_an_hour_later_was_seen_then(self, store: Store) -> None:
         for at in (NOW, NOW + HOUR):
-            await now(store.meet("crm", sighting(ACME, "t1", "c1", "working", at=at)))
-        await now(store.meet("crm", sighting(GLOBEX, "t1", "c1", "working", at=NOW + DAY)))
+            await store.meet("crm", sighting(ACME, "t1", "c1", "working", at=at))
+        await store.meet("crm", sighting(GLOBEX, "t1", "c1", "working", at=NOW + DAY))
         assert [row.seen for row in await all_rows(store)] == [NOW + HOUR, NOW + HOUR]
 
     async def test_several_are_answered_in_the_order_they_were_asked_for(self, store: Store) -> None:
         tasks = [f"t{number}" for number in range(100)]
         for number, task in enumerate(tasks):
-            await now(store.meet("crm", sighting(Owner(f"tenant-{number % 3}"), task)))
-        found = await now(store.tasks("crm", ["none", *reversed(tasks), "t1", "t1", ""]))
+            await store.meet("crm", sighting(Owner(f"tenant-{number % 3}"), task))
+        found = await store.tasks("crm", ["none", *reversed(tasks), "t1", "t1", ""])
         tenants = [task and task.owner.tenant for task in found]
         wanted = [f"tenant-{number % 3}" for number in reversed(range(100))]
         assert tenants == [None, *wanted, "tenant-1", "tenant-1", None]
@@ -117,90 +116,90 @@ class Contract:
     async def test_ids_may_hold_any_text_and_none_is_like_another(self, store: Store) -> None:
         for number, id_ in enumerate(STRANGE):
             owner = Owner(f"tenant-{number}", id_)
-            assert await now(store.meet(id_, sighting(owner, id_, id_, "working"))) == Met(owner, owner)
+            assert await store.meet(id_, sighting(owner, id_, id_, "working")) == Met(owner, owner)
         for number, (scope, id_) in enumerate(itertools.product(STRANGE, STRANGE)):
             owner = Owner(f"tenant-{number // len(STRANGE)}", scope)
             wanted = owner if scope == id_ else None
             assert await owner_of(store, id_, scope) == wanted
-            assert await now(store.context(scope, id_)) == wanted
-            assert await now(store.count(scope, owner, id_)) == (scope == id_)
+            assert await store.context(scope, id_) == wanted
+            assert await store.count(scope, owner, id_) == (scope == id_)
         assert {row.id for row in await all_rows(store, 3)} == set(STRANGE)
 
     async def test_an_id_that_is_too_long_is_nobodys(self, store: Store) -> None:
         longest, too_long = "ä" * LONGEST_ID, "a" * (LONGEST_ID + 1)
-        assert await now(store.meet("crm", sighting(ACME, longest, longest))) == Met(ACME, ACME)
-        assert await now(store.meet("crm", sighting(ACME, too_long, "c1"))) == Met(context=ACME)
-        assert await now(store.meet("crm", sighting(ACME, "t1", too_long))) == Met(task=ACME)
-        assert await now(store.meet("crm", sighting(ACME, too_long, too_long))) == Met()
+        assert await store.meet("crm", sighting(ACME, longest, longest)) == Met(ACME, ACME)
+        assert await store.meet("crm", sighting(ACME, too_long, "c1")) == Met(context=ACME)
+        assert await store.meet("crm", sighting(ACME, "t1", too_long)) == Met(task=ACME)
+        assert await store.meet("crm", sighting(ACME, too_long, too_long)) == Met()
         assert await owner_of(store, longest) == ACME
         assert await known(store, too_long) is None
-        assert await now(store.context("crm", too_long)) is None
-        assert await now(store.count("crm", ACME, too_long)) == 0
+        assert await store.context("crm", too_long) is None
+        assert await store.count("crm", ACME, too_long) == 0
         assert await known(store, "t1") == Task(ACME, made=NOW, seen=NOW)
         assert len(await all_rows(store)) == 4
 
     @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
     async def test_a_task_in_anothers_context_is_not_written_down(self, store: Store, other: Owner) -> None:
-        await now(store.meet("crm", sighting(ANN, "t1", "c1", "working")))
+        await store.meet("crm", sighting(ANN, "t1", "c1", "working"))
         before = await all_rows(store)
         # Met before and for the first time, by itself and with a task of its own.
         for task in ("t2", "t2", "t3"):
-            met = await now(store.meet("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True)))
+            met = await store.meet("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True))
             assert met == Met(None, ANN)
             assert await all_rows(store) == before
-        await now(store.meet("crm", sighting(other, "t4", state="working")))
+        await store.meet("crm", sighting(other, "t4", state="working"))
         before = await all_rows(store)
         late = sighting(other, "t4", "c1", "completed", at=NOW + HOUR, apart=True)
-        assert await now(store.meet("crm", late)) == Met(other, ANN)
+        assert await store.meet("crm", late) == Met(other, ANN)
         assert await all_rows(store) == before
-        assert await now(store.meet("crm", sighting(ANN, "t2", "c1", "working"))) == Met(ANN, ANN)
+        assert await store.meet("crm", sighting(ANN, "t2", "c1", "working")) == Met(ANN, ANN)
 
     @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
     async def test_a_context_of_anothers_task_is_not_written_down(self, store: Store, other: Owner) -> None:
-        await now(store.meet("crm", sighting(ANN, "t1", state="working")))
+        await store.meet("crm", sighting(ANN, "t1", state="working"))
         before = await all_rows(store)
         for context in ("c1", "c1", "c2"):
             foreign = sighting(other, "t1", context, "completed", at=NOW + HOUR, apart=True)
-            assert await now(store.meet("crm", foreign)) == Met(ANN, None)
+            assert await store.meet("crm", foreign) == Met(ANN, None)
             assert await all_rows(store) == before
-        assert await now(store.meet("crm", sighting(ANN, "t1", "c1"))) == Met(ANN, ANN)
+        assert await store.meet("crm", sighting(ANN, "t1", "c1")) == Met(ANN, ANN)
 
     async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(GLOBEX, "t1", "c1")))
-        assert await now(store.meet("crm", sighting(ANN, "t2", "c1", "working", marked=True))) == Met(ANN, GLOBEX)
+        await store.meet("crm", sighting(GLOBEX, "t1", "c1"))
+        assert await store.meet("crm", sighting(ANN, "t2", "c1", "working", marked=True)) == Met(ANN, GLOBEX)
         assert await known(store, "t2") == Task(ANN, "c1", "working", made=NOW, seen=NOW)
-        assert await now(store.context("crm", "c1")) == GLOBEX
-        assert await now(store.meet("crm", sighting(ANN, "t1", "c1", marked=True))) == Met(GLOBEX, GLOBEX)
+        assert await store.context("crm", "c1") == GLOBEX
+        assert await store.meet("crm", sighting(ANN, "t1", "c1", marked=True)) == Met(GLOBEX, GLOBEX)
 
     async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
-        met = await asyncio.gather(*(now(store.meet("crm", sighting(owner, "t1", "c1"))) for owner in owners))
+        met = await asyncio.gather(*(store.meet("crm", sighting(owner, "t1", "c1")) for owner in owners))
         assert len(set(met)) == 1
-        assert met[0] == Met(await owner_of(store, "t1"), await now(store.context("crm", "c1")))
+        assert met[0] == Met(await owner_of(store, "t1"), await store.context("crm", "c1"))
 
     # ---- Counts --------------------------------------------------------------------------------------------------
 
     async def test_open_tasks_are_those_that_are_not_over(self, store: Store) -> None:
         states = [*OPEN, "completed", "failed", "canceled", "rejected"]
         for number, state in enumerate(states):
-            await now(store.meet(f"scope-{number % 2}", sighting(BOB, f"t{number}", "c1", state)))
-        assert await now(store.open_tasks("acme")) == len(OPEN)
-        assert await now(store.open_tasks("globex")) == 0
-        await now(store.meet("scope-0", sighting(ANN, "t0", state="completed")))
-        assert await now(store.open_tasks("acme")) == len(OPEN) - 1
-        await now(store.meet("scope-1", sighting(GLOBEX, "t1", state="completed")))
-        assert await now(store.open_tasks("acme")) == len(OPEN) - 1
-        assert await now(store.open_tasks("globex")) == 0
+            await store.meet(f"scope-{number % 2}", sighting(BOB, f"t{number}", "c1", state))
+        assert await store.open_tasks("acme") == len(OPEN)
+        assert await store.open_tasks("globex") == 0
+        await store.meet("scope-0", sighting(ANN, "t0", state="completed"))
+        assert await store.open_tasks("acme") == len(OPEN) - 1
+        await store.meet("scope-1", sighting(GLOBEX, "t1", state="completed"))
+        assert await store.open_tasks("acme") == len(OPEN) - 1
+        assert await store.open_tasks("globex") == 0
 
     async def test_a_task_that_is_over_stays_so_whatever_comes_late(self, store: Store) -> None:
         for state in ("working", "completed", "working", "", "submitted"):
-            await now(store.meet("crm", sighting(ANN, "t1", "c1", state)))
-        assert await now(store.open_tasks("acme")) == 0
-        [task] = await now(store.tasks("crm", ("t1",)))
+            await store.meet("crm", sighting(ANN, "t1", "c1", state))
+        assert await store.open_tasks("acme") == 0
+        [task] = await store.tasks("crm", ("t1",))
         assert task is not None
         assert task.state == "completed"
-        await now(store.meet("crm", sighting(ANN, "t1", state="failed")))
-        [task] = await now(store.tasks("crm", ("t1",)))
+        await store.meet("crm", sighting(ANN, "t1", state="failed"))
+        [task] = await store.tasks("crm", ("t1",))
         assert task is not None
         assert task.state == "failed"
 
@@ -208,40 +207,40 @@ class Contract:
         owners = (ANN, ANN, BOB, ACME, GLOBEX)
         for number, (owner, context) in enumerate(itertools.product(owners, ("", "c1", "c2"))):
             # Tenants have one word for two contexts by the marks before them.
-            await now(store.meet("crm", sighting(owner, f"t{number}", context, marked=True)))
-        assert [await now(store.count("crm", owner)) for owner in (ACME, ANN, BOB, GLOBEX)] == [12, 6, 3, 3]
-        assert [await now(store.count("crm", owner, "c1")) for owner in (ACME, ANN, BOB, GLOBEX)] == [4, 2, 1, 1]
-        assert await now(store.count("crm", Owner("acme", "carol"))) == 0
-        assert await now(store.count("crm", ACME, "c3")) == 0
-        assert await now(store.count("erp", ACME)) == 0
-        await now(store.meet("crm", sighting(ANN, "t0", "c1")))
-        assert [await now(store.count("crm", owner, "c1")) for owner in (ACME, ANN, BOB, GLOBEX)] == [5, 3, 1, 1]
-        assert await now(store.count("crm", ANN)) == 6
+            await store.meet("crm", sighting(owner, f"t{number}", context, marked=True))
+        assert [await store.count("crm", owner) for owner in (ACME, ANN, BOB, GLOBEX)] == [12, 6, 3, 3]
+        assert [await store.count("crm", owner, "c1") for owner in (ACME, ANN, BOB, GLOBEX)] == [4, 2, 1, 1]
+        assert await store.count("crm", Owner("acme", "carol")) == 0
+        assert await store.count("crm", ACME, "c3") == 0
+        assert await store.count("erp", ACME) == 0
+        await store.meet("crm", sighting(ANN, "t0", "c1"))
+        assert [await store.count("crm", owner, "c1") for owner in (ACME, ANN, BOB, GLOBEX)] == [5, 3, 1, 1]
+        assert await store.count("crm", ANN) == 6
 
     # ---- Notes ---------------------------------------------------------------------------------------------------
 
     async def test_a_note_is_what_was_kept_last(self, store: Store) -> None:
-        assert await now(store.note("name", "n1")) is None
+        assert await store.note("name", "n1") is None
         for value in (b"one", b"\0\xff" * 1000, b""):
-            await now(store.keep(Note("name", "n1", value, "acme")))
-            assert await now(store.note("name", "n1")) == value
-        assert await now(store.note("name", "n2")) is None
-        assert await now(store.note("hook", "n1")) is None
+            await store.keep(Note("name", "n1", value, "acme"))
+            assert await store.note("name", "n1") == value
+        assert await store.note("name", "n2") is None
+        assert await store.note("hook", "n1") is None
 
     async def test_a_note_is_dropped_once(self, store: Store) -> None:
-        await now(store.keep(Note("name", "n1", b"one", group="g1", due=1.0)))
-        assert [await now(store.drop("name", "n1")) for _ in range(2)] == [True, False]
-        assert await now(store.note("name", "n1")) is None
-        assert await now(store.group("name", "g1", 10)) == []
-        assert await now(store.due("name", 2.0, 10, 30.0)) == []
+        await store.keep(Note("name", "n1", b"one", group="g1", due=1.0))
+        assert [await store.drop("name", "n1") for _ in range(2)] == [True, False]
+        assert await store.note("name", "n1") is None
+        assert await store.group("name", "g1", 10) == []
+        assert await store.due("name", 2.0, 10, 30.0) == []
 
     async def test_the_first_note_settles_it(self, store: Store) -> None:
-        assert await now(store.settle(Note("name", "n1", b"one"))) == b"one"
-        assert await now(store.settle(Note("name", "n1", b"two", group="g1"))) == b"one"
-        assert await now(store.note("name", "n1")) == b"one"
-        assert await now(store.group("name", "g1", 10)) == []
+        assert await store.settle(Note("name", "n1", b"one")) == b"one"
+        assert await store.settle(Note("name", "n1", b"two", group="g1")) == b"one"
+        assert await store.note("name", "n1") == b"one"
+        assert await store.group("name", "g1", 10) == []
         values = [str(number).encode() for number in range(20)]
-        settled = await asyncio.gather(*(now(store.settle(Note("name", "n2", value))) for value in values))
+        settled = await asyncio.gather(*(store.settle(Note("name", "n2", value)) for value in values))
         assert len(set(settled)) == 1
 
     async def test_a_note_past_its_time_is_none(self, store: Store) -> None:
@@ -249,76 +248,76 @@ class Contract:
             Note("name", "n1", b"old", "acme", "g1", 1.0, NOW - 10),
             Note("name", "n2", b"new", until=NOW + DAY),
         ):
-            await now(store.keep(note))
-        assert await now(store.note("name", "n1")) is None
-        assert await now(store.note("name", "n2")) == b"new"
-        assert await now(store.group("name", "g1", 10)) == []
-        assert await now(store.due("name", NOW, 10, 30.0)) == []
+            await store.keep(note)
+        assert await store.note("name", "n1") is None
+        assert await store.note("name", "n2") == b"new"
+        assert await store.group("name", "g1", 10) == []
+        assert await store.due("name", NOW, 10, 30.0) == []
         assert [note.key for note in await all_notes(store)] == ["n2"]
-        assert await now(store.settle(Note("name", "n1", b"newer"))) == b"newer"
-        assert await now(store.note("name", "n1")) == b"newer"
+        assert await store.settle(Note("name", "n1", b"newer")) == b"newer"
+        assert await store.note("name", "n1") == b"newer"
 
     async def test_a_group_is_listed_by_key(self, store: Store) -> None:
         for key in ("k3", "k1", "k2"):
-            await now(store.keep(Note("hook", key, key.encode(), group="g1")))
-        await now(store.keep(Note("hook", "k0", b"other group", group="g2")))
-        await now(store.keep(Note("name", "k0", b"other kind", group="g1")))
-        await now(store.keep(Note("hook", "k4", b"no group")))
-        assert await now(store.group("hook", "g1", 10)) == [("k1", b"k1"), ("k2", b"k2"), ("k3", b"k3")]
-        assert await now(store.group("hook", "g1", 2)) == [("k1", b"k1"), ("k2", b"k2")]
-        assert await now(store.group("hook", "", 10)) == []
-        await now(store.keep(Note("hook", "k1", b"moved", group="g2")))
-        assert await now(store.group("hook", "g1", 10)) == [("k2", b"k2"), ("k3", b"k3")]
-        assert await now(store.group("hook", "g2", 10)) == [("k0", b"other group"), ("k1", b"moved")]
+            await store.keep(Note("hook", key, key.encode(), group="g1"))
+        await store.keep(Note("hook", "k0", b"other group", group="g2"))
+        await store.keep(Note("name", "k0", b"other kind", group="g1"))
+        await store.keep(Note("hook", "k4", b"no group"))
+        assert await store.group("hook", "g1", 10) == [("k1", b"k1"), ("k2", b"k2"), ("k3", b"k3")]
+        assert await store.group("hook", "g1", 2) == [("k1", b"k1"), ("k2", b"k2")]
+        assert await store.group("hook", "", 10) == []
+        await store.keep(Note("hook", "k1", b"moved", group="g2"))
+        assert await store.group("hook", "g1", 10) == [("k2", b"k2"), ("k3", b"k3")]
+        assert await store.group("hook", "g2", 10) == [("k0", b"other group"), ("k1", b"moved")]
 
     async def test_notes_are_taken_when_they_are_due_the_longest_due_first(self, store: Store) -> None:
         for key, due in (("late", NOW + 1.5), ("never", 0.0), ("first", NOW - 2.25), ("second", NOW - 2.0)):
-            await now(store.keep(Note("out", key, key.encode(), due=due)))
-        await now(store.keep(Note("other", "k", b"", due=1.0)))
-        assert await now(store.due("out", NOW, 10, 30.0)) == [("first", b"first"), ("second", b"second")]
-        assert await now(store.due("out", NOW + 1.0, 10, 30.0)) == []
-        assert await now(store.due("out", NOW + 2.0, 10, 30.0)) == [("late", b"late")]
-        assert await now(store.due("out", NOW + 29.5, 10, 30.0)) == []
-        assert {key for key, _ in await now(store.due("out", NOW + 30.0, 10, 30.0))} == {"first", "second"}
+            await store.keep(Note("out", key, key.encode(), due=due))
+        await store.keep(Note("other", "k", b"", due=1.0))
+        assert await store.due("out", NOW, 10, 30.0) == [("first", b"first"), ("second", b"second")]
+        assert await store.due("out", NOW + 1.0, 10, 30.0) == []
+        assert await store.due("out", NOW + 2.0, 10, 30.0) == [("late", b"late")]
+        assert await store.due("out", NOW + 29.5, 10, 30.0) == []
+        assert {key for key, _ in await store.due("out", NOW + 30.0, 10, 30.0)} == {"first", "second"}
 
     async def test_of_several_who_take_what_is_due_one_has_each(self, store: Store) -> None:
         keys = [f"k{number:02}" for number in range(50)]
         for number, key in enumerate(keys):
-            await now(store.keep(Note("out", key, b"", due=NOW - 50.0 + number)))
-        first = await now(store.due("out", NOW, 20, 30.0))
+            await store.keep(Note("out", key, b"", due=NOW - 50.0 + number))
+        first = await store.due("out", NOW, 20, 30.0)
         assert [key for key, _ in first] == keys[:20]
-        rest = await asyncio.gather(*(now(store.due("out", NOW, 7, 30.0)) for _ in range(6)))
+        rest = await asyncio.gather(*(store.due("out", NOW, 7, 30.0) for _ in range(6)))
         assert sorted(key for taken in rest for key, _ in taken) == keys[20:]
 
     async def test_who_took_a_note_puts_it_off_or_drops_it(self, store: Store) -> None:
         for key in ("k1", "k2"):
-            await now(store.keep(Note("out", key, b"", due=NOW - 1.0)))
-        assert len(await now(store.due("out", NOW, 10, 30.0))) == 2
-        await now(store.keep(Note("out", "k1", b"again", due=NOW + 300.0)))
-        await now(store.drop("out", "k2"))
-        assert await now(store.due("out", NOW + 299.0, 10, 30.0)) == []
-        assert await now(store.due("out", NOW + 300.0, 10, 30.0)) == [("k1", b"again")]
+            await store.keep(Note("out", key, b"", due=NOW - 1.0))
+        assert len(await store.due("out", NOW, 10, 30.0)) == 2
+        await store.keep(Note("out", "k1", b"again", due=NOW + 300.0))
+        await store.drop("out", "k2")
+        assert await store.due("out", NOW + 299.0, 10, 30.0) == []
+        assert await store.due("out", NOW + 300.0, 10, 30.0) == [("k1", b"again")]
 
     # ---- Upkeep --------------------------------------------------------------------------------------------------
 
     async def test_what_was_not_seen_for_long_is_forgotten(self, store: Store) -> None:
         bounds = Bounds(ended=10 * HOUR, open=20 * HOUR)
-        await now(store.meet("crm", sighting(ACME, "t1", "c1", "completed")))
-        await now(store.meet("crm", sighting(ACME, "t2", "c2", "working")))
-        await now(store.meet("crm", sighting(ACME, "t3", "c3", "completed", at=NOW + 5 * HOUR)))
-        assert await now(store.expire(NOW + 9 * HOUR, bounds, 500)) == 0
-        assert await now(store.expire(NOW + 11 * HOUR, bounds, 500)) == 1
+        await store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
+        await store.meet("crm", sighting(ACME, "t2", "c2", "working"))
+        await store.meet("crm", sighting(ACME, "t3", "c3", "completed", at=NOW + 5 * HOUR))
+        assert await store.expire(NOW + 9 * HOUR, bounds, 500) == 0
+        assert await store.expire(NOW + 11 * HOUR, bounds, 500) == 1
         assert await which(store, ["t1", "t2", "t3"]) == ["t2", "t3"]
-        assert await now(store.context("crm", "c1")) == ACME
-        assert await now(store.expire(NOW + 21 * HOUR, bounds, 500)) == 4
+        assert await store.context("crm", "c1") == ACME
+        assert await store.expire(NOW + 21 * HOUR, bounds, 500) == 4
         assert [(row.id, row.task is None) for row in await all_rows(store)] == [("c3", True)]
-        assert await now(store.open_tasks("acme")) == 0
-        assert await now(store.count("crm", ACME)) == 0
+        assert await store.open_tasks("acme") == 0
+        assert await store.count("crm", ACME) == 0
 
     async def test_what_was_forgotten_may_be_anybodys(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ACME, "t1", "c1", "completed")))
-        assert await now(store.expire(NOW + HOUR, Bounds(ended=1, open=1), 500)) == 2
-        assert await now(store.meet("crm", sighting(GLOBEX, "t1", "c1"))) == Met(GLOBEX, GLOBEX)
+        await store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
+        assert await store.expire(NOW + HOUR, Bounds(ended=1, open=1), 500) == 2
+        assert await store.meet("crm", sighting(GLOBEX, "t1", "c1")) == Met(GLOBEX, GLOBEX)
 
     async def test_a_tenant_beyond_its_bounds_loses_what_is_over_and_then_what_is_oldest(self, store: Store) -> None:
         bounds = Bounds(tasks=4, contexts=2)
@@ -326,9 +325,9 @@ class Contract:
         await fill(store, ["t4", "t5"], state="completed", at=NOW + 10)
         await fill(store, ["g0", "g1"], GLOBEX, "completed")
         for number in range(3):
-            await now(store.meet("crm", sighting(ACME, context=f"c{number}", at=NOW + number)))
-        await now(store.meet("crm", sighting(ACME, "t0", state="input-required", at=NOW + 20)))
-        assert await now(store.expire(NOW + 30, bounds, 500)) == 3
+            await store.meet("crm", sighting(ACME, context=f"c{number}", at=NOW + number))
+        await store.meet("crm", sighting(ACME, "t0", state="input-required", at=NOW + 20))
+        assert await store.expire(NOW + 30, bounds, 500) == 3
         assert await which(store, ["t0", "t1", "t2", "t3", "t4", "t5", "g0", "g1"]) == [
             "t0",
             "t1",
@@ -337,50 +336,50 @@ class Contract:
             "g0",
             "g1",
         ]
-        assert [await now(store.context("crm", f"c{number}")) for number in range(3)] == [None, ACME, ACME]
-        assert await now(store.expire(NOW + 30, Bounds(tasks=3, contexts=2), 500)) == 1
+        assert [await store.context("crm", f"c{number}") for number in range(3)] == [None, ACME, ACME]
+        assert await store.expire(NOW + 30, Bounds(tasks=3, contexts=2), 500) == 1
         assert await which(store, ["t0", "t1", "t2", "t3"]) == ["t0", "t2", "t3"]
-        assert await now(store.open_tasks("acme")) == 3
+        assert await store.open_tasks("acme") == 3
 
     async def test_no_more_is_forgotten_at_a_time_than_was_allowed(self, store: Store) -> None:
         await fill(store, [f"t{number}" for number in range(25)])
         await fill(store, [f"g{number}" for number in range(5)], GLOBEX, "completed")
-        took = [await now(store.expire(NOW + HOUR, Bounds(ended=1, open=10 * HOUR, tasks=7), 10)) for _ in range(4)]
+        took = [await store.expire(NOW + HOUR, Bounds(ended=1, open=10 * HOUR, tasks=7), 10) for _ in range(4)]
         assert took == [10, 10, 3, 0]
         assert await which(store, [f"t{number}" for number in range(25)]) == [f"t{number}" for number in range(18, 25)]
 
     async def test_figures_tell_what_is_held_of_each_tenant(self, store: Store) -> None:
         await fill(store, ["t1", "t2"])
         await fill(store, ["t3"], state="completed")
-        await now(store.meet("erp", sighting(GLOBEX, context="c1")))
-        await now(store.keep(Note("name", "n1", b"", "globex")))
-        await now(store.keep(Note("name", "n1", b"", "initech")))
-        figures = {found.tenant: found for found in await now(store.figures()) if found.tenant}
+        await store.meet("erp", sighting(GLOBEX, context="c1"))
+        await store.keep(Note("name", "n1", b"", "globex"))
+        await store.keep(Note("name", "n1", b"", "initech"))
+        figures = {found.tenant: found for found in await store.figures() if found.tenant}
         told = {tenant: (it.tasks, it.open, it.contexts, it.notes) for tenant, it in figures.items()}
         assert told == {"acme": (3, 2, 0, 0), "globex": (0, 0, 1, 0), "initech": (0, 0, 0, 1)}
 
     async def test_a_tenant_that_is_erased_leaves_nothing_and_nobody_else_does(self, store: Store) -> None:
         for owner in (ANN, BOB, GLOBEX):
             name = owner.principal or owner.tenant
-            await now(store.meet("crm", sighting(owner, name, name, "working")))
-            await now(store.keep(Note("name", name, b"", owner.tenant, "g1", 1.0)))
-        assert await now(store.erase("acme")) == 6
-        assert await now(store.erase("acme")) == 0
+            await store.meet("crm", sighting(owner, name, name, "working"))
+            await store.keep(Note("name", name, b"", owner.tenant, "g1", 1.0))
+        assert await store.erase("acme") == 6
+        assert await store.erase("acme") == 0
         assert await which(store, ["ann", "bob", "globex"]) == ["globex"]
-        assert await now(store.context("crm", "ann")) is None
-        assert await now(store.note("name", "ann")) is None
-        assert await now(store.group("name", "g1", 10)) == [("globex", b"")]
-        assert await now(store.due("name", 2.0, 10, 30.0)) == [("globex", b"")]
-        assert [await now(store.open_tasks(tenant)) for tenant in ("acme", "globex")] == [0, 1]
-        assert await now(store.count("crm", ACME)) == 0
-        assert [found.tenant for found in await now(store.figures())] == ["globex"]
-        assert await now(store.meet("crm", sighting(GLOBEX, "ann", "ann"))) == Met(GLOBEX, GLOBEX)
+        assert await store.context("crm", "ann") is None
+        assert await store.note("name", "ann") is None
+        assert await store.group("name", "g1", 10) == [("globex", b"")]
+        assert await store.due("name", 2.0, 10, 30.0) == [("globex", b"")]
+        assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [0, 1]
+        assert await store.count("crm", ACME) == 0
+        assert [found.tenant for found in await store.figures()] == ["globex"]
+        assert await store.meet("crm", sighting(GLOBEX, "ann", "ann")) == Met(GLOBEX, GLOBEX)
 
     async def test_rows_carry_the_ledger_to_another_store(self, store: Store) -> None:
         for number, scope in itertools.product(range(5), ("b", "a")):
             met = sighting(ANN, f"t{number}", f"c{number}", "working", at=NOW - number, replica="r", dialect="d")
-            await now(store.meet(scope, met))
-        await now(store.meet("a", sighting(ACME, "t0", state="completed", at=NOW + HOUR)))
+            await store.meet(scope, met)
+        await store.meet("a", sighting(ACME, "t0", state="completed", at=NOW + HOUR))
         rows = await all_rows(store, 3)
         order = [("task" if row.task else "context", row.scope, row.id) for row in rows]
         assert order == sorted(order)
@@ -389,38 +388,38 @@ class Contract:
         assert all(row.context == ANN for row in rows if row.task is None)
         assert all(row.seen == row.task.seen for row in rows if row.task)
 
-        await now(store.erase("acme"))
-        assert await now(store.put_rows(rows)) == 20
-        assert await now(store.put_rows(rows)) == 0
+        await store.erase("acme")
+        assert await store.put_rows(rows) == 20
+        assert await store.put_rows(rows) == 0
         assert await all_rows(store) == rows
-        assert await now(store.open_tasks("acme")) == 9
-        assert await now(store.count("a", ANN)) == 5
-        assert await now(store.count("a", ANN, "c1")) == 1
+        assert await store.open_tasks("acme") == 9
+        assert await store.count("a", ANN) == 5
+        assert await store.count("a", ANN, "c1") == 1
 
     async def test_rows_take_nothing_from_whoever_owns_it_already(self, store: Store) -> None:
-        await now(store.meet("crm", sighting(ACME, "t1", "c1", "working")))
+        await store.meet("crm", sighting(ACME, "t1", "c1", "working"))
         rows = [
             Row("crm", "t1", task=Task(GLOBEX, state="completed", made=1, seen=1), seen=1),
             Row("crm", "c1", context=GLOBEX, seen=1),
             Row("crm", "t2", task=Task(GLOBEX, state="completed", made=1, seen=1), seen=1),
             Row("crm", "a" * (LONGEST_ID + 1), context=GLOBEX, seen=1),
         ]
-        assert await now(store.put_rows(rows)) == 1
+        assert await store.put_rows(rows) == 1
         assert [await owner_of(store, task) for task in ("t1", "t2")] == [ACME, GLOBEX]
-        assert await now(store.context("crm", "c1")) == ACME
+        assert await store.context("crm", "c1") == ACME
 
     async def test_what_was_carried_over_is_forgotten_in_the_order_it_was_seen(self, store: Store) -> None:
         seen = {"t1": NOW - 1, "t2": NOW - 3, "t3": NOW - 2}
         rows = [Row("crm", id_, task=Task(ACME, made=at, seen=at), seen=at) for id_, at in seen.items()]
-        await now(store.put_rows(rows))
-        assert await now(store.expire(NOW, Bounds(tasks=1), 500)) == 2
+        await store.put_rows(rows)
+        assert await store.expire(NOW, Bounds(tasks=1), 500) == 2
         assert await which(store, list(seen)) == ["t1"]
 
     async def test_notes_carry_what_is_beside_the_ledger_to_another_store(self, store: Store) -> None:
         names = itertools.product(("out", "in"), ("k2", "k1", "k3", "\0", "ä"))
         written = [Note(kind, key, key.encode(), "acme", "g1", NOW + 0.5, NOW + DAY) for kind, key in names]
         for note in written:
-            await now(store.keep(note))
+            await store.keep(note)
         wanted = sorted(written, key=lambda note: (note.kind, note.key))
         assert await all_notes(store, 3) == wanted
         assert await all_notes(store) == wanted

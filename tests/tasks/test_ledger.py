@@ -1,14 +1,12 @@
 """The ledger of a process: its secret, its marks, and steps that may or may not have to wait."""
 
 import asyncio
-from collections.abc import Generator
-from typing import Any
 
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.ledger import Ledger, carried, soon
-from gateway.tasks.memory import MemoryStore
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Sighting
 from tests.doubles.waited import Waited
 
@@ -18,12 +16,12 @@ ACME, BOB = Owner("acme", "corp/alice"), Owner("acme", "corp/bob")
 
 
 async def test_two_gateways_with_one_store_make_the_same_marks() -> None:
-    store = MemoryStore()
+    store = SqliteStore(None)
     marks = set[str]()
     for _ in range(2):
         ledger = Ledger(store)
         await ledger.open()
-        marks.add(ledger.mark(await soon(ledger.seal()), "crm", ACME, by_principal=False))
+        marks.add(ledger.mark(await ledger.seal(), "crm", ACME, by_principal=False))
     assert len(marks) == 1
     (mark,) = marks
     assert mark.startswith("gw-")
@@ -33,9 +31,9 @@ async def test_two_gateways_with_one_store_make_the_same_marks() -> None:
 
 
 async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_principal() -> None:
-    ledger = Ledger(MemoryStore())
+    ledger = Ledger(SqliteStore(None))
     await ledger.open()
-    seal = await soon(ledger.seal())
+    seal = await ledger.seal()
 
     def mark(scope: str, owner: Owner, *, by_principal: bool) -> str:
         return ledger.mark(seal, scope, owner, by_principal=by_principal)
@@ -57,34 +55,34 @@ async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_neede
     ledger = Ledger(store.store)
     await ledger.open()
     with pytest.raises(StateUnavailable):
-        await soon(ledger.seal())
+        await ledger.seal()
     store.down = False
-    first = await soon(ledger.seal())
-    assert await soon(ledger.seal()) is first
+    first = await ledger.seal()
+    assert await ledger.seal() is first
 
 
 async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
-    store = MemoryStore()
+    store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
-    seal = await soon(running.seal())
+    seal = await running.seal()
     token = seal.close("page 2", ("acme",))
-    store.erase("")
+    await store.erase("")
     await running.renew()
     assert running.known_seal is seal
-    assert (await soon(other.seal())).open(token, ("acme",)) == "page 2"
+    assert (await other.seal()).open(token, ("acme",)) == "page 2"
 
 
 async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryStore()
+    store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
-    await soon(running.seal())
-    mark = running.mark(await soon(running.seal()), "crm", ACME, by_principal=False)
-    store.erase("")
-    seal = await soon(other.seal())
+    await running.seal()
+    mark = running.mark(await running.seal(), "crm", ACME, by_principal=False)
+    await store.erase("")
+    seal = await other.seal()
     await running.renew()
     await other.renew()
     assert "another secret" in caplog.text
-    marks = {each.mark(await soon(each.seal()), "crm", ACME, by_principal=False) for each in (running, other)}
+    marks = {each.mark(await each.seal(), "crm", ACME, by_principal=False) for each in (running, other)}
     assert len(marks) == 1
     assert mark not in marks
     assert other.known_seal is seal
@@ -94,15 +92,15 @@ async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_AT_ONCE", 2)
     now = [1000.0]
-    store = MemoryStore()
+    store = SqliteStore(None)
     ledger = Ledger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
     for number in range(7):
-        store.meet("crm", Sighting(ACME, task=f"t{number}", state="completed", now=ledger.now()))
+        await store.meet("crm", Sighting(ACME, task=f"t{number}", state="completed", now=ledger.now()))
     now[0] = 1020.0
     running = asyncio.ensure_future(ledger.run())
     for _ in range(100):
         await asyncio.sleep(0)
-    assert not any(store.tasks("crm", [f"t{number}" for number in range(7)]))
+    assert not any(await store.tasks("crm", [f"t{number}" for number in range(7)]))
     running.cancel()
 
 
@@ -110,46 +108,12 @@ async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatc
 async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr("gateway.tasks.ledger._EXPIRE_EVERY", 0.0)
     monkeypatch.setattr("gateway.tasks.ledger._BOUND_EVERY", 2)
-    store = MemoryStore()
+    store = SqliteStore(None)
     ledger = Ledger(store, Bounds(tasks=3, contexts=3))
     for number in range(7):
-        store.keep(Note(kind, f"n{number}", b"", "acme", until=ledger.now() + 1000 + number))
+        await store.keep(Note(kind, f"n{number}", b"", "acme", until=ledger.now() + 1000 + number))
     running = asyncio.ensure_future(ledger.run())
     for _ in range(100):
         await asyncio.sleep(0)
     running.cancel()
-    assert [note.key for note in store.notes((kind, ""), 10) if note.kind == kind] == ["n4", "n5", "n6"]
-
-
-async def test_steps_wait_only_where_something_has_to_be_waited_for() -> None:
-    async def later(value: int) -> int:
-        await asyncio.sleep(0)
-        return value
-
-    def steps(first: Any, second: Any) -> Generator[Any, Any, int]:
-        one: int = yield first
-        two: int = yield second
-        return one + two
-
-    assert carried(steps(1, 2)) == 3
-    for first, second in ((later(1), 2), (1, later(2)), (later(1), later(2))):
-        found = carried(steps(first, second))
-        assert not isinstance(found, int)
-        assert await found == 3
-
-
-async def test_what_goes_wrong_while_waiting_goes_wrong_in_the_step_that_waits() -> None:
-    async def fails() -> int:
-        raise StateUnavailable("down")
-
-    def steps(*, rescued: bool) -> Generator[Any, Any, int]:
-        try:
-            yield fails()
-        except StateUnavailable:
-            if not rescued:
-                raise
-        return 1
-
-    assert await soon(carried(steps(rescued=True))) == 1
-    with pytest.raises(StateUnavailable):
-        await soon(carried(steps(rescued=False)))
+    assert [note.key for note in await store.notes((kind, ""), 10) if note.kind == kind] == ["n4", "n5", "n6"]

@@ -155,7 +155,11 @@ async def test_what_another_program_wrote_under_our_names_is_not_guessed_at(
 ) -> None:
     server.ask("HSET", "{a2a}:tasks", "crm\0t1", "nonsense")
     server.ask("SET", "{a2a}:contexts", "nonsense")
-    for call in (store.tasks("crm", ["t1"]), store.context("crm", "c1"), store.meet("crm", sighting(ACME, "t1", "c1"))):
+    for call in (
+        store.tasks("crm", ["t1"]),
+        store.context("crm", "c1"),
+        store.meet("crm", sighting(ACME, "t1", "c1")),
+    ):
         with pytest.raises(StateUnavailable):
             await call
 

@@ -25,8 +25,8 @@ async def filled(path: Path) -> None:
     store = SqliteStore(path)
     await store.open()
     for number in range(300):
-        store.meet("crm", Sighting(ACME, f"task-{number}", f"context-{number}", "working"))
-        store.keep(Note("k", f"n{number}", b"x" * 500, "acme", "", 0.0, 0))
+        await store.meet("crm", Sighting(ACME, f"task-{number}", f"context-{number}", "working"))
+        await store.keep(Note("k", f"n{number}", b"x" * 500, "acme", "", 0.0, 0))
     await store.aclose()
 
 
@@ -38,13 +38,18 @@ def spoil(path: Path) -> None:
         file.write(os.urandom(4096))
 
 
+def checking(store: SqliteStore) -> DamageCheck:
+    assert store._check is not None
+    return store._check
+
+
 async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     await filled(path)
     store = SqliteStore(path)
     await store.open()
     assert store.condition.trouble == ""
-    assert store.tasks("crm", ["task-7"])[0] is not None
+    assert (await store.tasks("crm", ["task-7"]))[0] is not None
     await store.aclose()
 
 
@@ -67,7 +72,7 @@ async def test_damage_is_an_error_at_the_start_and_nothing_is_told_or_written(
         lambda: store.note("k", "n1"),
     ):
         with pytest.raises(StateUnavailable) as refused:
-            ask()
+            await ask()
         assert refused.value.detail == "it is damaged"
     await store.aclose()
     assert path.read_bytes() == before
@@ -80,7 +85,7 @@ async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, 
     copy.write_bytes(path.read_bytes())
     spoil(path)
     store = SqliteStore(path)
-    store._check._again = 0.0
+    checking(store)._again = 0.0
     await store.open()
     assert store.condition.trouble
     if moved:
@@ -90,12 +95,12 @@ async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, 
     async with asyncio.timeout(WAIT):
         while True:
             try:
-                assert store.tasks("crm", ["task-7"])[0] is not None
+                assert (await store.tasks("crm", ["task-7"]))[0] is not None
             except StateUnavailable:
                 await asyncio.sleep(0.01)
             else:
                 break
-    await asyncio.to_thread(store._check.wait, WAIT)
+    await asyncio.to_thread(checking(store).wait, WAIT)
     assert store.condition.trouble == ""
     await store.aclose()
 
@@ -140,9 +145,9 @@ async def test_a_check_that_takes_long_holds_the_start_up_for_a_moment_only_and_
         await store.open()
         # Nothing is known yet, and calls are served meanwhile.
         assert store.condition.trouble == ""
-        assert store.tasks("crm", ["nobody"]) == [None]
+        assert await store.tasks("crm", ["nobody"]) == [None]
         go_on.set()
-        await asyncio.to_thread(store._check.wait, WAIT)
+        await asyncio.to_thread(checking(store).wait, WAIT)
         assert store.condition.trouble == "the file is damaged"
         await store.aclose()
 

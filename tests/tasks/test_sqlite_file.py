@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite_file
-from gateway.tasks.sqlite_file import REOPEN, TIMEOUT, LedgerFile, step
+from gateway.tasks import sqlite
+from gateway.tasks.sqlite import REOPEN, TIMEOUT, SqliteFile, step
 
 KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUES ('k', ?, ?, '', '', 0, 0)"
 
@@ -19,27 +19,27 @@ KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUE
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(sqlite, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
-def timeout(file: LedgerFile) -> float:
+def timeout(file: SqliteFile) -> float:
     """For how long a statement waits for another process, in seconds."""
     with file as db:
         return float(db.execute("PRAGMA busy_timeout").fetchone()[0]) / 1000
 
 
-def keep(file: LedgerFile, key: str = "n", size: int = 1) -> None:
+def keep(file: SqliteFile, key: str = "n", size: int = 1) -> None:
     with file as db:
         db.execute(KEEP, (key, bytes(size)))
 
 
-def keys(file: LedgerFile) -> list[str]:
+def keys(file: SqliteFile) -> list[str]:
     with file as db:
         return [key for (key,) in db.execute("SELECT key FROM note ORDER BY key")]
 
 
-def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: LedgerFile) -> None:
+def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: SqliteFile) -> None:
     assert timeout(file) == TIMEOUT
     other = sqlite3.connect(file.path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -57,7 +57,7 @@ def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: LedgerFi
     other.close()
 
 
-def test_a_step_is_done_as_a_whole_or_not_at_all(file: LedgerFile) -> None:
+def test_a_step_is_done_as_a_whole_or_not_at_all(file: SqliteFile) -> None:
     def write(*, fails: bool) -> None:
         with file as db, step(db):
             db.execute(KEEP, ("one", b""))
@@ -72,7 +72,7 @@ def test_a_step_is_done_as_a_whole_or_not_at_all(file: LedgerFile) -> None:
     assert keys(file) == ["one", "two"]
 
 
-def test_a_full_database_takes_nothing_and_then_goes_on(file: LedgerFile) -> None:
+def test_a_full_database_takes_nothing_and_then_goes_on(file: SqliteFile) -> None:
     with file as db:
         db.execute("PRAGMA max_page_count = 20")
     with pytest.raises(StateUnavailable) as caught:
@@ -83,7 +83,7 @@ def test_a_full_database_takes_nothing_and_then_goes_on(file: LedgerFile) -> Non
         assert kept is db
 
 
-def test_a_disk_that_takes_no_more_is_tried_again(file: LedgerFile, clock: list[float]) -> None:
+def test_a_disk_that_takes_no_more_is_tried_again(file: SqliteFile, clock: list[float]) -> None:
     keep(file, "before", 100_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -109,7 +109,7 @@ def damage(path: Path) -> bytes:
 
 
 def test_a_damaged_file_is_opened_anew_until_it_is_whole(
-    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture
+    file: SqliteFile, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     keep(file)
     file.close()
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_opened_anew_until_it_is_whole(
 
 
 def test_a_file_that_is_gone_or_another_programs_is_waited_for(
-    file: LedgerFile, clock: list[float], tmp_path: Path
+    file: SqliteFile, clock: list[float], tmp_path: Path
 ) -> None:
     keep(file)
     file.close()
@@ -157,10 +157,10 @@ def foreign(folder: Path) -> bytes:
 
 
 def test_a_file_that_is_held_at_the_start_is_used_once_it_is_free(
-    file: LedgerFile, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    file: SqliteFile, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_file, "TIMEOUT", 0.0)
-    monkeypatch.setattr(sqlite_file, "_OPENING", 0.0)
+    monkeypatch.setattr(sqlite, "TIMEOUT", 0.0)
+    monkeypatch.setattr(sqlite, "_OPENING", 0.0)
     file.close()
     other = sqlite3.connect(file.path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -177,7 +177,7 @@ def test_a_file_that_is_held_at_the_start_is_used_once_it_is_free(
 
 
 def test_a_fault_that_lasts_is_a_line_in_ten_seconds(
-    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture
+    file: SqliteFile, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     other = sqlite3.connect(file.path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -192,7 +192,7 @@ def test_a_fault_that_lasts_is_a_line_in_ten_seconds(
     ] * 2
 
 
-def test_what_is_closed_stays_closed(file: LedgerFile, clock: list[float]) -> None:
+def test_what_is_closed_stays_closed(file: SqliteFile, clock: list[float]) -> None:
     file.close()
     clock[0] += 1e6
     with pytest.raises(StateUnavailable) as caught:
@@ -200,7 +200,7 @@ def test_what_is_closed_stays_closed(file: LedgerFile, clock: list[float]) -> No
     assert caught.value.detail == "it is closed"
 
 
-def test_what_is_no_fault_of_the_files_passes_through(file: LedgerFile) -> None:
+def test_what_is_no_fault_of_the_files_passes_through(file: SqliteFile) -> None:
     with pytest.raises(ValueError, match="mine"), file:
         raise ValueError("mine")
     keep(file)
@@ -217,16 +217,16 @@ def move(path: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("how", ["moved", "deleted"])
 def test_nothing_goes_into_a_file_that_is_there_no_more(
-    file: LedgerFile, clock: list[float], caplog: pytest.LogCaptureFixture, how: str
+    file: SqliteFile, clock: list[float], caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     keep(file, "before")
-    assert not file.watch()
+    assert file.check_place()
     move(file.path, "away.db")
     if how == "deleted":
         for each in file.path.parent.glob("away.db*"):
             each.unlink()
-    assert file.watch()
-    assert file.watch()
+    assert not file.check_place()
+    assert not file.check_place()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "was moved or deleted" in caplog.text
     for _ in range(2):
@@ -237,21 +237,21 @@ def test_nothing_goes_into_a_file_that_is_there_no_more(
     assert not file.path.exists()
 
 
-def test_a_file_that_is_put_back_is_used_again_and_so_is_another_one(file: LedgerFile, clock: list[float]) -> None:
+def test_a_file_that_is_put_back_is_used_again_and_so_is_another_one(file: SqliteFile, clock: list[float]) -> None:
     keep(file, "one")
     away = move(file.path, "away.db")
-    assert file.watch()
+    assert not file.check_place()
     with pytest.raises(StateUnavailable):
         keys(file)
-    other = LedgerFile(file.path)
+    other = SqliteFile(file.path)
     other.open()
     keep(other, "two")
     other.close()
     clock[0] += REOPEN
     assert keys(file) == ["two"]
-    assert not file.watch()
+    assert file.check_place()
     move(file.path, "second.db")
-    assert file.watch()
+    assert not file.check_place()
     move(away, file.path.name)
     assert keys(file) == ["one"]
-    assert not file.watch()
+    assert file.check_place()

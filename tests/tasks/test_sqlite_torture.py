@@ -1,6 +1,5 @@
 """Processes that share a ledger in a file while they are killed, stopped, started and ended at random moments."""
 
-import asyncio
 import random
 import signal
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Figures, Owner
-from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -81,10 +79,6 @@ class Members:
         """The files that are there beside what was told."""
         return [each.name for each in self._folder.iterdir() if not each.name.startswith("told-")]
 
-    def had_filters(self) -> int:
-        """How many had a filter that said of what is new that it is in no table."""
-        return len([*self._folder.glob("told-*-new")])
-
     def told(self) -> tuple[dict[str, Owner], int]:
         """Whose everything is by what any of them was told, and how often they were told."""
         owners: dict[str, Owner] = {}
@@ -113,12 +107,6 @@ async def torture(folder: Path, seed: int, harms: int, ids: int) -> None:
         for _ in range(harms):
             some.start()
             some.harm()
-        # A machine that is busy brings none so far that it has a filter before it is killed.
-        async with asyncio.timeout(WAIT):
-            while not some.had_filters():
-                some.start()
-                some.rest()
-                await asyncio.sleep(0)
     owners, count = some.told()
     assert some.killed > 0
     assert count > len(owners) > 0
@@ -128,19 +116,18 @@ async def torture(folder: Path, seed: int, harms: int, ids: int) -> None:
     tasks, contexts = Counter[str](), Counter[str]()
     for name, owner in owners.items():
         if name.startswith("t"):
-            (task,) = store.tasks("s", [name])
+            (task,) = await store.tasks("s", [name])
             assert task is not None
             assert task.owner == owner
             tasks[owner.tenant] += 1
         else:
-            assert store.context("s", name) == owner
+            assert await store.context("s", name) == owner
             contexts[owner.tenant] += 1
     # One that was killed may have written down what it did not say any more.
     unsaid = MEMBERS + some.killed
-    for figures in store.figures():
+    for figures in await store.figures():
         assert_counts(figures, tasks, contexts, unsaid)
-        found = store.count("s", Owner(figures.tenant))
-        assert (found if isinstance(found, int) else await found) == figures.tasks
+        assert await store.count("s", Owner(figures.tenant)) == figures.tasks
     await store.aclose()
     assert some.left() == ["state.db"]
 

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from gateway.tasks import surplus
-from gateway.tasks.memory import MemoryStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from gateway.tasks.surplus import drop_surplus
-from tests.tasks.asking import NOW, all_notes, now
+from tests.tasks.asking import NOW, all_notes
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "state.db")
+    store: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
     await store.open()
     yield store
     await store.aclose()
@@ -30,10 +29,10 @@ async def test_those_go_that_end_first_and_only_of_who_has_too_many(
     for number in range(10):
         # Their names are not in the order of their ends.
         end = NOW + 10_000 + number * 7 % 10
-        await now(store.keep(Note("name", f"a{number}", b"", "acme", until=end)))
-        await now(store.keep(Note("other", f"a{number}", b"", "acme", until=end)))
+        await store.keep(Note("name", f"a{number}", b"", "acme", until=end))
+        await store.keep(Note("other", f"a{number}", b"", "acme", until=end))
     for number in range(4):
-        await now(store.keep(Note("name", f"g{number}", b"", "globex", until=NOW + 10_000)))
+        await store.keep(Note("name", f"g{number}", b"", "globex", until=NOW + 10_000))
     assert await drop_surplus(store, "name", 4) == 6
     left = await all_notes(store)
     assert {note.until - NOW - 10_000 for note in left if (note.kind, note.tenant) == ("name", "acme")} == {6, 7, 8, 9}

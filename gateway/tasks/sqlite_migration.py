@@ -1,0 +1,132 @@
+"""Files of earlier releases: schema 1 and 2 kept tasks and contexts in one table.
+
+Schema 2 also kept what was new in an append log beside the database, `NAME-ID`, until it was copied into the table.
+The log has a head line with its epoch and its end, then lines of a checksum (CRC-32 of the text, begun with the epoch)
+and a JSON array of entries. What lies behind the end was never acknowledged. A damaged line is passed over, and logged.
+"""
+
+import fcntl
+import logging
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from gateway.tasks.store import OPEN, StoreBroken
+
+_CONTEXT, _TASK = 0, 1
+_HEAD = re.compile(rb"A2A gateway arrivals 2 (\d{20}) (\d{20})\n")
+_CHECKSUM = 8
+
+_OPEN = ", ".join(f"'{state}'" for state in sorted(OPEN))
+_TASKS = f"""
+    INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    SELECT scope, id, tenant, principal, context, state, state IN ({_OPEN}), replica, dialect, made, seen
+    FROM {{table}} WHERE kind = {_TASK}"""  # noqa: S608 - constants
+_CONTEXTS = f"""
+    INSERT INTO context (scope, id, tenant, principal, seen)
+    SELECT scope, id, tenant, principal, seen FROM {{table}} WHERE kind = {_CONTEXT}"""  # noqa: S608 - constants
+# An entry of the log is newer than a row of the table. An owner never changes.
+_PUT_TASK = f"""
+    INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6 IN ({_OPEN}), ?7, ?8, ?9, ?10)
+    ON CONFLICT (scope, id) DO UPDATE
+    SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen
+    WHERE tenant = excluded.tenant AND principal = excluded.principal"""  # noqa: S608 - constants
+_PUT_CONTEXT = """
+    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (scope, id) DO UPDATE SET seen = max(seen, excluded.seen)
+    WHERE tenant = excluded.tenant AND principal = excluded.principal"""
+
+logger = logging.getLogger("gateway.tasks.sqlite")
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One task or context, in the order in which the log has its fields."""
+
+    kind: int
+    scope: str
+    id: str
+    tenant: str
+    principal: str
+    context: str
+    state: str
+    replica: str
+    dialect: str
+    made: int
+    seen: int
+
+
+_decode = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | None:
+    """Copy the entries of an earlier schema into the tables; within the caller's transaction.
+
+    Args:
+        version: Of the schema, 1 or 2.
+
+    Returns:
+        The append log, to be removed once the transaction is committed; None where there is none.
+
+    Raises:
+        StoreBroken: an earlier gateway still uses the file, or its log cannot be read.
+    """
+    table = "entry" if version == 1 else "record"
+    connection.execute(_TASKS.format(table=table))
+    connection.execute(_CONTEXTS.format(table=table))
+    log = None
+    if version > 1:
+        (name,) = connection.execute("SELECT id FROM arrivals").fetchone()
+        beside = path.resolve()
+        log = beside.with_name(f"{beside.name}-{name}")
+        for entry in _entries(log):
+            _put(connection, entry)
+        connection.execute("DROP TABLE arrivals")
+    connection.execute(f"DROP TABLE {table}")
+    (tasks,) = connection.execute("SELECT count(*) FROM task").fetchone()
+    logger.warning("%s was migrated from schema %d of an earlier release: %d tasks", path, version, tasks)
+    return log
+
+
+def _put(connection: sqlite3.Connection, entry: _Entry) -> None:
+    if entry.kind == _TASK:
+        values = (
+            entry.scope, entry.id, entry.tenant, entry.principal, entry.context, entry.state, entry.replica,
+            entry.dialect, entry.made, entry.seen,
+        )  # fmt: skip
+        connection.execute(_PUT_TASK, values)
+    else:
+        connection.execute(_PUT_CONTEXT, (entry.scope, entry.id, entry.tenant, entry.principal, entry.seen))
+
+
+def _entries(log: Path) -> Iterator[_Entry]:
+    try:
+        with log.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise StoreBroken(f"{log} is in use by a gateway of an earlier release; stop that one first") from error
+            data = file.read()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreBroken(
+            f"{log} cannot be read ({error.strerror}); it holds the newest tasks of the ledger"
+        ) from error
+    head = _HEAD.match(data)
+    if head is None:
+        return
+    epoch, end = int(head[1]), int(head[2])
+    damaged = 0
+    for line in data[head.end() : end].splitlines():
+        text = line[_CHECKSUM:]
+        if line[:_CHECKSUM] != b"%08x" % zlib.crc32(text, epoch & 0xFFFF_FFFF):
+            damaged += 1
+            continue
+        yield from _decode(text)
+    if damaged:
+        logger.error("%s: %d damaged lines were passed over; the owners of the tasks in them are lost", log, damaged)
