@@ -28,7 +28,7 @@ from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.discovery import check_url
 from gateway.command.failure import CommandFailed
-from gateway.command.file import STANDARD_INPUT, ConfigOption, find_file, program
+from gateway.command.file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
 from gateway.command.key import new_key
 from gateway.command.online import visit
 from gateway.command.probe import health_url, probe
@@ -37,7 +37,7 @@ from gateway.command.sender import Errand, send
 from gateway.command.solo import claim_port, solo
 from gateway.command.starter import save, starter
 from gateway.command.streams import open_closed
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
 from gateway.config.inquiry import Inquiry
 from gateway.config.problem import as_json, as_text
 from gateway.config.reader import LARGEST_FILE
@@ -100,7 +100,7 @@ def serve(
     public = claim_port(PUBLIC_PORT if port is None else port, "--port")
     admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
     one = solo(agent, public=public, admin=admin)
-    examined = _examined(one.configuration(), "serve --agent")
+    examined = examine_own(one.configuration(), "serve --agent", os.environ)
     # Standard output has the access log and nothing else.
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_tell, one.welcome(program()))))
 
@@ -176,7 +176,7 @@ def demo() -> None:
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
-        examined = _examined(stage.configuration(), "demo")
+        examined = examine_own(stage.configuration(), "demo", os.environ)
         code = process.serve_examined(examined, on_started=lambda: show(stage.moved() + stage.welcome(program())))
     raise typer.Exit(code)
 
@@ -299,14 +299,6 @@ def main() -> None:
             raise
         sys.stderr.write(f"{type(error).__name__}: {error}\nThis should not happen; --debug shows where it did.\n")
         sys.exit(1)
-
-
-def _examined(text: str, command: str) -> Examined:
-    """Examine a configuration that the program itself wrote for a command."""
-    examined = examine(Path(f"<{command}>"), os.environ, text=text)
-    if examined.config is None:
-        raise CommandFailed("\n".join(f"{error.fact}\n  → {error.remedy}" for error in examined.errors), code=2)
-    return examined
 
 
 def _tell(text: str) -> None:

@@ -17,7 +17,8 @@ from tests.program import COMMAND, ENVIRONMENT, report, run, running, runs, unti
 
 GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
 GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"
-WARNED = "version: 1\ntenants: { acme: [] }\nagents: {}\n"
+WARNED = "version: 1\nagents: { support: { backend: { stdio: [no-such-program] } } }\n"
+EMPTY = "version: 1\nagents: {}\n"
 BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: 1\n"
 FAILING = GOOD.replace("agent: support }", "reason: no_route }")
 
@@ -30,7 +31,7 @@ ALONE = ("serve", "--port", "0", "--admin-port", "0", "--agent")
 
 @pytest.mark.parametrize(
     ("text", "options", "code"),
-    [(GOOD, [], 0), (BAD, [], 1), (WARNED, [], 0), (WARNED, ["--strict"], 1), (FAILING, [], 3)],
+    [(GOOD, [], 0), (BAD, [], 1), (WARNED, [], 0), (WARNED, ["--strict"], 1), (EMPTY, [], 1), (FAILING, [], 3)],
 )
 def test_check_says_by_its_exit_code_what_it_found(tmp_path: Path, text: str, options: list[str], code: int) -> None:
     written(tmp_path, text)

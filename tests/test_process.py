@@ -187,7 +187,7 @@ async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
     file = tmp_path / "gateway.yaml"
-    text = f"version: 1\ngateway: {HERE}\nagents: {{}}\n"
+    text = f"version: 1\ngateway: {HERE}\nagents: {{ idle: 'http://127.0.0.1:1' }}\n"
     file.write_text(text)
     origin = Origin(file, {})
     gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin)
@@ -195,7 +195,7 @@ async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
     read = asyncio.Event()
 
     async def start() -> None:
-        file.write_text(text.replace("{}", "{ late: 'http://127.0.0.1:1' }"))
+        file.write_text(text.replace("idle", "late"))
         heard = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):

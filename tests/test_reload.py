@@ -15,7 +15,7 @@ from gateway.config.state import StateUrl
 from gateway.reload import Origin, Result, Trigger
 from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
-from tests.doubles.reloading import ECHO, backends, serving
+from tests.doubles.reloading import ECHO, IDLE, backends, serving
 from tests.doubles.scripted import ScriptedBackend, answers, chunk, whole
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_agents_come_and_go(tmp_path: Path) -> None:
 
 
 async def test_the_card_of_a_new_agent_is_there_when_it_is(tmp_path: Path) -> None:
-    async with backends(ECHO) as (one,), serving(tmp_path, "agents: {}") as site:
+    async with backends(ECHO) as (one,), serving(tmp_path, IDLE) as site:
         await site.rewrite(f"agents: {{ one: '{one.url}' }}")
         assert site.running.gateway.snapshot.backings["one"].source.card is not None
 
@@ -139,7 +139,7 @@ async def test_an_answer_in_the_making_is_finished_and_its_connection_closed_the
         await held.asked.wait()
         for _ in range(3):
             await site.rewrite(f"agents: {{ two: '{two.url}' }}")
-            await site.rewrite("agents: {}")
+            await site.rewrite(IDLE)
         assert len(site.running.gateway._outgoing) > 0
         assert one.open == 1
         held.go.set()
@@ -222,7 +222,7 @@ async def test_webhooks_are_judged_by_the_new_words(tmp_path: Path) -> None:
 
 async def test_what_needs_a_restart_is_named_and_the_rest_is_served(tmp_path: Path) -> None:
     listens = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", http: { header_count: %d } }\n'
-    async with backends(ECHO) as (one,), serving(tmp_path, listens % 50 + "agents: {}") as site:
+    async with backends(ECHO) as (one,), serving(tmp_path, listens % 50 + IDLE) as site:
         report = await site.rewrite(listens % 60 + f"agents: {{ one: '{one.url}' }}")
         assert report.result is Result.APPLIED
         [waiting] = report.waiting
@@ -273,7 +273,7 @@ async def test_what_comes_from_no_file_is_not_read_again() -> None:
 
 
 async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         site.file.write_text(whole_file("agents: { one: 'http://127.0.0.1:1' }"))
         reloader = site.running.gateway.reloader
         assert reloader is not None
@@ -283,8 +283,8 @@ async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
 
 async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "gateway.audit")
-    async with serving(tmp_path, "agents: {}") as site:
-        await site.rewrite("agents: { one: 'http://127.0.0.1:1' }", Trigger.SIGNAL)
+    async with serving(tmp_path, IDLE) as site:
+        await site.rewrite("agents: { idle: 'http://127.0.0.1:1', one: 'http://127.0.0.1:1' }", Trigger.SIGNAL)
         events = [record for record in caplog.records if record.name == "gateway.audit"]
         assert events[-1].__dict__["audit_trigger"] == "signal"
         assert events[-1].__dict__["audit_changes"] == ["+ agents.one"]
@@ -292,7 +292,7 @@ async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCap
 
 async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
-    text = "tenants: {{ acme: [] }}\nagents: {{}}\n{}"
+    text = "tenants: {{ acme: [] }}\nagents: {{ idle: 'http://127.0.0.1:1' }}\n{}"
     file.write_text(whole_file(text.format(keys(acme="acme", left="acme"))))
     origin = Origin(file, {})
     gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin, state=StateUrl("memory"))

@@ -15,7 +15,7 @@ from gateway.reload import Result, Trigger
 from gateway.snapshot import Snapshot
 from tests.doubles.assembly import until
 from tests.doubles.gateway import keys, running, whole_file
-from tests.doubles.reloading import ECHO, backends, serving
+from tests.doubles.reloading import ECHO, IDLE, backends, serving
 from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
     def gone(*_: object, **__: object) -> Any:
         raise OSError("it is gone")
 
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         before = site.running.gateway.snapshot
         monkeypatch.setattr("gateway.app.Snapshot.build", gone)
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
@@ -97,7 +97,7 @@ async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
 async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_is_put_to_use(
     tmp_path: Path, error: Exception
 ) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         before = site.running.gateway.snapshot
         with pytest.MonkeyPatch.context() as patch:
 
@@ -117,7 +117,7 @@ async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_
 async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         reloader = site.running.gateway.reloader
         assert reloader is not None
         hash_before = site.running.gateway.snapshot.examined.text_hash
@@ -145,7 +145,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
 async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         before = site.running.gateway.snapshot
         answers = threading.Event()
         build = Snapshot.build
@@ -203,7 +203,7 @@ async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None
         'gateway: { listen: "0.0.0.0:0", admin: "127.0.0.1:0", anonymous: true, public_url: "https://gw.test",'
         " drain: { delay: 60s } }\n"
     )
-    async with serving(tmp_path, anywhere + "agents: {}") as site, asyncio.TaskGroup() as group:
+    async with serving(tmp_path, anywhere + IDLE) as site, asyncio.TaskGroup() as group:
         hurry = asyncio.Event()
         group.create_task(site.running.gateway.stop(hurry))
         await until(lambda: site.running.gateway.draining)
@@ -218,7 +218,7 @@ async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
     def gone(*_: object, **__: object) -> Any:
         raise OSError("it is gone")
 
-    async with serving(tmp_path, "agents: {}") as site:
+    async with serving(tmp_path, IDLE) as site:
         gateway = site.running.gateway
         shared: list[object] = []
         monkeypatch.setattr(gateway._limits, "share", shared.append)

@@ -16,7 +16,8 @@ from gateway.supervisor import Supervisor, supervise
 from gateway.telemetry.shared_stream import SharedStream
 from tests.doubles.alone import alone
 
-FILE = 'version: 1\ngateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }\nagents: {}\n'
+IDLE = 'agents: { idle: "http://127.0.0.1:1" }'
+FILE = 'version: 1\ngateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }\n' + IDLE + "\n"
 MEMORY = FILE.replace("{ listen", "{ state: memory, listen")
 
 
@@ -150,7 +151,7 @@ def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin) -> No
 @alone
 def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 1, waits)
-    origin.path.write_text(FILE.replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }"))
+    origin.path.write_text(FILE.replace(IDLE, "agents: { one: 'http://127.0.0.1:1' }"))
     supervisor._read_again()
     origin.path.write_text("version: 2\n")
     supervisor._read_again()
@@ -162,7 +163,7 @@ def test_who_starts_next_begins_with_what_was_good_last(origin: Origin) -> None:
 def test_who_starts_next_goes_on_with_what_is_bound(origin: Origin) -> None:
     supervisor = Supervisor(origin.read(), origin, 2, waits)
     later = 'listen: "127.0.0.2:0", listen_grpc: "127.0.0.1:0", state: "redis://127.0.0.1:1/0"'
-    written = FILE.replace("agents: {}", "agents: { one: 'http://127.0.0.1:1' }")
+    written = FILE.replace(IDLE, "agents: { one: 'http://127.0.0.1:1' }")
     origin.path.write_text(written.replace('listen: "127.0.0.1:0"', later))
     supervisor._read_again()
     config = supervisor._examined.config
@@ -204,7 +205,7 @@ def test_who_starts_next_begins_with_nothing_that_all_refused(origin: Origin) ->
 def test_who_starts_next_begins_with_nothing_that_several_cannot_serve(origin: Origin, later: str) -> None:
     first = origin.read()
     supervisor = Supervisor(first, origin, 2, waits)
-    origin.path.write_text(MEMORY.replace("agents: {}", later))
+    origin.path.write_text(MEMORY.replace(IDLE, later))
     assert origin.read().config is not None
     supervisor._read_again()
     assert supervisor._examined is first
@@ -212,7 +213,7 @@ def test_who_starts_next_begins_with_nothing_that_several_cannot_serve(origin: O
 
 @alone
 def test_several_that_start_commands_are_refused(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
-    origin.path.write_text(FILE.replace("agents: {}", "agents: { one: { backend: { stdio: [cat] } } }"))
+    origin.path.write_text(FILE.replace(IDLE, "agents: { one: { backend: { stdio: [cat] } } }"))
     assert supervise(origin.read(), origin, 2, waits) == 1
     told = capsys.readouterr().err
     assert "agents.one.backend: 2 workers would each start this command" in told
@@ -222,7 +223,7 @@ def test_several_that_start_commands_are_refused(origin: Origin, capsys: pytest.
 @alone
 def test_several_that_remember_for_themselves_are_refused(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
     owned = "agents: { one: 'http://127.0.0.1:1' }\ndefaults: { isolation: tenant }"
-    origin.path.write_text(MEMORY.replace("agents: {}", owned))
+    origin.path.write_text(MEMORY.replace(IDLE, owned))
     assert supervise(origin.read(), origin, 2, waits) == 1
     told = capsys.readouterr().err
     assert "gateway.state: 2 workers would each remember for themselves whose task is whose" in told

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
@@ -30,9 +29,9 @@ from gateway.background import Background
 from gateway.catalog.served import PublicUrl
 from gateway.command.discovery import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
 from gateway.command.failure import CommandFailed
+from gateway.command.file import examine_own
 from gateway.config.address import is_grpc, read_listen
-from gateway.config.check import Examined, examine
-from gateway.config.problem import as_text
+from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.pipes import Pipes
 from gateway.listener.stdio import StdioClient
@@ -100,10 +99,7 @@ class Bridge:
             agent["upstream_tenant"] = self.tenant
         tree = {"version": 1, "gateway": {"listen": "127.0.0.1:0"}, "agents": {_NAME: agent}}
         environ = dict(zip((_SECRET,), self.headers.values(), strict=False))
-        examined = examine(Path("stdio.yaml"), environ, text=msgspec.json.encode(tree).decode())
-        if examined.config is None:
-            raise CommandFailed(as_text(examined.errors))
-        return examined
+        return examine_own(msgspec.json.encode(tree).decode(), "stdio", environ)
 
 
 def bridge(agent: str, *, key: str | None = None, token: str | None = None, tenant: str | None = None) -> Bridge:

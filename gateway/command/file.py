@@ -3,12 +3,14 @@
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gateway.command.failure import CommandFailed
+from gateway.config.check import Examined, examine
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 STANDARD_INPUT = Path("-")
@@ -34,6 +36,18 @@ def find_file(given: Path | None, *, needed: bool = True) -> Path:
         f"  {program()} init URL -o gateway.yaml   writes one for an agent\n"
         f"  {program()} demo                       needs none"
     )
+
+
+def examine_own(text: str, command: str, environ: Mapping[str, str]) -> Examined:
+    """Examine a configuration that the program itself wrote for a command; messages cite no line of it.
+
+    Raises:
+        CommandFailed: what was typed makes none that can be used.
+    """
+    examined = examine(Path(f"({command})"), environ, text=text)
+    if examined.config is None:
+        raise CommandFailed("\n".join(f"{error.fact}\n  → {error.remedy}" for error in examined.errors), code=2)
+    return examined
 
 
 def program() -> str:

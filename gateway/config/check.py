@@ -77,7 +77,8 @@ def examine(
     Args:
         path: The main file.
         environ: What `${VAR}` is filled in from.
-        text: What the main file says, where it is not to be read; `path` is its name then.
+        text: What the main file says, where it is not to be read; `path` is its name then. As bytes, what somebody
+            piped; as text, what the program itself wrote.
         today: The day in UTC, for keys that expire; the clock's where it is left out.
         literals: Whether to warn of secrets that the files write out, too.
     """
@@ -86,7 +87,9 @@ def examine(
     draft = loaded.draft
     failed: tuple[Problem, ...] = ()
     if draft is not None:
-        _check(draft, _names(loaded.written), findings, datetime.now(UTC).date() if today is None else today)
+        names = _names(loaded.written)
+        _check(draft, names, findings, datetime.now(UTC).date() if today is None else today)
+        _presence(names, findings, own=isinstance(text, str))
     found = dress(findings.problems, loaded.sources)
     config = None if any(problem.severity == "error" for problem in found) else loaded.config
     if config is not None:
@@ -139,8 +142,17 @@ def _check(draft: Config, names: Names, findings: Findings, today: date) -> None
     check_notifications(draft, findings)
     check_validity(draft, findings)
     check_tests(draft, names, findings)
+
+
+def _presence(names: Names, findings: Findings, *, own: bool) -> None:
+    """See that there is an agent: a file without any is a wrong file, or one whose `include:` found too little.
+
+    Args:
+        own: Whether the program itself wrote the configuration.
+    """
     if not names.agents and not findings.is_broken(("agents",), ("include",)):
-        findings.warning(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
+        tell = findings.warning if own else findings.error
+        tell(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
 
 
 def _names(written: Mapping[str, Value]) -> Names:

@@ -41,7 +41,7 @@ class Problem:
         """The problem for people: place, path and fact; the source line with a caret; the remedy."""
         word = "" if self.severity == "error" else "warning: "
         name = f"{spell(self.path)}: " if self.path else ""
-        where = str(self.place) if self.place.file.startswith("<") else f"{self.place}:{self.place.column}"
+        where = f"{self.place}:{self.place.column}" if self.place.is_in_file else str(self.place)
         lines = [f"{where}  {word}{name}{self.fact}"]
         if self.quote.strip():
             quote, column = _window(self.quote, self.caret)

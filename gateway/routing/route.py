@@ -16,7 +16,7 @@ class Place:
     """Where in the configuration something is written.
 
     Attributes:
-        file: The name of the file, or `<…>` for a configuration that the program wrote itself: its lines are not cited,
+        file: The name of the file, or `(…)` for a configuration that the program wrote itself: its lines are not cited,
             since there is no file in which to look them up.
     """
 
@@ -27,7 +27,12 @@ class Place:
     _text: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", self.file if self.file.startswith("<") else f"{self.file}:{self.line}")
+        object.__setattr__(self, "_text", f"{self.file}:{self.line}" if self.is_in_file else self.file)
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether there is a file in which it can be looked up."""
+        return not (self.file.startswith("(") and self.file.endswith(")"))
 
     def __str__(self) -> str:
         return self._text

@@ -367,6 +367,8 @@ class SqliteFile:
 
     def check_place(self) -> bool:
         """Return whether the file lies at its place still; close the connection where another file, or none, does."""
+        if self._is_astray:
+            return False
         if self._identity is None or _identity(self.path) == self._identity:
             if self._is_damaged and self._check is not None:
                 # A whole file may have been copied over it.

@@ -357,8 +357,10 @@ def test_the_credential_is_in_no_text() -> None:
 
 
 def test_a_backend_that_no_configuration_can_have_is_refused_in_words() -> None:
-    with pytest.raises(CommandFailed, match="grpc://host:port"):
+    with pytest.raises(CommandFailed, match="grpc://host:port") as failed:
         Bridge("grpc://127.0.0.1:9/path", None, {}).examined()
+    # There is no file of which a line could be cited.
+    assert ".yaml" not in failed.value.message
 
 
 def file(more: str, gateway: str = "") -> Examined:

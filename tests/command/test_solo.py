@@ -41,11 +41,11 @@ def test_the_url_alone_says_where_the_agent_is_and_is_found(
 
 def test_an_agent_s_url_is_no_place_for_references() -> None:
     examined = examine(
-        Path("<serve --agent>"), {"HOME": "x"}, text=solo("https://h/${HOME}", public=1, admin=2).configuration()
+        Path("(serve --agent)"), {"HOME": "x"}, text=solo("https://h/${HOME}", public=1, admin=2).configuration()
     )
     assert examined.config is None
-    assert [str(problem.place) for problem in examined.problems] == ["<serve --agent>"]
-    assert examined.problems[0].as_text().startswith("<serve --agent>  agents.home.backend: the URL has a character")
+    assert [str(problem.place) for problem in examined.problems] == ["(serve --agent)"]
+    assert examined.problems[0].as_text().startswith("(serve --agent)  agents.home.backend: the URL has a character")
 
 
 def test_how_to_call_it_is_told_as_a_command() -> None:

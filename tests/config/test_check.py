@@ -66,7 +66,31 @@ def test_a_good_file_has_a_configuration_and_no_problem() -> None:
     assert len(found.text_hash) == 64
 
 
-def test_a_file_without_agents_is_worth_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("version: 1\n", "1:1"), ("version: 1\nagents: {}\n", "2:9"), ("version: 1\ninclude: more.yaml\n", "1:1")],
+)
+def test_a_file_without_agents_is_an_error(tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "more.yaml").write_text("version: 1\nagents: {}\n")
+    (tmp_path / "gateway.yaml").write_text(text)
+    for found in (
+        examine(tmp_path / "gateway.yaml", {}),
+        examine(tmp_path / "gateway.yaml", {}, text=text.encode()),
+    ):
+        [problem] = found.errors
+        assert (problem.fact, f"{problem.place.line}:{problem.place.column}") == ("there is no agent", place)
+        assert found.config is None
+
+
+@pytest.mark.parametrize(
+    "text", ["version: 1\nagents: { a: { bakend: x } }\n", "version: 1\ninclude: nothing/*.yaml\n"]
+)
+def test_agents_that_could_not_be_read_are_not_told_to_be_missing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "gateway.yaml").write_text(text)
+    assert "there is no agent" not in [problem.fact for problem in examine(tmp_path / "gateway.yaml", {}).problems]
+
+
+def test_what_the_program_itself_wrote_may_have_no_agents() -> None:
     assert warnings("version: 1\n") == [("", "there is no agent")]
 
 

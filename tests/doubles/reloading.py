@@ -33,6 +33,10 @@ class Site:
         return self.running.metric("config_reloads_total", result=result.value)
 
 
+IDLE = "agents: { idle: 'http://127.0.0.1:1' }"
+"""What a file needs that is about something else: one without agents is wrong."""
+
+
 @asynccontextmanager
 async def serving(folder: Path, text: str) -> AsyncIterator[Site]:
     """A gateway that reads its file again when it is told to, and not when it sees that it has changed."""
