@@ -113,7 +113,11 @@ class Relay:
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
         stream = self._stream(wire)
         stream.on_foreign_id = partial(self._suspect, response)
-        await stream.run(response, self._stream_headers(response))
+        try:
+            await stream.run(response, self._stream_headers(response))
+        finally:
+            # The answer knows the stream: in a circle they would keep what a configuration before this one had.
+            stream.on_foreign_id = None
 
     def _stream_headers(self, response: Response) -> Pairs:
         return [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]

@@ -199,7 +199,7 @@ async def test_an_extended_card_names_the_gateway_and_no_address_of_the_agents(b
         old_card = old.AgentCard.FromString(*older.messages)
         assert (old_card.name, [skill.id for skill in old_card.skills]) == ("Order Agent", ["secret"])
         at = {old_card.url, *(each.url for each in old_card.additional_interfaces)}
-        assert at <= {grpc, f"{url}/"}
+        assert at <= {grpc, url, f"{url}/"}
         assert old_card.supports_authenticated_extended_card
         for tree, answer in await extended_cards(site.gateway):
             assert (answer.status, tree["name"], tree["skills"][0]["id"]) == (200, "Order Agent", "secret")
@@ -249,7 +249,8 @@ async def test_the_card_of_an_agent_without_an_extended_one_is_the_one_that_anyb
         assert (card.name, card.supports_authenticated_extended_card) == ("Scripted", False)
         places = {card.url, *(each.url for each in card.additional_interfaces)}
         # At the root there is no name to say: that is where it was asked.
-        assert places == {gateway.gateway.public_url + "/", gateway.gateway.grpc_address}
+        url = gateway.gateway.public_url
+        assert places == {url, url + "/", gateway.gateway.grpc_address}
         assert "10.0.0.7" not in told.text
         assert backend.requests == []
         line = await gateway.line()

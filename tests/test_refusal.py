@@ -80,6 +80,7 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
         (200, -32602, 400, "INVALID_ARGUMENT"),
         (200, -32601, 404, "NOT_FOUND"),
         (415, -32600, 415, "INVALID_ARGUMENT"),
+        (415, -32005, 415, "INVALID_ARGUMENT"),
         (408, -32600, 408, "INVALID_ARGUMENT"),
     },
     "duplicate_key": {(200, -32600, 400, "INVALID_ARGUMENT")},

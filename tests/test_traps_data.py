@@ -195,7 +195,7 @@ async def test_an_agent_without_kinds_is_understood(tmp_path: Path) -> None:
 
 
 async def test_findings_without_a_type_are_kept_in_one(tmp_path: Path) -> None:
-    """Trap 17a: the errors of a2a-python 0.3 hold what pydantic found, and no id."""
+    """Trap 17a: the errors of a2a-python 0.3 hold what pydantic found, and no id; their client gets its own back."""
     found = [{"type": "missing", "loc": ["params", name], "msg": "Field required"} for name in ("message", "id")]
     script = plays(complaint(-32602, "Invalid params", found, named=False))
     async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
@@ -209,7 +209,8 @@ async def test_findings_without_a_type_are_kept_in_one(tmp_path: Path) -> None:
     assert findings == {"@type": "type.googleapis.com/google.protobuf.Struct", "value": {"value": found}}
     assert path.status_code == 400
     assert path.json()["error"]["details"][1] == findings
-    assert relayed == {"jsonrpc": "2.0", "error": {"code": -32602, "message": "Invalid params", "data": found}}
+    error = {"code": -32602, "message": "Invalid params", "data": found}
+    assert relayed == {"jsonrpc": "2.0", "id": 7, "error": error}
 
 
 async def test_a_stream_that_begins_with_a_status_and_never_holds_a_task_gets_one(tmp_path: Path) -> None:

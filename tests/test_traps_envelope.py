@@ -375,7 +375,7 @@ async def test_a_card_is_kept_for_nobody_with_another_credential() -> None:
     """Trap 43: agents' cards differ by who asks."""
     async with fronted(plays(result(TASK_1_0)), card=card_of("https://a.example/", "JSONRPC 1.0")) as (gateway, _):
         answer = await gateway.get("/echo/.well-known/agent-card.json")
-    assert answer.header("vary") == "Authorization, X-API-Key"
+    assert answer.header("vary") == "Authorization, X-API-Key, Accept, A2A-Version"
 
 
 async def test_an_extended_card_is_kept_by_nobody() -> None:

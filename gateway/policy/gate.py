@@ -20,8 +20,8 @@ Decision (2026-11-22): places and not an estimate of each tenant's cost per call
 that say nothing of the next; and no reserved places, which would be empty most of the time.
 
 Where places are held for hours, as streams hold connections, turns alone help nobody: none comes free. There a gate is
-given `reclaim`. A call that has waited for a part of `timeout`, and whose tenant has less than its share of the places,
-takes one from the tenant that has most above its own.
+told with each call how to `reclaim` one. A call that has waited for a part of `timeout`, and whose tenant has less than
+its share of the places, takes one from the tenant that has most above its own.
 
 Decision (2026-11-23): not at once, for where calls are short a place comes free by itself; and not never, for then one
 tenant's streams shut out all others.
@@ -91,7 +91,6 @@ class Gate:
         "_more",
         "_now",
         "_prune_at",
-        "_reclaim",
         "_serial",
         "_wanted",
         "_weight",
@@ -108,7 +107,7 @@ class Gate:
         queue: int,
         timeout: float,
         *,
-        reclaim: Callable[[Flow], None] | None = None,
+        more: float = _MORE,
     ) -> None:
         """A gate with all places free.
 
@@ -116,11 +115,9 @@ class Gate:
             limit: `math.inf` for no limit.
             queue: Most calls that wait.
             timeout: Seconds for which each does, at the longest.
-            reclaim: Takes one place from a flow, at once, if it can; None where places are never taken away.
+            more: Places that a tenant has above its share before it is passed over.
         """
-        self._reclaim = reclaim
-        # Who may lose what it has above its share is not given it in the first place.
-        self._more = _MORE if reclaim is None else 0
+        self._more = more
         self.limit = limit
         self.queue = queue
         self.timeout = timeout
@@ -157,13 +154,13 @@ class Gate:
         """Whether a call of the tenant would be refused, if it had to wait now."""
         return self.waiting >= self.queue and self._victim(self._flow(tenant, weight)) is None
 
-    async def wait(self, tenant: str, weight: float, *, insists: bool = True) -> Flow:
+    async def wait(self, tenant: str, weight: float, reclaim: Callable[[Flow], None] | None = None) -> Flow:
         """Take a place, as soon as it is this call's turn. It is given back with `Flow.leave`.
 
         Cancellation leaves the queue, and passes on the place that arrived in the same moment.
 
         Args:
-            insists: Whether a place may be reclaimed for it.
+            reclaim: Takes one place from a flow, at once, if it can; None where no place is taken away for this call.
 
         Raises:
             NoPlace: there was no room in the queue, or it is not one's turn in time, or another one's room is needed.
@@ -185,8 +182,8 @@ class Gate:
         self._join(flow, turn)
         alarm = loop.call_later(self.timeout, self._expire, flow, turn)
         insistence = None
-        if insists and self._reclaim is not None:
-            insistence = loop.call_later(self.timeout * _PATIENCE, self._insist, flow, turn)
+        if reclaim is not None:
+            insistence = loop.call_later(self.timeout * _PATIENCE, self._insist, flow, turn, reclaim)
         try:
             await turn
         except asyncio.CancelledError:
@@ -209,6 +206,10 @@ class Gate:
                 self._left(flow)
                 if not turn.done():
                     turn.set_exception(reason())
+
+    def forget(self) -> None:
+        """Forget who has nothing and waits for nothing: flows know their gate, and both go at once without them."""
+        self._prune()
 
     # ---- Whose turn it is ----------------------------------------------------------------------------------------
 
@@ -250,13 +251,13 @@ class Gate:
             self._list(flow)
         return flow
 
-    def _insist(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
+    def _insist(self, flow: Flow, turn: "asyncio.Future[None]", reclaim: Callable[[Flow], None]) -> None:
         """Take a place from who has most above its share, for a call whose tenant has less than its own."""
-        if turn.done() or self._reclaim is None or flow.held + 1 > self._share(flow):
+        if turn.done() or flow.held + 1 > self._share(flow):
             return
         above = [each for each in self._flows.values() if each.held > self._share(each)]
         if above:
-            self._reclaim(max(above, key=lambda each: each.held / each.weight))
+            reclaim(max(above, key=lambda each: each.held / each.weight))
 
     def _share(self, flow: Flow) -> float:
         """The places that are a flow's among those that have or want some; one at least."""

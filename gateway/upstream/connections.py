@@ -132,7 +132,7 @@ class ConnectionPool:
         self._named = not _is_address(self._host)
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
-        self._gate = Gate(limits.connections, limits.queue, limits.queue_timeout, reclaim=self._reclaim)
+        self._gate = Gate(limits.connections, limits.queue, limits.queue_timeout, more=0)
         self._begun = 0
         # Insertion order is age: the newest is taken first, and any one leaves in constant time.
         self._resting: dict[Connection, None] = {}
@@ -214,6 +214,7 @@ class ConnectionPool:
         self._gate.dismiss(closed)
         for connection in tuple(self._open):
             connection.fail(closing())
+        self._gate.forget()
         while self._open:
             self._emptied.clear()
             await self._emptied.wait()
@@ -248,7 +249,7 @@ class ConnectionPool:
 
     async def _turn(self, tenant: str, weight: float) -> Flow:
         try:
-            return await self._gate.wait(tenant, weight, insists=tenant != "")
+            return await self._gate.wait(tenant, weight, self._reclaim if tenant else None)
         except NoPlace as error:
             raise Overloaded(
                 "too many calls wait for this agent",

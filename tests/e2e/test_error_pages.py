@@ -152,7 +152,7 @@ FAULTS: dict[str, Script] = {
         + PAGE
     ),
     "a redirect": answers(head(b"location: http://localhost/secret", b"content-length: 0", status=b"302 Found")),
-    "another id": answers(whole(b'{"jsonrpc":"2.0","id":"secret","result":{}}')),
+    "two ids": answers(whole(b'{"jsonrpc":"2.0","id":1,"id":"secret","result":{}}')),
     "no JSON": answers(whole(b"secret {")),
     "half a body": answers_and_closes(head(b"content-length: 500") + b'{"jsonrpc":"2.0",'),
     "half a chunk": answers_and_closes(head(b"transfer-encoding: chunked") + b"ff\r\nsecret"),
@@ -167,7 +167,7 @@ FAULTS: dict[str, Script] = {
         (fault, asked)
         for fault in FAULTS
         for asked in ("call", "stream", "REST", "extended card")
-        if (fault, asked) != ("another id", "REST")
+        if (fault, asked) != ("two ids", "REST")
     ],
 )
 async def test_no_fault_of_an_agent_tells_of_its_inside(fault: str, asked: str) -> None:
