@@ -59,8 +59,9 @@ def test_faults_that_are_errors_of_the_protocol_agree_with_the_table(fault: type
     kind = BY_REASON[fault.a2a_reason or ""]
     assert fault.rpc_code == kind.code
     if not issubclass(fault, faults.UpstreamProtocol):
-        # A gateway's 502 for that one (design §12), or the 429 and 503 of an agent.
-        assert (fault.http_status, fault.grpc_status) == (kind.http_status, kind.grpc_status)
+        # A gateway's 502 for that one (design §12), or the 429 and 503 of an agent; and HTTP's own for a wrong type.
+        status = 415 if fault is faults.ContentTypeUnsupported else kind.http_status
+        assert (fault.http_status, fault.grpc_status) == (status, kind.grpc_status)
     for version in Version:
         assert jsonrpc.code_of(made(fault), version, midway=False) == code_toward(kind.code, version)
 
