@@ -49,7 +49,7 @@ class AnswerBounds:
 
     Attributes:
         event: Longest event of a stream, in bytes.
-        kept: Bytes of an answer of one frame that are read before it goes out.
+        kept: Longest answer of one frame, in bytes.
         heartbeat: Seconds of silence after which a client is told that its stream is alive.
     """
 

@@ -23,7 +23,7 @@ from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.ownership import count, own, refuse_others, tells_of_others
-from gateway.relay import Relay, refuse_type
+from gateway.relay import AnswerTooLong, Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
 from gateway.upstream.failure import FAILING
@@ -53,6 +53,8 @@ class Enquiry:
         self._interface = asking.interface
         self._clock = clock
         self._passed: Pairs = []
+        # Bytes of all pages: of each some tasks are held until the list is whole.
+        self._pages = 0
         self.status: int | None = None
 
     async def list_tasks(self, call: Call, claims: Claims, wire: Wire) -> None:
@@ -124,7 +126,9 @@ class Enquiry:
             asking.answered(response.status)
         try:
             self.status = response.status
-            frame = await _Hearing(exchange, self._backing, self._interface, self._clock, asked).hear(response)
+            hearing = _Hearing(exchange, self._backing, self._interface, self._clock, asked, beside=self._pages)
+            frame = await hearing.hear(response)
+            self._pages += len(frame)
         except Complaint:
             asking.answered(response.status)
             raise
@@ -148,6 +152,10 @@ class Enquiry:
         message = answer.whole()
         if message is None:
             raise UpstreamProtocol("the agent's answer is empty")
+        if len(message) > self._backing.bounds.kept:
+            raise AnswerTooLong("the agent's answer is too long", detail=f"over {self._backing.bounds.kept} bytes")
+        self._pages += len(message)
+        self._exchange.hold(self._pages)
         return message
 
     def _own(self) -> Pairs:
@@ -166,9 +174,12 @@ class _Hearing(Relay):
         interface: Interface,
         clock: Callable[[], float],
         asked: Call,
+        *,
+        beside: int,
     ) -> None:
         super().__init__(exchange, backing, interface, clock)
         self._call = asked
+        self._beside = beside
         self._heard = b""
 
     async def hear(self, response: Response) -> bytes:
@@ -185,10 +196,10 @@ class _Hearing(Relay):
         body = await self._all(response)
         told = None
         if response.status >= 400:
-            await self._refuse_others(self._read_error(response, content_type, body))
+            await self._refuse_others(await self._read_refusal(response, content_type, body))
         else:
             refuse_type(content_type)
-            told = self._told(response, body)
+            told = await self._judge(response, partial(self._told, response), body)
             if told.error is not None:
                 await self._refuse_others(told)
         if told is None or told.error is not None:

@@ -16,6 +16,7 @@ from gateway.a2a.fault import AuthInvalid, ClientGone, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
+from gateway.kept import FREE, Kept
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.routing.route import Rule
@@ -42,17 +43,20 @@ class Exchange:
     Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
     is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
     `on_event` is called for the first event of a stream, `on_toll` whenever `bytes_out` has come to `toll`. Of the
-    bytes that were moved `paid` are charged. `weight` is its tenant's share of what an agent has.
+    bytes that were moved `paid` are charged. Those of long answers and events that are held are counted in `kept`.
+    `weight` is its tenant's share of what an agent has.
     """
 
     __slots__ = (
         "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
-        "contenders", "events", "fault", "first_byte", "grpc_status", "head", "id", "interrupted", "meter",
-        "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received", "rpc_id",
-        "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version", "weight",
+        "contenders", "events", "fault", "first_byte", "grpc_status", "head", "held", "id", "interrupted", "kept",
+        "meter", "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received",
+        "rpc_id", "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version", "weight",
     )  # fmt: skip
 
-    def __init__(self, head: Head, request_id: str, started: float, meter: AgentMeter) -> None:
+    def __init__(
+        self, head: Head, request_id: str, started: float, meter: AgentMeter, kept: Kept | None = None
+    ) -> None:
         self.id = request_id
         self.head = head
         self.started = started
@@ -92,6 +96,8 @@ class Exchange:
         self.toll = math.inf
         self.paid = 0
         self.closed_by: str | None = None
+        self.kept = Kept() if kept is None else kept
+        self.held = 0
 
     @property
     def outcome(self) -> str:
@@ -119,6 +125,17 @@ class Exchange:
             return False
         # a2a-sdk 0.3 sends the header twice.
         return any(b"text/event-stream" in accepted for accepted in self.head.all(b"accept"))
+
+    def hold(self, size: int) -> None:
+        """Count the bytes of the answer that are held now, in place of those that were held before.
+
+        Raises:
+            Overloaded: the process holds as much as it may.
+        """
+        size = size if size > FREE else 0
+        if size != self.held:
+            self.kept.change(self.held, size)
+            self.held = size
 
     def moved(self, size: int) -> None:
         """Count bytes of an answer of several pieces that go out."""

@@ -5,10 +5,9 @@ again, but for the tenant that push configurations echo, and for cards. To any o
 agent's own error is the status of the call: a client of gRPC gets it as it is, in the bounds of `grpc_status`.
 """
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,7 +26,7 @@ from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.exchange import Exchange, meet
-from gateway.interpreter import ASIDE, UNBUFFERED, InterpretedStream
+from gateway.interpreter import UNBUFFERED, InterpretedStream
 from gateway.ownership import refuse_others
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
@@ -116,27 +115,39 @@ class GrpcRelay:
         message = answer.whole()
         if message is None:
             raise UpstreamProtocol("the agent's answer is empty")
+        answer.forget()
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
-        told = await _aside(partial(grpc_progress.read, asked.operation, asked.dialect.version), message)
+        if len(message) > self._backing.bounds.kept:
+            raise UpstreamProtocol("the agent's answer is too long", detail=f"over {self._backing.bounds.kept} bytes")
+        exchange.hold(len(message))
+        told = await self._work(partial(grpc_progress.read, asked.operation, asked.dialect.version), message)
         if told is None:
             raise UpstreamProtocol("the agent's answer is no message of its method")
         claims = exchange.claims
         if claims is not None:
             await meet(exchange, told)
             told = claims.mark.unmarked_progress(told)
-            message = claims.mark.unmarked_message(asked, message, event=False)
+            unmark = partial(claims.mark.unmarked_message, asked, event=False)
+            message = await self._work(unmark, message)
         exchange.saw(told)
         if asked.operation is Operation.GET_EXTENDED_CARD:
             body = await self._card(message)
         elif translation is None:
             body = frame(self._restored(message))
         elif exchange.pushing is not None and asked.operation.kind is Kind.PUSH:
-            result = await _aside(translation.result, message)
+            result = await self._work(translation.result, message)
             await exchange.pushing.restore(result)
             body = translation.tell(result)
         else:
-            body = await _aside(translation.answer, message)
+            body = await self._work(translation.answer, message)
+        # What the agent said is let go while its client reads.
+        del message
+        exchange.hold(len(body))
         await reply.tell(wire, body)
+
+    def _work(self, work: Callable[[bytes], _T], message: bytes) -> Coroutine[Any, Any, _T]:
+        """Return what `work` makes of a message, in a thread if that is long."""
+        return self._exchange.kept.work(work, message, len(message))
 
     def _restored(self, message: bytes) -> bytes:
         call, asked = self._exchange.call, self._asked
@@ -259,8 +270,3 @@ def _told(call: Call, message: bytes) -> Progress:
         # Not for the stream to say: what is blank there, and nothing, are bytes like any other here.
         raise UpstreamProtocol("the agent sent an event that is no answer", detail=f"{len(message)} bytes")
     return told
-
-
-async def _aside(work: Callable[[bytes], _T], message: bytes) -> _T:
-    """What `work` makes of a message, in a thread if it is long."""
-    return work(message) if len(message) < ASIDE else await asyncio.to_thread(work, message)

@@ -259,7 +259,9 @@ async def decode_aside(
 
     The exchange learns what there is to learn when the thread is done; who is cancelled meanwhile learns nothing.
     """
-    learned = Exchange(exchange.head, exchange.id, exchange.started, exchange.meter)
+    learned = Exchange(exchange.head, exchange.id, exchange.started, exchange.meter, exchange.kept)
+    # A refusal is told in the dialect of the head, as far as the body does not say otherwise: over gRPC it never does.
+    learned.binding, learned.version, learned.operation = exchange.binding, exchange.version, exchange.operation
     work = partial(decode, learned, path, body, bounds, scope_field=scope_field)
     reading = asyncio.get_running_loop().run_in_executor(aside, work)
     try:

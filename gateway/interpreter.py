@@ -1,14 +1,13 @@
 """FORWARD, OBSERVE, TRANSLATE BACK: an agent's answer on its way to a client of another dialect.
 
 As a relay (`relay.py`) it reads an answer whole, or a stream event by event, and refuses what is none; then it says the
-same in the client's dialect (`a2a/translation.py`). An answer may be as long as an event may be: it cannot be passed on
-unread. Long ones are worked on in a thread.
+same in the client's dialect (`a2a/translation.py`). Long ones are worked on in a thread.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
 
 import msgspec
 
@@ -34,12 +33,8 @@ from gateway.upstream.response import Response
 from gateway.wire import Wire
 
 PUSH_OPERATIONS = frozenset(operation for operation in Operation if operation.kind is Kind.PUSH)
-ASIDE = 128 * 1024
-"""Bytes of an answer or of an event from which on it is translated in a thread."""
 _PATIENCE = 0.5
 """Seconds for which an event that may be the last is held back."""
-_T = TypeVar("_T")
-_G = TypeVar("_G")
 
 
 class Interpreter(Relay):
@@ -96,34 +91,38 @@ class Interpreter(Relay):
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
         told = None
         if response.status >= 400:
-            await self._refuse_others(self._read_error(response, content_type, body))
+            await self._refuse_others(await self._read_refusal(response, content_type, body))
         else:
             if body:
                 refuse_type(content_type)
-            told = await self._noted(self._told(response, body))
-        body = self._unmarked(body)
+            told = await self._noted(await self._judge(response, partial(self._told, response), body))
+        body = await self._work(self._unmarked, body)
         reply = self._reply(response)
         if told is None or told.error is not None:
-            error = translation.read_error(response.status, body)
+            error = await self._work(lambda each: translation.read_error(response.status, each), body)
             if error is None:
                 refuse_page(response)
                 return
             await reply.complain(wire, error, translation.error)
-        elif translation.call.operation.streams:
-            # An agent may answer with the one event that there is; its client waits for a stream.
-            await reply.tell(wire, await _aside(len(body), self._only_event, body), streamed=True)
-        else:
-            await reply.tell(wire, await self._say(body))
+            return
+        # An agent may answer with the one event that there is; its client waits for a stream.
+        streamed = translation.call.operation.streams
+        said = await (self._work(self._only_event, body) if streamed else self._say(body))
+        # What the agent said is let go while its client reads.
+        self._body = None
+        del body
+        exchange.hold(len(said))
+        await reply.tell(wire, said, streamed=streamed)
 
     async def _say(self, body: bytes) -> bytes:
         if self._call.operation is Operation.GET_EXTENDED_CARD:
             return await self._card(body)
         pushing = self._exchange.pushing
         if pushing is not None and self._exchange.operation in PUSH_OPERATIONS:
-            result = await _aside(len(body), self._translation.result, body)
+            result = await self._work(self._translation.result, body)
             await pushing.restore(result)
             return self._translation.tell(result)
-        return await _aside(len(body), self._translation.answer, body)
+        return await self._work(self._translation.answer, body)
 
     def _only_event(self, body: bytes) -> bytes:
         return self._translation.event(body) + self._translation.held(last=True)
@@ -195,12 +194,6 @@ class InterpretedStream(Stream):
         """Whether an error came for a client of gRPC: it is told by a status, behind which nothing can come."""
         return self._translation.complaint is not None and not self._beats
 
-    def _is_long(self, event: Event, /) -> bool:
-        return len(event.raw) >= ASIDE
-
-    async def _work(self, event: Event, work: Callable[[Event], _T]) -> _T:
-        return await _aside(len(event.raw), work, event)
-
     def _bring(self, event: Event) -> bytes:
         said = super()._bring(event)
         self._see_to_held()
@@ -262,11 +255,6 @@ class InterpretedStream(Stream):
 
 class _GaveUp(Exception):  # noqa: N818 - nothing went wrong here
     """The agent ended its stream with an error, whether it closes it or not."""
-
-
-async def _aside(size: int, work: Callable[[_G], _T], given: _G) -> _T:
-    """What `work` makes of something, in a thread if it is long."""
-    return work(given) if size < ASIDE else await asyncio.to_thread(work, given)
 
 
 UNBUFFERED: Mapping[Binding, Pairs] = {

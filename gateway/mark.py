@@ -33,10 +33,6 @@ class Mark(msgspec.Struct, frozen=True):
         mark = self.raw
         return data.replace(mark, b"") if mark and mark in data else data
 
-    def unmarker(self) -> "Unmarker | None":
-        """As `unmarked`, for what comes in pieces; None where there is no mark."""
-        return Unmarker(self.raw) if self.raw else None
-
     def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
         """As `unmarked`, of a message of gRPC.
 
@@ -69,29 +65,6 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 NO_MARK = Mark()
-
-
-class Unmarker:
-    """Takes a mark out of bytes that come in pieces, wherever they are cut."""
-
-    def __init__(self, mark: bytes) -> None:
-        self._mark = mark
-        self._rest = b""
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be told now."""
-        mark = self._mark
-        *told, last = (self._rest + piece).split(mark)
-        # Only of what comes behind the last mark: what stood before it and what comes next are not beside each other.
-        held = next((size for size in range(min(len(mark) - 1, len(last)), 0, -1) if last.endswith(mark[:size])), 0)
-        self._rest = last[len(last) - held :]
-        told.append(last[: len(last) - held])
-        return b"".join(told)
-
-    def close(self) -> bytes:
-        """What was held back, as no more comes."""
-        rest, self._rest = self._rest, b""
-        return rest
 
 
 def _unmarked(value: object, mark: str) -> object:

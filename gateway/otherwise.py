@@ -53,7 +53,7 @@ async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Respon
         return True
     length = response.header(b"content-length")
     if length is not None and len(length) > _LENGTHY:
-        # It says more than that it does not know, and the relay may pass it on as it comes.
+        # It says more than that it does not know.
         return False
     error = envelope.error(call, response.status, await relay.read(response))
     return error is not None and error.code in _UNKNOWN_METHOD

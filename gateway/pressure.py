@@ -41,6 +41,7 @@ class Pressure:
     Attributes:
         streams: Whether no stream is to begin.
         calls: Whether no call is.
+        most_memory: Bytes of memory that this process may have; infinity for no bound.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Pressure:
         self._files = 0
         self._most_files = math.inf
         self._memory = 0
-        self._most_memory = math.inf
+        self.most_memory = math.inf
         self._short_of_files = False
         self._short_of_memory = False
 
@@ -91,11 +92,11 @@ class Pressure:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_files = math.inf if most == resource.RLIM_INFINITY else most
         self._files = _open_files()
-        self._most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
+        self.most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
         self._memory = _resident()
         before = self._short_of_files
         self._short_of_files = _short(self._files / self._most_files, _FILES, before)
-        memory = self._memory / self._most_memory
+        memory = self._memory / self.most_memory
         self.streams = _short(memory, _MEMORY_STREAMS, self.streams)
         self._short_of_memory = _short(memory, _MEMORY_CALLS, self._short_of_memory)
         self.calls = self._short_of_files or self._short_of_memory
@@ -108,7 +109,7 @@ class Pressure:
             Sample("open_files", "Open files of the process, sockets included.", (), (((), self._files),)),
             Sample("open_files_limit", "Open files that the system grants.", (), (((), self._most_files),)),
             Sample("memory_bytes", "Resident memory of the process.", (), (((), self._memory),)),
-            Sample("memory_limit_bytes", "What it may have; +Inf for no bound.", (), (((), self._most_memory),)),
+            Sample("memory_limit_bytes", "What it may have; +Inf for no bound.", (), (((), self.most_memory),)),
             Sample(
                 "shedding",
                 "1 while no more of them are begun. Series: 2 (streams, calls).",

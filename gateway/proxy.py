@@ -34,6 +34,7 @@ from gateway.entry import Entry
 from gateway.exchange import Exchange, unread_line, untrusted_line
 from gateway.forward import Forwarder
 from gateway.intake import CountAuth, decode, decode_aside, identify, locate
+from gateway.kept import Kept
 from gateway.origin import client_address, trace_id
 from gateway.policy.limits import Limits
 from gateway.pressure import Pressure
@@ -87,12 +88,17 @@ class Line:
         self._wall = wall
         self._pressure = Pressure() if pressure is None else pressure
         self._ids = RequestIds()
+        self._kept = Kept(self._most_kept)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
         # One thread: each more would only take turns with it, and with the loop, at holding the interpreter.
         self._aside = ThreadPoolExecutor(1, "long-bodies")
         self._forwarder = Forwarder(clock, self._aside)
         self.admission = Admission(Limits() if limits is None else limits, clock)
+
+    def _most_kept(self) -> float:
+        """Bytes of long answers that the process may hold: with all else that it needs, they have to fit."""
+        return min(self._current().config.gateway.answers_limit, self._pressure.most_memory / 2)
 
     @property
     def open(self) -> int:
@@ -121,7 +127,7 @@ class Line:
     async def serve(self, head: Head, wire: Wire) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
         snapshot = self._current()
-        exchange = Exchange(head, self._ids.take(), self._clock(), snapshot.strangers)
+        exchange = Exchange(head, self._ids.take(), self._clock(), snapshot.strangers, self._kept)
         exchange.client_ip = client_address(head, snapshot.trusted)
         exchange.trace_id = trace_id(head)
         if self._loop is None:
@@ -166,13 +172,19 @@ class Line:
 
     def _finish(self, exchange: Exchange) -> None:
         """Let go of what it holds, and tell of it."""
+        exchange.hold(0)
         self.admission.leave(exchange)
         if exchange.claims is not None:
             exchange.claims.leave()
         line = exchange.close(self._clock())
         self._access.write(line, flat=True)
-        if exchange.fault is not None and (event := _audited(exchange, exchange.fault)) is not None:
+        fault = exchange.fault
+        if fault is None:
+            return
+        if (event := _audited(exchange, fault)) is not None:
             self._audit(event, line)
+        # Its frames refer to the exchange, and with it to the answer that was refused, which may be long.
+        fault.__traceback__ = fault.__cause__ = fault.__context__ = None
 
     def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
         """Count and log what was refused before it was a request."""

@@ -1,17 +1,17 @@
 """FORWARD, OBSERVE, ENCODE: an agent's answer on its way to the client.
 
 An answer of one frame is read whole before a byte goes out, so that what breaks on the way can still be said cleanly;
-one that is too long to be kept is passed on as it comes, from where it is known to answer this call. A stream goes
-event by event: only whole events are written, so a heartbeat or the gateway's own last word never lands in the middle
-of one.
+one that is longer than the file allows is refused. A stream goes event by event: only whole events are written, so a
+heartbeat or the gateway's own last word never lands in the middle of one.
 
 What reaches a client is JSON that A2A knows in the envelope of its own call, or it is `upstream_protocol`. An agent's
 own error passes under the agent's status if it is such an answer; any other page is replaced (`upstream/page.py`).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from gateway.a2a import document, progress
 from gateway.a2a.bindings.echo import restore_tenant, with_result
 from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
+from gateway.a2a.bounds import refuse_crowd
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import (
@@ -31,7 +32,6 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.headers import Pairs, is_json
 from gateway.a2a.operation import Operation
-from gateway.a2a.outline import Outline
 from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import Backing
@@ -43,19 +43,22 @@ from gateway.upstream.page import refuse_challenge, refuse_page
 from gateway.upstream.response import Response
 from gateway.wire import Wire
 
-_TURN = 16 * 1024
-"""Bytes of a stream that are read before other requests have their turn."""
-
+_LONG = 1024 * 1024
+"""Bytes of an answer from which on it is read in a thread, and its connection closed: until it is read the next call
+would be sent there, and to open another costs little beside so many bytes."""
+_LONGEST_CHANGED = 1024 * 1024
+"""Bytes of an answer that is changed on the way: push configurations and cards are never as long."""
 _ECHOES_TENANT = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS})
 _REWRITTEN = _ECHOES_TENANT | {Operation.GET_EXTENDED_CARD}
 """Operations whose answers may have to be changed on the way."""
 
 
 logger = logging.getLogger("gateway.upstream")
+_T = TypeVar("_T")
 
 
 class AnswerTooLong(UpstreamProtocol):
-    """The agent's answer is longer than one may be that has to be read whole: less at a time may be fewer bytes."""
+    """The agent's answer is longer than the file allows: less at a time may be fewer bytes."""
 
 
 class Relay:
@@ -70,6 +73,8 @@ class Relay:
         self._bounds = backing.bounds
         self._interface = interface
         self._clock = clock
+        # Bytes of other answers that are held for the same call.
+        self._beside = 0
         # What was read of the answer before it was the answer.
         self._body: bytes | None = None
         # Whether it came under another id than the call's.
@@ -79,7 +84,7 @@ class Relay:
         """The whole body of an answer of one frame, before it is known whether it is the one to pass on.
 
         Raises:
-            UpstreamProtocol: it is longer than an event may be.
+            UpstreamProtocol, Overloaded: as `_all`.
         """
         self._body = await self._all(response)
         return self._body
@@ -129,21 +134,17 @@ class Relay:
 
     async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:
         exchange = self._exchange
-        body = response.whole() if self._body is None else self._body
-        if body is None or (self._body is None and len(body) > self._bounds.kept):
-            body = await self._gather(response, wire, content_type, body or b"")
-            if body is None:
-                return
+        body = await self._all(response)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
         if response.status >= 400:
-            await self._refuse_others(self._read_error(response, content_type, body))
+            await self._refuse_others(await self._read_refusal(response, content_type, body))
         else:
             if body and content_type != b"application/json":
                 refuse_type(content_type)
-            told = await self._noted(self._told(response, body))
+            told = await self._noted(await self._judge(response, partial(self._told, response), body))
             if told.error is None and self._call.operation in _REWRITTEN and self._rewrites():
                 body = await self._rewrite(body)
-        body = self._unmarked(body)
+        body = await self._work(self._unmarked, body)
         if self._readdresses:
             body = with_id(body, self._call.id)
         headers = self._headers(response, b"application/json" if body else None)
@@ -171,113 +172,56 @@ class Relay:
         claims = self._exchange.claims
         return body if claims is None or claims.mark.raw not in body else claims.mark.unmarked(body)
 
-    async def _gather(self, response: Response, wire: Wire, content_type: bytes | None, begun: bytes) -> bytes | None:
-        """The whole body, or None where it was too long to be kept and has been passed on.
-
-        Args:
-            begun: What was read of it.
-        """
-        outline: Outline | None = None
-        body: bytes | bytearray = b""
-        part = begun or await self._next(response)
-        while part:
-            if not body:
-                body = part
-            else:
-                # Not a list of parts, which for an agent that drips is many times what it holds.
-                if isinstance(body, bytes):
-                    body = bytearray(body)
-                body += part
-            if len(body) > self._bounds.kept:
-                if outline is None:
-                    self._refuse_long(response, content_type)
-                    outline, part = Outline(envelope=self._wrapped), bytes(body)
-                if self._is_ours(response, outline, part, len(body)):
-                    await self._pass_through(response, wire, outline, bytes(body))
-                    return None
-            part = await self._next(response)
-        return bytes(body)
-
     async def _all(self, response: Response) -> bytes:
-        """The whole body, where it cannot be passed on unread.
+        """Return the whole body.
 
         Raises:
-            UpstreamProtocol: it is longer than an event may be.
+            AnswerTooLong: it is longer than `AnswerBounds.kept`.
+            Overloaded: the process holds as many bytes of long answers as it may.
         """
         body = response.whole() if self._body is None else self._body
         if body is not None:
+            self._hold(len(body))
             return body
-        longest = max(self._bounds.kept, self._bounds.event)
-        gathered = bytearray()
+        if int(response.header(b"content-length") or 0) > self._bounds.kept:
+            raise self._too_long()
+        gathered: bytes | bytearray = b""
         while part := await self._next(response):
-            gathered += part
-            if len(gathered) > longest:
-                raise AnswerTooLong("the agent's answer is too long", detail=f"over {longest} bytes are not kept")
+            if not gathered:
+                gathered = part
+            else:
+                # Not a list of parts, which for an agent that drips is many times what it holds.
+                if isinstance(gathered, bytes):
+                    gathered = bytearray(gathered)
+                gathered += part
+            self._hold(len(gathered))
         return bytes(gathered)
 
-    # ---- A frame that is too long to be kept -----------------------------------------------------------------------
+    def _hold(self, size: int) -> None:
+        """Count so many bytes of the answer as held."""
+        if size > self._bounds.kept:
+            raise self._too_long()
+        self._exchange.hold(self._beside + size)
 
-    def _refuse_long(self, response: Response, content_type: bytes | None) -> None:
-        if response.status >= 400:
-            refuse_page(response)
-        refuse_type(content_type)
-        if self._rewrites():
-            raise UpstreamProtocol("the agent's answer is too long", detail="it has to be changed, and is not kept")
+    def _too_long(self) -> AnswerTooLong:
+        return AnswerTooLong("the agent's answer is too long", detail=f"over {self._bounds.kept} bytes")
 
-    def _is_ours(self, response: Response, outline: Outline, part: bytes, size: int) -> bool:
-        """Read on in an answer; whether it can go out as it comes: under the call's id, and known to be the caller's.
+    async def _judge(self, response: Response, work: Callable[[bytes], _T], body: bytes) -> _T:
+        """Return what the answer tells; before that is known nothing else is asked on its connection (safety T14)."""
+        if len(body) < _LONG:
+            return work(body)
+        response.disown()
+        return await self._work(work, body)
 
-        Raises:
-            UpstreamProtocol: it cannot, after as many bytes as an event may have.
-        """
-        outline.feed(part)
-        missing = ""
-        if self._wrapped:
-            if outline.id is None:
-                missing = "its id does not stand in front"
-            elif not answers(outline.id, self._call.id):
-                self._suspect(response)
-                missing = "its id has to be changed, and it is not kept"
-            elif not is_same(outline.id, self._call.id) and size <= max(self._bounds.kept, self._bounds.event):
-                missing = "its id has to be changed"
-        if not missing and self._is_owned and not (outline.task_id and outline.context_id):
-            # What goes out before these two are known may be another's.
-            missing = "its task and its context do not stand in front"
-        if missing and size > max(self._bounds.kept, self._bounds.event):
-            raise UpstreamProtocol("the agent's answer is too long", detail=missing)
-        return not missing
+    def _read_refusal(
+        self, response: Response, content_type: bytes | None, body: bytes
+    ) -> Coroutine[Any, Any, progress.Progress]:
+        """As `_read_error`, in a thread if the body is long."""
+        return self._judge(response, lambda each: self._read_error(response, content_type, each), body)
 
-    @property
-    def _is_owned(self) -> bool:
-        """Whether the answer tells of one task, which has an owner."""
-        claims = self._exchange.claims
-        return claims is not None and claims.tenure.keeps and self._call.operation in _TELL_OF_ONE_TASK
-
-    async def _pass_through(self, response: Response, wire: Wire, outline: Outline, body: bytes) -> None:
-        exchange = self._exchange
-        passing = _Passing(exchange, outline)
-        part, said = body, await passing.take(body)
-        exchange.status = response.status
-        wire.open(response.status, self._headers(response, b"application/json"))
-        while part:
-            if said:
-                await self._write(said, wire)
-            part = await self._next(response)
-            # Before it goes out: what is no part of this one answer is cut.
-            outline.feed(part)
-            said = await passing.take(part) if part else b""
-        if said := passing.end():
-            await self._write(said, wire)
-        outline.close()
-        if self._wrapped:
-            if not outline.answers_once():
-                raise UpstreamProtocol(
-                    "the agent's answer is no JSON-RPC answer", detail="result and error, or neither"
-                )
-            if outline.failed:
-                exchange.saw(progress.Progress(id=outline.id or b"", event="error", error=0))
-        exchange.upstream = self._clock() - (exchange.sent or exchange.started)
-        await wire.close()
+    def _work(self, work: Callable[[bytes], _T], body: bytes) -> Coroutine[Any, Any, _T]:
+        """Return what `work` makes of the body, in a thread if that is long."""
+        return self._exchange.kept.work(work, body, len(body))
 
     async def _next(self, response: Response) -> bytes:
         """The next bytes of a unary answer, whose time is limited as a whole."""
@@ -302,6 +246,7 @@ class Relay:
             UpstreamProtocol: it is none.
         """
         refuse_challenge(response)
+        refuse_crowd(body)
         told = None
         if is_json(content_type):
             told = progress.read_jsonrpc(body) if self._wrapped else progress.read_bare(body)
@@ -324,6 +269,8 @@ class Relay:
 
     async def _rewrite(self, body: bytes) -> bytes:
         """Change what must not go out as it came."""
+        if len(body) > _LONGEST_CHANGED:
+            raise UpstreamProtocol("the agent's answer is too long", detail=f"over {_LONGEST_CHANGED} bytes")
         try:
             if self._call.operation is Operation.GET_EXTENDED_CARD:
                 return await self._card(body)
@@ -333,7 +280,8 @@ class Relay:
             raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 
     def _told(self, response: Response, body: bytes) -> progress.Progress:
-        """What an answer tells; one that is none is refused."""
+        """Return what an answer tells; one that is none is refused."""
+        refuse_crowd(body)
         if self._wrapped:
             call = self._call
             told = progress.read_jsonrpc(body, void=call.operation is Operation.DELETE_PUSH_CONFIG)
@@ -395,13 +343,6 @@ class Relay:
         )
         return with_result(members, card) if self._wrapped else card
 
-    async def _write(self, data: bytes, wire: Wire) -> None:
-        exchange = self._exchange
-        if exchange.first_byte is None:
-            exchange.first_byte = self._clock()
-        await wire.write(data)
-        exchange.moved(len(data))
-
     def _headers(self, response: Response, content_type: bytes | None) -> Pairs:
         """What of the agent's head passes, and what the gateway says in its place.
 
@@ -418,47 +359,6 @@ class Relay:
             headers.append(OWN)
         headers.append((b"x-request-id", self._exchange.id.encode("ascii")))
         return headers
-
-
-class _Passing:
-    """An answer that is passed on as it comes: what may go out of what has been read.
-
-    Args:
-        outline: Reads it, one part ahead.
-    """
-
-    def __init__(self, exchange: Exchange, outline: Outline) -> None:
-        self._exchange = exchange
-        self._outline = outline
-        self._unmarker = None if exchange.claims is None else exchange.claims.mark.unmarker()
-        self._met = 0
-        self._held = b""
-
-    async def take(self, part: bytes) -> bytes:
-        """What goes out now that this part, too, has been read.
-
-        Raises:
-            UpstreamProtocol: it names what is another's.
-        """
-        outline = self._outline
-        if outline.sighted != self._met:
-            self._met = outline.sighted
-            await meet(self._exchange, outline.told)
-        self._held += part
-        if outline.midway:
-            # Not the first half of an id whose owner is not known yet.
-            return b""
-        part, self._held = self._held, b""
-        return part if self._unmarker is None else self._unmarker.feed(part)
-
-    def end(self) -> bytes:
-        """What goes out at the end."""
-        exchange, told = self._exchange, self._outline.told
-        exchange.saw(told if exchange.claims is None else exchange.claims.mark.unmarked_progress(told))
-        return b"" if self._unmarker is None else self._unmarker.close()
-
-
-_TELL_OF_ONE_TASK = frozenset({Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.CANCEL_TASK})
 
 
 def refuse_type(content_type: bytes | None) -> None:

@@ -2,7 +2,7 @@
 
 import os
 
-from gateway.a2a.framing.lsp import Framing, can_be_header, header_lines
+from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_lines
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardSource
 from gateway.catalog.stdio_cards import StdioCards
@@ -66,6 +66,7 @@ class OnStdio:
             restart=stdio.restart,
             ping=stdio.ping or 0.0,
             longest=stdio.frame,
+            asked=stdio.frame if "frame" in stdio.model_fields_set else LONGEST,
             per_tenant=stdio.per_tenant,
             tenants=stdio.tenants,
         )

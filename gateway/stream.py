@@ -8,22 +8,23 @@ there is something to wait for: a client that reads slowly, a long event, much a
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from gateway.a2a import progress
 from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
+from gateway.a2a.bounds import refuse_crowd
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
 from gateway.exchange import Exchange, meet
+from gateway.kept import ASIDE, FREE
 from gateway.wire import Wire
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
 _BLANK = progress.Progress()
-_T = TypeVar("_T")
 
 
 class Flowing(Protocol):
@@ -34,6 +35,7 @@ class Flowing(Protocol):
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
         timeout: float,  # noqa: ASYNC109 - of silence
+        lag: Callable[[int], None],
     ) -> None:
         """As `upstream.response.Response.flow`."""
 
@@ -48,6 +50,10 @@ class Decoder(Protocol):
     @property
     def refused(self) -> Fault | None:
         """Why nothing more is read."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of an event that has not come whole."""
 
     def only(self, chunk: bytes) -> Event | None:
         """The one event that a chunk is."""
@@ -83,6 +89,9 @@ class Stream:
         # What came and has to wait for its turn, the last of it first; and for the client.
         self._rest: list[bytes] = []
         self._unsent = b""
+        # Bytes in `_rest`, and those that wait where the agent cannot be made to wait.
+        self._left = 0
+        self._behind = 0
         # Events that wait for the first of them: for the ledger, or for a thread that works on it.
         self._waiting: deque[Event] = deque()
         self.on_foreign_id: Callable[[], None] | None = None
@@ -171,6 +180,8 @@ class Stream:
         """
         self._heard = self._clock()
         if len(chunk) > _TURN:
+            self._left, self._behind = len(chunk), 0
+            self._hold()
             # In pieces: what has gone out is not held for the sake of what has not.
             self._rest = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
             self._rest.reverse()
@@ -192,13 +203,34 @@ class Stream:
         """Finish what could not be finished at once."""
         rest, self._rest = self._rest, []
         while rest:
-            self._events(rest.pop())
+            piece = rest.pop()
+            self._left -= len(piece)
+            self._events(piece)
             await self._catch_up()
             await self._send()
             if rest:
                 await asyncio.sleep(0)
         await self._catch_up()
         await self._send()
+        self._hold()
+
+    def _lag(self, size: int) -> None:
+        """Count what waits at the agent's connection, too, which is not paused.
+
+        Raises:
+            Overloaded: as `_hold`.
+        """
+        self._behind = size
+        self._hold()
+
+    def _hold(self) -> None:
+        """Count what is held of long events.
+
+        Raises:
+            Overloaded: the process holds as much as it may.
+        """
+        waiting = sum([len(event.raw) for event in self._waiting])
+        self._exchange.hold(self._decoder.held + self._left + self._behind + len(self._unsent) + waiting)
 
     async def _catch_up(self) -> None:
         """Bring what had to wait, in its order."""
@@ -209,11 +241,11 @@ class Stream:
             number = self._exchange.events + (unmet is None)
             try:
                 if unmet is None:
-                    told = await self._work(event, self._look)
+                    told = await self._exchange.kept.work(self._look, event, len(event.raw))
                     unmet = None if told is None else self._note(told)
                 if unmet is not None:
                     await meet(self._exchange, unmet)
-                said = await self._work(event, self._say)
+                said = await self._exchange.kept.work(self._say, event, len(event.raw))
             except UpstreamProtocol:
                 self._failed = number
                 raise
@@ -240,6 +272,8 @@ class Stream:
             # Where an event raises, those before it are in the list.
             good.extend(filter(None, map(self._bring, decoder.feed(chunk))))
             failure = decoder.refused
+            if decoder.held > FREE or self._waiting:
+                self._hold()
         except Fault as fault:
             failure = fault
         # What came before an event that is none of this call's is the client's all the same.
@@ -255,15 +289,7 @@ class Stream:
 
     async def _flow(self, response: Flowing) -> None:
         """Take what comes, to its end."""
-        await response.flow(self._take, self._settle, self._idle)
-
-    def _is_long(self, _event: Event, /) -> bool:
-        """Whether an event is worked on elsewhere than on the loop."""
-        return False
-
-    async def _work(self, event: Event, work: Callable[[Event], _T]) -> _T:
-        """What `work` makes of an event."""
-        return work(event)
+        await response.flow(self._take, self._settle, self._idle, self._lag)
 
     def _say(self, event: Event) -> bytes:
         """What goes out for an event."""
@@ -292,7 +318,7 @@ class Stream:
         Raises:
             UpstreamProtocol: as `_look`, or it names what is another's.
         """
-        if self._waiting or self._is_long(event):
+        if self._waiting or len(event.raw) >= ASIDE:
             self._waiting.append(event)
             return b""
         before = self._exchange.events
@@ -349,6 +375,7 @@ class Stream:
         return told
 
     def _told(self, data: bytes) -> progress.Progress | None:
+        refuse_crowd(data)
         return progress.read_jsonrpc(data) if self._wrapped else progress.read_bare(data)
 
     def _write(self, data: bytes) -> bool:

@@ -26,6 +26,8 @@ pytestmark = [
 
 CARD = card_of("http://agent/", "JSONRPC 1.0")
 MOST = 32 << 20
+KEPT = 16 << 20
+"""Bytes of an answer that the file allows; by default it may be as long as what must not be held here."""
 ENOUGH = 48 << 20
 """Bytes after which an agent has sent more than a gateway may hold, and may hold of all agents before it together."""
 PATIENCE = 3.0
@@ -161,7 +163,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     player = Player()
     async with ScriptedBackend(agent(player, CARD)) as backend:
         times = {"send": "2s", "total": "20s", "stream_idle": "2s"}
-        echo = {"backend": backend.url, "timeouts": times, "connections": {"idle": "50ms"}}
+        echo = {"backend": backend.url, "timeouts": times, "connections": {"idle": "50ms", "kept": KEPT}}
         with gateway_process({"agents": {"echo": echo}}, tmp_path_factory.mktemp("site")) as process:
             for _ in range(5):
                 assert await good_call(process) == RESULT

@@ -126,9 +126,12 @@ async def test_numbers_keep_every_digit_on_the_way(tmp_path: Path) -> None:
 
 async def test_an_answer_that_is_too_long_to_be_translated_is_refused(tmp_path: Path) -> None:
     task = {**TASK_0_3, "metadata": {"long": "x" * 5_000_000}}
-    async with agent(plays(result(task)), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"})
-    assert answer["error"]["code"] == -32006
+    for kept, good in (("8MiB", True), ("4MiB", False)):
+        bounds = {"connections": {"kept": kept}}
+        async with agent(plays(result(task)), tmp_path, "jsonrpc 0.3", **bounds) as (gateway, client):
+            answer = await call(client, gateway, "GetTask", {"id": "t-1"})
+        assert ("result" in answer) == good
+        assert good or answer["error"]["code"] == -32006
 
 
 # ---- Streams ---------------------------------------------------------------------------------------------------------

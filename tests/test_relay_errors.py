@@ -32,7 +32,7 @@ async def test_an_error_that_is_no_json_rpc_answer_is_told_in_the_gateways_words
     body: bytes, content_type: bytes, status: bytes
 ) -> None:
     script = page(body, content_type, status, b"server: agent/1.0", b"x-powered-by: x")
-    async with fronted(script) as (gateway, _):
+    async with fronted(script, "connections: { kept: 1MiB }") as (gateway, _):
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (200, 1, -32006)
         assert answer.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]

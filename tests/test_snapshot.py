@@ -170,14 +170,14 @@ async def test_an_agents_own_bounds_come_before_the_defaults_of_the_file() -> No
     assert pools["none"] == PoolLimits(5, 100, 1.0, 2.0, 32 * 1024, 50)
     assert pools["crm/acme"] == PoolLimits(5, 100, 1.0, 2.0, 8 * 1024, 50)
     assert bounds["own"] == AnswerBounds(event=1 << 20, kept=2048, heartbeat=7.0)
-    assert bounds["crm/acme"] == AnswerBounds(event=64 * 1024, kept=1 << 20, heartbeat=7.0)
+    assert bounds["crm/acme"] == AnswerBounds(event=64 * 1024, kept=32 << 20, heartbeat=7.0)
 
 
 async def test_built_in_bounds_hold_where_the_file_is_silent() -> None:
     async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
         backing = snapshot.backings["echo"]
         assert pool_of(backing)._limits == PoolLimits() == PoolLimits(1024, 100, 1.0, 4.0, 32 * 1024, 100)
-        assert backing.bounds == AnswerBounds(event=4 << 20, kept=1 << 20, heartbeat=15.0)
+        assert backing.bounds == AnswerBounds(event=16 << 20, kept=32 << 20, heartbeat=15.0)
 
 
 # ---- Credentials for agents ----------------------------------------------------------------------------------------

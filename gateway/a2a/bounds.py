@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gateway.a2a.fault import BadRequest
+from gateway.a2a.fault import BadRequest, UpstreamProtocol
 
 SLICE = 256 * 1024
 """Bytes that are looked at in one go."""
@@ -36,6 +36,10 @@ class BodyBounds:
 
 BOUNDS = BodyBounds()
 """The defaults, for documents that no configuration bounds."""
+_SHORT_FRAME = 4 * 1024 * 1024
+"""Bytes of an agent's frame up to which it may have as many values as fit into it."""
+_OF_LONG_FRAME = BodyBounds(depth=1 << 62, members=2_000_000, elements=4_000_000)
+"""Those of a longer one: a member of eight bytes is read into some two hundred. How deep it nests the parser bounds."""
 
 
 def skeleton(body: bytes, bounds: BodyBounds) -> bytes:
@@ -59,6 +63,21 @@ def skeleton(body: bytes, bounds: BodyBounds) -> bytes:
         if max(accumulate(steps), default=0) > bounds.depth:
             raise BadRequest(f"the body nests deeper than {bounds.depth} levels")
     return found
+
+
+def refuse_crowd(frame: bytes) -> None:
+    """Refuse a long frame of an agent's with so many values that to read it takes many times its length.
+
+    Raises:
+        UpstreamProtocol: it has more than `_OF_LONG_FRAME` allows.
+    """
+    if len(frame) <= _SHORT_FRAME:
+        return
+    try:
+        skeleton(frame, _OF_LONG_FRAME)
+    except BadRequest as error:
+        words = "the agent's answer has too many values"
+        raise UpstreamProtocol(words, detail=error.message) from error
 
 
 def refuse_numbers(found: bytes) -> None:

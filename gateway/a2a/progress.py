@@ -8,12 +8,14 @@ Names and states are read in every way in which ProtoJSON may write them. A memb
 passed over; where it would have been an id, the frame is not *legible*: who must know what it names cannot pass it.
 """
 
+import codecs
 import operator
 from typing import TypeVar
 
 import msgspec
 
 from gateway.a2a import document
+from gateway.a2a.bounds import SLICE
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
@@ -191,8 +193,11 @@ def read_list(body: bytes) -> Progress | None:
 
 def _is_text(frame: bytes) -> bool:
     """Whether it is UTF-8; the parser does not look into strings that nobody asked for."""
+    # In slices, for as text it takes up to four times its length.
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        str(frame, "utf-8")
+        for start in range(0, len(frame), SLICE):
+            decoder.decode(frame[start : start + SLICE], final=start + SLICE >= len(frame))
     except UnicodeDecodeError:
         return False
     return True

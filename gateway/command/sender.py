@@ -18,7 +18,7 @@ from gateway.command.discovery import SHOW_ONE, Found, OnlyGrpc, credential, exp
 from gateway.command.failure import CommandFailed
 from gateway.command.sight import Sight, safe, see
 
-_LONGEST_EVENT = 16 * 1024 * 1024
+_LONGEST_EVENT = 64 * 1024 * 1024
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 _METHODS = {

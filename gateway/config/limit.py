@@ -139,9 +139,9 @@ class Connections(Part):
     header_count: Positive | None = None
     """Most headers of an answer; 100."""
     event: Size | None = None
-    """Longest event of a stream; 4MiB."""
+    """Longest event of a stream; 16MiB."""
     kept: Size | None = None
-    """What is read of an answer before it goes out; the rest of a longer one is passed on as it comes; 1MiB."""
+    """Longest answer, of one call that does not stream; 32MiB."""
 
 
 DEFAULT_CONNECTIONS = Connections.model_validate(
@@ -152,8 +152,8 @@ DEFAULT_CONNECTIONS = Connections.model_validate(
         "idle": "4s",
         "headers": "32KiB",
         "header_count": 100,
-        "event": "4MiB",
-        "kept": "1MiB",
+        "event": "16MiB",
+        "kept": "32MiB",
     }
 )
 

@@ -123,6 +123,9 @@ class Gateway(Part):
     """Longest request body."""
     memory_limit: Memory | None = None
     """Memory that the gateway may take, where that is less than its container has: near it no stream is begun."""
+    answers_limit: Memory = 512 * 1024 * 1024
+    """Bytes of long answers and events that one process holds at a time, and never more than half of its memory; beyond
+    it calls are refused as overloaded."""
     http: Http = Http()
     """Bounds on the connections of clients."""
     grpc: Grpc = Grpc()

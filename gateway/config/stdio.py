@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, SecretStr, model_validator
 
-from gateway.a2a.framing.lsp import LONGEST
 from gateway.config.part import Part
 from gateway.config.value import Count, Duration, Flag, Memory, OneOrMany, Positive, Room, Strings, Wait
 
@@ -54,8 +53,9 @@ class Stdio(Part):
     framing: Literal["lsp", "ndjson"] = "lsp"
     """How messages are written to it: behind a header as language servers have it, or a line of JSON each. What it
     writes is read either way."""
-    frame: Room = LONGEST
-    """The longest message that it may write; also what waits of a stream for a slow client."""
+    frame: Room = 32 * 1024 * 1024
+    """The longest message that it may write; also what waits of a stream for a slow client. It is sent as long ones
+    where this is written, and 4MiB where it is left out: many an agent ends when a message is longer."""
     card: str = "extended"
     """How it tells its card: `extended`, by the method for the extended card; `printed`, before anything else; `none`;
     or the method that it has for it."""

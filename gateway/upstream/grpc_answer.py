@@ -43,11 +43,16 @@ class GrpcAnswer:
         """The message of an answer that has one; None where the call streams or failed."""
         return self._message if self._over else None
 
+    def forget(self) -> None:
+        """Let go of the message, which may be long: whoever needs it has it."""
+        self._message = None
+
     async def flow(
         self,
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
         timeout: float,  # noqa: ASYNC109 - of silence
+        lag: Callable[[int], None] = lambda _size: None,  # noqa: ARG002 - gRPC makes the agent wait
     ) -> None:
         """Give the messages of a stream to `take` as they come, each in its frame; `status` tells how they ended.
 

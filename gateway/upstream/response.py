@@ -10,6 +10,10 @@ from gateway.upstream.reader import ResponseReader
 CUT = "the agent closed the connection before its answer was complete"
 
 
+def _nothing(_size: int) -> None:
+    """Where nobody asks how much waits."""
+
+
 class Carrier(Protocol):
     """What a response needs of the connection that it arrives on."""
 
@@ -52,11 +56,12 @@ class Response:
         reader: What has been read of it; between a response and its connection, as is the next.
         flows: Whether the body goes on as it arrives: `pour` takes it.
         patience: Seconds of silence that it is given while it flows.
+        lag: Told how many bytes wait, by a connection that cannot be paused.
     """
 
     __slots__ = (
         "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "known",
-        "patience", "reader", "status",
+        "lag", "patience", "reader", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
@@ -73,6 +78,7 @@ class Response:
         self.flows = False
         self._take_on: Callable[[bytes], bool] = _nowhere
         self.patience = 0.0
+        self.lag: Callable[[int], None] = _nothing
         self._full = False
         self._refused: Exception | None = None
 
@@ -186,6 +192,7 @@ class Response:
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
         timeout: float,  # noqa: ASYNC109 - as `chunk`
+        lag: Callable[[int], None] = _nothing,
     ) -> None:
         """Give the body to `take` as it comes, to its end.
 
@@ -196,6 +203,8 @@ class Response:
 
         Args:
             timeout: Seconds of silence that are accepted; interim framing is silence.
+            lag: Told how many bytes wait, each time that some come to those which wait already, on a connection that
+                cannot be paused; what it raises ends the answer.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
@@ -203,7 +212,7 @@ class Response:
             UpstreamProtocol: what came is no HTTP; or what `take` raises.
         """
         reader = self.reader
-        self._take_on, self.patience = take, timeout
+        self._take_on, self.patience, self.lag = take, timeout, lag
         self.headers.clear()
         self.known = reader.known = None
         while True:

@@ -104,6 +104,11 @@ class StdioCall:
                     )
                 )
                 return told
+            try:
+                self.response.lag(reader.held + len(event))
+            except Overloaded as fault:
+                self.fail(fault)
+                return told
             reader.keep(event)
             self.response.arrived()
         if going is Course.ENDS:

@@ -28,6 +28,8 @@ from gateway.a2a.framing.lsp import HEADER_BYTES, LONGEST, BadFrame, Frame, Fram
 from gateway.upstream.response import Response
 from gateway.upstream.stdio_call import StdioCall
 
+LONGEST_HEARD = 32 * 1024 * 1024
+"""Bytes of the content of a frame from an agent, by default: as long as an answer may be."""
 MOST_STRAYS = 1000
 """Frames in a row that are nobody's."""
 _MOST_LINES = HEADER_BYTES - 256
@@ -48,6 +50,7 @@ class Link:
         name: Whose it is, for the log.
         framing: How frames are written.
         longest: Bytes of the longest frame from the agent; also of what a stream may hold back for a slow client.
+        asked: Bytes of the longest frame to it, where that is less.
         write: Writes a frame to the process.
         unread: Bytes that were written and that the process has not read.
         learn: Told which task and which context a frame names, or None where nobody asks.
@@ -66,7 +69,8 @@ class Link:
         name: str,
         *,
         framing: Framing = Framing.LSP,
-        longest: int = LONGEST,
+        longest: int = LONGEST_HEARD,
+        asked: int = LONGEST,
         write: Callable[[bytes], None],
         unread: Callable[[], int] = lambda: 0,
         learn: "Callable[[Link, str | None, str | None], None] | None" = None,
@@ -80,6 +84,7 @@ class Link:
         self._name = name
         self._framing = framing
         self._longest = longest
+        self._asked = min(asked, longest)
         self._write = write
         self._unread = unread
         self._learn = learn
@@ -223,8 +228,8 @@ class Link:
         key = b'"g-%d"' % (self._given + 1)
         content = readdress(body, key)
         # An agent may bound frames and their headers as the gateway does, and would end for all because of one call.
-        if len(content) > self._longest:
-            raise BodyTooLarge(f"the call exceeds the {self._longest} bytes of a frame of this agent")
+        if len(content) > self._asked:
+            raise BodyTooLarge(f"the call exceeds the {self._asked} bytes of a frame of this agent")
         if len(lines) > _MOST_LINES:
             raise BodyTooLarge("the headers that belong to this call are too long for a frame")
         self._given += 1

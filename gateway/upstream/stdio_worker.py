@@ -26,7 +26,7 @@ from gateway.a2a.framing.lsp import LONGEST, Framing
 from gateway.upstream.stdio_child import Child, Command, StartFailed
 from gateway.upstream.stdio_complaint import Complaints
 from gateway.upstream.stdio_introduction import EXTENDED, MANNER, PRINTED, Introduction, Manner, introduce
-from gateway.upstream.stdio_link import Link
+from gateway.upstream.stdio_link import LONGEST_HEARD, Link
 from gateway.upstream.stdio_pacing import PACE, Pace, Pacing
 
 PING = "ping"
@@ -56,7 +56,8 @@ class Spec:
         stop: Seconds for it to exit once its input is closed, and as many after SIGTERM.
         restart: `always`, `on-failure` or `never`.
         ping: Seconds of silence after which it is asked whether it is there; 0 for never.
-        longest: Bytes of the longest frame.
+        longest: Bytes of the longest frame from the agent.
+        asked: Bytes of the longest frame to it.
         per_tenant: Whether each tenant has processes of its own.
         tenants: Most tenants that have some at a time.
     """
@@ -69,7 +70,8 @@ class Spec:
     stop: float = 5.0
     restart: str = "always"
     ping: float = 0.0
-    longest: int = LONGEST
+    longest: int = LONGEST_HEARD
+    asked: int = LONGEST
     per_tenant: bool = False
     tenants: int = 64
     pace: Pace = field(default=PACE)
@@ -255,6 +257,7 @@ class Worker:
             self._name,
             framing=self._spec.framing,
             longest=self._spec.longest,
+            asked=self._spec.asked,
             write=lambda frame: None if self._child is None else self._child.write(frame),
             unread=lambda: 0 if self._child is None else self._child.waiting,
             learn=self._learn,

@@ -7,8 +7,6 @@ import msgspec
 import pytest
 
 from gateway.a2a import notification
-from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.outline import Outline
 from gateway.a2a.progress import read_bare, read_jsonrpc, read_list
 from gateway.a2a.twins import has_twins
 
@@ -134,18 +132,3 @@ def test_no_member_of_an_error_stands_twice() -> None:
 
 
 # ---- What is too long to be kept -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["history", "artifacts", "referenceTaskIds", "metadata", "x"])
-@pytest.mark.parametrize("escaped", [False, True])
-def test_no_member_of_a_long_answer_stands_twice(name: str, *, escaped: bool) -> None:
-    twin = name if not escaped else f"\\u{ord(name[0]):04x}{name[1:]}"
-    for frame in (
-        f'{{"task":{{"id":"t","contextId":"c","{name}":[],"{twin}":[]}}}}',
-        f'{{"id":"t","contextId":"c","status":{{}},"{name}":[],"{twin}":[]}}',
-        f'{{"task":{{"id":"t","status":{{"state":"x","{name}":{{}},"{twin}":{{}}}}}}}}',
-    ):
-        with pytest.raises(UpstreamProtocol):
-            Outline(envelope=False).feed(frame.encode())
-        with pytest.raises(UpstreamProtocol):
-            Outline(envelope=True).feed(rpc(frame.encode()))

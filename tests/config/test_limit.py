@@ -44,7 +44,7 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (Cards().refresh, Cards().size) == (600, 256 * 1024)
     assert (DEFAULT_CONNECTIONS.max, DEFAULT_CONNECTIONS.queue, DEFAULT_CONNECTIONS.queue_timeout) == (1024, 100, 1)
     assert (DEFAULT_CONNECTIONS.headers, DEFAULT_CONNECTIONS.header_count) == (32768, 100)
-    assert (DEFAULT_CONNECTIONS.idle, DEFAULT_CONNECTIONS.event, DEFAULT_CONNECTIONS.kept) == (4, 4 * MIB, MIB)
+    assert (DEFAULT_CONNECTIONS.idle, DEFAULT_CONNECTIONS.event, DEFAULT_CONNECTIONS.kept) == (4, 16 * MIB, 32 * MIB)
     ledger = Ledger()
     assert (ledger.ended, ledger.open, ledger.tasks, ledger.contexts) == (30 * DAY, 90 * DAY, 100_000, 100_000)
 

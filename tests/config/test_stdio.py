@@ -32,7 +32,7 @@ def test_a_command_may_be_written_short(written: str, command: tuple[str, ...]) 
 def test_left_out_means_one_process_that_is_always_started_again() -> None:
     stdio = Stdio(command=("sh",))
     assert (stdio.processes, stdio.restart, stdio.framing, stdio.card) == (1, "always", "lsp", "extended")
-    assert (stdio.frame, stdio.ping, stdio.uid, stdio.per_tenant) == (4 * 1024 * 1024, None, None, False)
+    assert (stdio.frame, stdio.ping, stdio.uid, stdio.per_tenant) == (32 * 1024 * 1024, None, None, False)
 
 
 @pytest.mark.parametrize(

@@ -162,30 +162,20 @@ async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time(tmp_path: 
     assert max(late) < SLOW
 
 
-async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_or_its_answer_is_cut(tmp_path: Path) -> None:
+async def test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_whatever_had_come_of_it(tmp_path: Path) -> None:
     half = head(b"content-length: 100") + b"{"
     long = head(b"transfer-encoding: chunked") + chunk(b'{"id":1,"result":"' + b"x" * (1 << 21))
-    ways = (answers_and_hangs, answers_and_closes, answers_and_resets)
     async with fronting(tmp_path, {"timeouts": {"total": "500ms"}}) as (caller, backend):
         spent = []
-        for way in ways:
-            await plays(backend, way(half))
-            took, answer = await caller.timed("/echo")
-            assert reason(answer) == ("UPSTREAM_TIMEOUT" if way is answers_and_hangs else "UPSTREAM_RESET")
-            spent.append(took)
-        for way in ways:
-            await plays(backend, way(long))
-            client = await caller.client()
-            began = now()
-            await client.ask("POST", "/echo", CALL, [JSON])
-            assert (await client.head())[0] == 200
-            with pytest.raises(asyncio.IncompleteReadError):
-                await client.rest()
-            spent.append(now() - began)
+        for begun in (half, long):
+            for way in (answers_and_hangs, answers_and_closes, answers_and_resets):
+                await plays(backend, way(begun))
+                took, answer = await caller.timed("/echo")
+                assert reason(answer) == ("UPSTREAM_TIMEOUT" if way is answers_and_hangs else "UPSTREAM_RESET")
+                spent.append(took)
     figure(
         "R4",
-        "nothing told yet: upstream_timeout or upstream_reset; 2 MiB told: cut, without a clean end; all within "
-        f"{ms(max(spent))} (limit 500 ms)",
+        f"upstream_timeout or upstream_reset, also where 2 MiB had come; all within {ms(max(spent))} (limit 500 ms)",
         holds=max(spent) < 0.5 + PRECISION,
     )
     assert max(spent) < SLOW

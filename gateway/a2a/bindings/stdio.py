@@ -16,7 +16,9 @@ from enum import Enum
 import msgspec
 
 from gateway.a2a import document
+from gateway.a2a.bounds import refuse_crowd
 from gateway.a2a.dialect import Version
+from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.progress import Progress
 
 STREAM_HEADER = b"a2a-stream"
@@ -47,10 +49,11 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def hear(content: bytes) -> Heard | None:
-    """Open a frame from an agent; None for what is no JSON object."""
+    """Open a frame from an agent; None for what is no JSON object, or too much of one."""
     try:
+        refuse_crowd(content)
         members = _members.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (UpstreamProtocol, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     return Heard(bytes(members.get("id", b"")), "method" in members, members)
 

@@ -121,6 +121,11 @@ class FrameDecoder:
         return events
 
     @property
+    def held(self) -> int:
+        """Bytes behind the last whole message."""
+        return len(self._buffer)
+
+    @property
     def last(self) -> Event | None:
         """None: every message tells its own end.
 

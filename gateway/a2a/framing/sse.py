@@ -189,6 +189,11 @@ class SseDecoder:
         return events
 
     @property
+    def held(self) -> int:
+        """Bytes behind the last whole event."""
+        return len(self._buffer)
+
+    @property
     def rest(self) -> bytes:
         """What stands behind the last whole event."""
         return bytes(self._buffer)
