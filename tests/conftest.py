@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from gateway.catalog import trust
 from gateway.telemetry import sink
 from gateway.upstream.connections import client_tls
-from tests.loops import PLAIN
+from tests.loops import LEFT_OPEN, PLAIN
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +38,34 @@ def quick_gateways() -> Iterator[None]:
         patch.setattr(trust, "client_tls", lambda file: system if file is None else client_tls(file))
         patch.setattr(sink, "_GATHER", 0.001)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """Fail a test behind which a loop was closed with something open in it."""
+    try:
+        yield
+    finally:
+        left = ", ".join(LEFT_OPEN)
+        LEFT_OPEN.clear()
+    if left:
+        pytest.fail(f"left open: {left}", pytrace=False)
+
+
+def _open_files() -> int:
+    return len(os.listdir("/dev/fd"))  # noqa: PTH208 - a path for each would cost more
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """What a test has left open and nobody has any more fails that test, not one that runs when it is collected.
+
+    Only where more files are open than before, for to collect takes long. What belongs to a loop is told by `loops`.
+    """
+    before = _open_files()
+    yield
+    if _open_files() > before:
+        gc.collect()
 
 
 @pytest.fixture

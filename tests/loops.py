@@ -2,11 +2,16 @@
 
 grpc.aio has one poller for all the loops of a process, so what belonged to a test that is over may be told while the
 next one runs, and to a closed loop. Only tests have more than one loop; theirs take no offence.
+
+What a test leaves open would be collected while a later one runs, and fail that. So these loops say when they are
+closed what of theirs is open: a server, a connection, a pipe, a process.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeVarTuple, cast
 
@@ -16,8 +21,53 @@ import uvloop
 _Args = TypeVarTuple("_Args")
 
 
+LEFT_OPEN: list[str] = []
+"""What was open in loops that were closed, for whoever fails their test (`conftest`)."""
+
+
+def _noted(name: str) -> Any:
+    """A method that opens something, with a note of what that is."""
+
+    async def opened(self: Any, *given: Any, **named: Any) -> Any:
+        made = await getattr(super(_Late, self), name)(*given, **named)
+        # Nothing refers weakly to a TLS transport of uvloop's.
+        with suppress(TypeError):
+            self.opened.append(weakref.ref(made[0] if isinstance(made, tuple) else made))
+        return made
+
+    return opened
+
+
 class _Late:
-    """What either loop does otherwise."""
+    """What either loop does otherwise.
+
+    Attributes:
+        opened: What was opened by one of its methods, as long as anybody has it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[weakref.ref[Any]] = []
+
+    create_connection = _noted("create_connection")
+    create_server = _noted("create_server")
+    create_unix_connection = _noted("create_unix_connection")
+    create_unix_server = _noted("create_unix_server")
+    create_datagram_endpoint = _noted("create_datagram_endpoint")
+    connect_read_pipe = _noted("connect_read_pipe")
+    connect_write_pipe = _noted("connect_write_pipe")
+    subprocess_exec = _noted("subprocess_exec")
+
+    def close(self: Any) -> None:
+        left = [] if self.is_closed() else list(dict.fromkeys(_left_open(self)))
+        LEFT_OPEN.extend(map(repr, left))
+        for each in left:
+            (each.abort if hasattr(each, "abort") else each.close)()
+        if left:
+            # It takes two turns until a connection that was cut is closed; uvloop would wait for it for ever.
+            self.run_until_complete(asyncio.sleep(0))
+            self.run_until_complete(asyncio.sleep(0))
+        cast("Any", super()).close()
 
     def call_soon_threadsafe(
         self: Any, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
@@ -27,6 +77,16 @@ class _Late:
             return asyncio.Handle(callback, args, self, context)
         handle: asyncio.Handle = cast("Any", super()).call_soon_threadsafe(callback, *args, context=context)
         return handle
+
+
+def _left_open(loop: Any) -> Iterator[Any]:
+    for known in loop.opened:
+        each = known()
+        if each is not None and (each.is_serving() if hasattr(each, "is_serving") else not each.is_closing()):
+            yield each
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        # Those that it has accepted, too, and those that are still being closed.
+        yield from [each for each in cast("Any", loop)._transports.values() if each._sock is not None]
 
 
 class PlainLoop(_Late, asyncio.SelectorEventLoop):

@@ -7,11 +7,15 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
+from gateway.a2a.tenant import is_tenant
+from gateway.routing.route import backend_key, read_backend_key
 from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
 from tests.doubles.grpc_gateway import LISTENS, GrpcClient, Told, dialled
 from tests.doubles.grpc_tenants import held, in_json
@@ -146,13 +150,9 @@ KEEP = "agents: { it: { backend: '{url}', match: { path: /a2a }, upstream_tenant
 @pytest.mark.parametrize("tenant", [WILD, "a b", "\u00e4" * 128, "x/../../y"])
 async def test_an_agent_that_keeps_tenants_is_told_any_over_json_rpc(tenant: str) -> None:
     for dialects in (("JSONRPC 1.0",), ("HTTP+JSON 1.0", "JSONRPC 1.0")):
-        async with site(KEEP, *dialects) as (gateway, backend, client):
-            told: list[Answer | Told] = [
-                await gateway.post("/a2a", rpc(tenant)),
-                await gateway.post("/a2a/message:send", rest(tenant)),
-            ]
-            told.append(await send(client, tenant, scoped=False))
-            assert [worked(each) for each in told][:2] == [True, True]
+        async with site(KEEP, *dialects) as (gateway, backend, _):
+            told = [await gateway.post("/a2a", rpc(tenant)), await gateway.post("/a2a/message:send", rest(tenant))]
+            assert [worked(each) for each in told] == [True, True]
             assert {json.loads(each.body)["params"]["tenant"] for each in backend.requests} == {tenant}
             assert {each.target for each in backend.requests} == {b"/"}
 
@@ -205,6 +205,17 @@ async def test_whoever_acts_for_a_tenant_of_any_text_reaches_its_backend_and_nob
         assert b'"crm/orgs%2F42"' in metrics.body
         key = bearer("acme")[1].decode()
         assert (await send(client, WILD, ("authorization", key))).code == "OK"
+
+
+@given(st.lists(st.text(max_size=40).filter(is_tenant), min_size=2, max_size=2, unique=True))
+def test_two_tenants_never_have_one_backend(tenants: list[str]) -> None:
+    one, other = (backend_key("crm", tenant) for tenant in tenants)
+    assert one != other
+    assert [read_backend_key(key) for key in (one, other)] == [("crm", tenant) for tenant in tenants]
+    # The ledger puts keys before spaces, and reads the agent up to the slash.
+    assert not any(character in one.removeprefix("crm/") for character in " /\n\0")
+    assert (backend_key("crm"), read_backend_key("crm")) == ("crm", ("crm", None))
+    assert backend_key("crm", "acme-1.x_Y") == "crm/acme-1.x_Y"
 
 
 # ---- Cards -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway import intake
-from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, MESSAGE, PARAMS, SEND, TENANTS, VALUES
+from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, MESSAGE, OTHER_TENANTS, PARAMS, SEND, TENANTS, VALUES
 from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Running, agent, fronted, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.yardstick import slowness
@@ -91,8 +91,9 @@ async def test_a_member_in_two_guises_reaches_nobody() -> None:
         assert backend.requests == []
 
 
-async def test_a_tenant_that_is_none_reaches_nobody() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+async def test_what_is_not_exactly_the_tenant_reaches_nobody() -> None:
+    text = "agents: { echo: { backend: URL, match: { path: /echo, tenant: acme } } }"
+    async with configured(text) as (gateway, backend):
         client = await gateway.client()
         for name, tenant in TENANTS.items():
             for place in (
@@ -103,8 +104,23 @@ async def test_a_tenant_that_is_none_reaches_nobody() -> None:
                 await client.ask("POST", "/echo", ENVELOPE % params, [JSON])
                 answer = await client.answer()
                 assert (name, code(answer), answer.json["id"]) == (name, -32602, "c-1")
+                # What can be a tenant is another one.
+                reason = "NO_ROUTE" if name in OTHER_TENANTS else "BAD_REQUEST"
+                assert (name, answer.reasons[-1]) == (name, reason)
                 await client.ask("POST", OVER_REST, params, [JSON])
-                assert (await client.answer()).status == 400
+                assert (name, (await client.answer()).status) == (name, 404 if name in OTHER_TENANTS else 400)
+        assert backend.requests == []
+
+
+async def test_a_tenant_that_is_none_reaches_nobody() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        client = await gateway.client()
+        for name, tenant in TENANTS.items():
+            if name not in OTHER_TENANTS:
+                await client.ask(
+                    "POST", "/echo", ENVELOPE % (b'{"message":{%b},"tenant":%b}' % (MESSAGE, tenant)), [JSON]
+                )
+                assert (name, code(await client.answer())) == (name, -32602)
         assert backend.requests == []
 
 

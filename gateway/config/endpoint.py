@@ -11,7 +11,7 @@ from one that is meant so.
 import re
 from collections.abc import Iterator
 
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.tenant import RESERVED, fits_path
 from gateway.config.agent import Agent
 from gateway.config.finding import Findings
 from gateway.config.model import Config
@@ -129,13 +129,14 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
         agent = agents[rule.agent]
         for tenant in _tenants(rule, agent):
             _hidden(rule, at, tenant, first, findings)
-            _taken(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
+            if fits_path(tenant):
+                _taken(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
         if agent.tenanted and rule.tenant is None and not agent.by_tenant:
             _maybe_taken(rule, at, by_parent.get(rule.path, []), findings)
 
 
 def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
-    """The tenants whose HTTP+JSON paths lie behind the rule."""
+    """The tenants that the rule is for."""
     if rule.tenant is not None:
         yield rule.tenant
     elif agent.by_tenant:

@@ -380,4 +380,9 @@ TENANTS: dict[str, bytes] = {
     "of_65": b'"%b"' % (b"a" * 65), "of_100_kB": b'"%b"' % (b"a" * 100_000), "array": b'["acme"]', "object": b'{"a":1}',
     "number": b"1", "true": b"true", "false": b"false",
 }  # fmt: skip
-"""Values of the tenant that are no tenant (safety T9)."""
+"""Values of the tenant that are none, or another than `acme` (safety T9)."""
+OTHER_TENANTS = frozenset({
+    "space", "space_before", "inner_space", "star", "slash", "climb", "percent", "colon", "comma", "full_width",
+    "joiner", "accent", "cyrillic", "soft_hyphen", "quoted", "right_to_left", "of_65",
+})  # fmt: skip
+"""Those that are another."""

@@ -108,6 +108,11 @@ def test_a_path_of_a_tenant_on_another_host_is_another_path() -> None:
     assert errors(agents(one, "match: { path: /a/x/y }")) == []
 
 
+def test_a_tenant_that_no_path_can_say_has_none() -> None:
+    assert errors(agents("match: { path: /a2a, tenant: ~x }", "match: { path: /a2a/~x }")) == []
+    assert errors(agents("match: { path: /a2a, tenant: x/y }", "match: { path: /a2a/x/y }")) == []
+
+
 def test_the_tenants_of_an_agent_split_by_tenant_have_paths_too() -> None:
     crm = "  crm: { by_tenant: { acme: http://127.0.0.1:1 } }\n"
     text = f"version: 1\nagents:\n{crm}  x: {{ backend: http://127.0.0.1:2%s }}\n"
