@@ -158,4 +158,4 @@ def _shared_rates(store: Store) -> SharedRates | None:
     """How requests are counted together with other gateways: through the Redis that keeps the ledger, too."""
     from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - only those who have one pay for it
 
-    return SharedRates(store.link, store.link.address.named) if isinstance(store, RedisStore) else None
+    return SharedRates(store.client, store.client.address.named) if isinstance(store, RedisStore) else None

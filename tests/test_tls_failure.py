@@ -18,7 +18,7 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
 from gateway.push.webhook import WebhookPolicy
 from gateway.tasks.redis_address import RedisAddress
-from gateway.tasks.redis_link import RedisLink
+from gateway.tasks.redis_client import RedisClient
 from gateway.tls_failure import TlsFailure, kind, tls_failure
 from gateway.upstream.connections import ConnectionPool, Origin, client_tls
 from gateway.upstream.failure import TlsFailed
@@ -146,7 +146,7 @@ async def test_a_redis_that_is_not_reached_says_why(
     authorities = tmp_path / "ca.pem"
     authorities.write_bytes(TRUSTED.pem)
     async with peer(failure, tmp_path) as port:
-        link = RedisLink(RedisAddress(host=HOST, port=port, tls=True, authorities=str(authorities)), ())
+        link = RedisClient(RedisAddress(hosts=((HOST, port),), tls=True, authorities=str(authorities)))
         with caplog.at_level(logging.WARNING):
             await link.open()
         await link.aclose()

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, cast
 
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Fault, PushDenied, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import (
+    Fault,
+    PushDenied,
+    StateUnavailable,
+    UpstreamConnect,
+    UpstreamProtocol,
+    UpstreamReset,
+    UpstreamTimeout,
+)
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
 from gateway.catalog.place import DEADLINE
@@ -181,23 +189,22 @@ async def _state(state: StateUrl | None) -> Iterable[Visit]:
     if state is None or state.kind != "redis":
         return ()
     from gateway.tasks.redis_address import read_address  # noqa: PLC0415 - most configurations do without a Redis
-    from gateway.tasks.redis_connection import ConnectionLost  # noqa: PLC0415 - as above
-    from gateway.tasks.redis_dial import RedisDial  # noqa: PLC0415 - as above
-    from gateway.tasks.redis_greeting import TurnedAway  # noqa: PLC0415 - as above
+    from gateway.tasks.redis_client import RedisClient  # noqa: PLC0415 - as above
 
-    label, over_tls = state.label, False
+    client = None
     try:
-        address = read_address(state.url)
-        label, over_tls = address.label, address.tls
-        connection = await RedisDial(address, (), address.open_tls()).dial()
-    except OSError as error:
-        why = kind(error, connecting=over_tls)
-    except (StoreBroken, TurnedAway, ConnectionLost) as error:
-        why = str(error).removeprefix(f"{label}: ")
+        client = RedisClient(read_address(state.url))
+        await client.enter()
+    except StoreBroken as error:
+        why = str(error).removeprefix(f"{state.label}: ")
+    except StateUnavailable as error:
+        why = error.detail.removeprefix("redis: ")
     else:
-        connection.abort("Closed")
-        return (Visit(label, good=True, fact="can be used", to=Visited.STATE),)
-    return (Visit(label, good=False, fact=why, missed="it cannot be used", to=Visited.STATE),)
+        return (Visit(state.label, good=True, fact="can be used", to=Visited.STATE),)
+    finally:
+        if client is not None:
+            await client.aclose()
+    return (Visit(state.label, good=False, fact=why, missed="it cannot be used", to=Visited.STATE),)
 
 
 async def _webhooks(snapshot: Snapshot) -> Iterable[Visit]:

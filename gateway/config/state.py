@@ -3,6 +3,10 @@
 What follows `sqlite://` is a path, as it stands: `sqlite:///var/lib/a2a-gateway/state.db` is absolute and
 `sqlite://state.db` is not. SQLAlchemy reads three slashes as a relative path; here they are what they look like, and
 its four slashes mean the same file.
+
+A Redis is named as its other clients do: `redis://`, `rediss://` (TLS) and `unix://`. Several hosts with commas between
+them are the Sentinels that know a master (`redis+sentinel://HOST,HOST/MASTER`), or nodes of a cluster
+(`redis+cluster://HOST,HOST`); with `rediss+` they are spoken to over TLS.
 """
 
 import os
@@ -24,15 +28,40 @@ _LONGEST_PATH = 3072
 StateKind = Literal["memory", "sqlite", "redis"]
 
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_SENTINEL_CREDENTIALS = ("sentinel_username", "sentinel_password")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DEFAULT_PREFIX = "a2a"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,15}(?=:)")
+_SENTINEL = ("redis+sentinel", "rediss+sentinel")
+_CLUSTER = ("redis+cluster", "rediss+cluster")
+_REDIS = ("redis", "rediss", "unix", *_SENTINEL, *_CLUSTER)
+REDIS_PORT = 6379
+SENTINEL_PORT = 26379
+MOST_HOSTS = 32
+"""Sentinels, or nodes of a cluster, that a URL may name."""
+# A path by scheme: a database; the master that Sentinels know, and a database; a cluster has database 0 alone.
+_DATABASE_PATH = re.compile(r"/?|/[0-9]{1,4}")
+_MASTER_PATH = re.compile(r"/[A-Za-z0-9._-]{1,128}(?:/|/[0-9]{1,4})?")
+_CLUSTER_PATH = re.compile(r"/?|/0")
 _URL = re.compile(r"[!-~]+")
 # URLs that can hold no password, not even one in the wrong place.
 _OPEN = re.compile(
-    r"memory|sqlite:.*|rediss?://[A-Za-z0-9._-]+(?::[0-9]{1,5})?(?:/[0-9]{0,3})?|unix://[A-Za-z0-9/._-]+"
+    r"memory|sqlite:.*|rediss?(?:\+cluster)?://[A-Za-z0-9._-]+(?::[0-9]{1,5})?(?:,[A-Za-z0-9._-]+(?::[0-9]{1,5})?)*(?:/[0-9]{0,3})?|"
+    r"unix://[A-Za-z0-9/._-]+"
 )
-_REMEDY = "write memory, sqlite:///PATH or redis://HOST:PORT/DB; rediss:// is Redis over TLS, unix:///PATH its socket"
+_REMEDY = (
+    "write memory, sqlite:///PATH or redis://HOST:PORT/DB; rediss:// is Redis over TLS, unix:///PATH its socket, "
+    "redis+sentinel://HOST,HOST/MASTER and redis+cluster://HOST,HOST several servers"
+)
+_REDIS_REMEDY = (
+    "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], or unix://[:PASSWORD@]/PATH[?db=DB]; "
+    "in passwords, marks such as / ? # @ are %XX"
+)
+_FORMS = {
+    "sentinel": f"write redis+sentinel://[[USER]:PASSWORD@]HOST[:{SENTINEL_PORT}],HOST/MASTER[/DB]",
+    "cluster": f"write redis+cluster://[[USER]:PASSWORD@]HOST[:{REDIS_PORT}],HOST",
+}
+"""Remedies by what follows redis+ in a scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +71,7 @@ class StateUrl:
     Attributes:
         kind: What keeps it.
         path: The file of `sqlite`.
-        url: What `redis` is dialled by: `redis://`, `rediss://` or `unix://`, with credentials.
+        url: The URL of `redis`, with credentials.
     """
 
     kind: StateKind
@@ -88,7 +117,7 @@ def read_state(text: str) -> StateUrl:
     if text.startswith("sqlite:"):
         return StateUrl("sqlite", path=_file(text.removeprefix("sqlite:")))
     found = _SCHEME.match(text)
-    if found is None or found[0] not in ("redis", "rediss", "unix"):
+    if found is None or found[0] not in _REDIS:
         told = f"starts with {found[0]}:, and there is no such store" if found is not None else "is no place for state"
         raise ValueError(told, _REMEDY)
     return StateUrl("redis", url=_redis(text))
@@ -133,37 +162,83 @@ def _file(text: str) -> Path:
     return Path("/" + path.lstrip("/")) if path.startswith("/") else Path(path)
 
 
+def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
+    """The hosts of a URL with their ports; none for a socket.
+
+    Raises:
+        ValueError: a host or a port cannot be read.
+    """
+    if parts.scheme == "unix":
+        return ()
+    default = SENTINEL_PORT if parts.scheme in _SENTINEL else REDIS_PORT
+    found = []
+    for written in parts.netloc.rpartition("@")[2].split(","):
+        one = urlsplit(f"//{written}")
+        if not one.hostname or one.port == 0:
+            raise ValueError("no host")
+        found.append((one.hostname, default if one.port is None else one.port))
+    return tuple(found)
+
+
+def redis_database(parts: SplitResult) -> int:
+    """The number of the database that a valid URL names, by `?db=` or behind the last slash."""
+    path = "" if parts.scheme == "unix" else parts.path.strip("/")
+    if parts.scheme in _SENTINEL:
+        path = path.partition("/")[2]
+    return int(dict(parse_qsl(parts.query)).get("db") or path or "0")
+
+
 def _redis(text: str) -> str:
-    remedy = (
-        "write redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], or unix://[:PASSWORD@]/PATH[?db=DB]; "
-        "in passwords, marks such as / ? # @ are %XX"
-    )
     if _URL.fullmatch(text) is None or "#" in text:
-        raise ValueError("has a character that must be written as %XX", remedy)
-    parts = _split(text, remedy)
+        raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
+    parts = _split(text)
+    remedy = _FORMS.get(parts.scheme.partition("+")[2], _REDIS_REMEDY)
     if not text.startswith(f"{parts.scheme}://"):
         raise ValueError("has no // behind its scheme", remedy)
-    if parts.scheme == "unix" and (parts.hostname or parts.path in ("", "/")):
-        raise ValueError("names no socket by an absolute path", "write unix:///run/redis/redis.sock")
-    if parts.scheme != "unix" and not parts.hostname:
-        raise ValueError("names no host", remedy)
-    if parts.scheme != "unix" and (parts.port == 0 or re.fullmatch(r"/?|/[0-9]{1,4}", parts.path) is None):
-        raise ValueError("has a port or a database that cannot be", remedy)
+    if parts.scheme == "unix":
+        if parts.netloc.rpartition("@")[2] or parts.path in ("", "/"):
+            raise ValueError("names no socket by an absolute path", "write unix:///run/redis/redis.sock")
+    else:
+        _servers(parts, remedy)
     if parts.username and not parts.password:
         raise ValueError("has a user without a password", remedy)
     _parameters(parts)
     return text
 
 
-def _split(text: str, remedy: str) -> SplitResult:
+def _servers(parts: SplitResult, remedy: str) -> None:
+    """Judge the hosts and the path.
+
+    Raises:
+        ValueError: as `read_state`.
+    """
+    try:
+        hosts = redis_hosts(parts)
+    except ValueError as error:
+        raise ValueError("names no host, or a port that cannot be", remedy) from error
+    if parts.scheme in ("redis", "rediss") and len(hosts) > 1:
+        raise ValueError(
+            "names several hosts", f"for Sentinels {_FORMS['sentinel']}; for a cluster {_FORMS['cluster']}"
+        )
+    if len(hosts) > MOST_HOSTS:
+        raise ValueError(f"names more than {MOST_HOSTS} hosts", "name a few: they know the others")
+    if parts.scheme in _SENTINEL:
+        if _MASTER_PATH.fullmatch(parts.path) is None:
+            raise ValueError("names no master that the Sentinels know, or no database", remedy)
+    elif parts.scheme in _CLUSTER:
+        if _CLUSTER_PATH.fullmatch(parts.path) is None or redis_database(parts):
+            raise ValueError("names a database, and a cluster has only 0", remedy)
+    elif _DATABASE_PATH.fullmatch(parts.path) is None:
+        raise ValueError("has a database that cannot be", remedy)
+
+
+def _split(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
-        # The port is read only where it is asked for.
-        _ = parts.port
         for word in (parts.username, parts.password):
             unquote(word or "", errors="strict")
     except ValueError as error:
-        raise ValueError("is no URL: its host, port or password cannot be read", remedy) from error
+        raise ValueError("is no URL: its host or password cannot be read", _REDIS_REMEDY) from error
     return parts
 
 
@@ -172,25 +247,26 @@ def _parameters(parts: SplitResult) -> None:
     given = dict(written)
     if given.keys() & {"username", "password"}:
         raise ValueError("has a credential behind its ?", f"write {parts.scheme}://USER:PASSWORD@…, best by ${{VAR}}")
-    known = ("db", "prefix", *(_TLS if parts.scheme == "rediss" else ()))
+    known = (
+        "db",
+        "prefix",
+        *(_TLS if parts.scheme.startswith("rediss") else ()),
+        *(_SENTINEL_CREDENTIALS if parts.scheme in _SENTINEL else ()),
+    )
     if not given.keys() <= set(known) or len(given) != len(written) or (parts.query and not written):
-        raise ValueError("has a parameter twice, or one that is not known", f"parameters are {', '.join(known)}")
+        raise ValueError("has a parameter twice, or one that is not known", f"write no others than {', '.join(known)}")
     if re.fullmatch(r"[0-9]{1,4}", given.get("db", "0")) is None:
         raise ValueError("has a db that is no number", "write ?db=0")
+    if "sentinel_username" in given and not given.get("sentinel_password"):
+        raise ValueError("has a user of the Sentinels without a password", "write sentinel_password, too")
     if _PREFIX.fullmatch(given.get("prefix", _DEFAULT_PREFIX)) is None:
         raise ValueError("has a prefix that cannot be", "write 1 to 64 of letters, digits and . _ -")
 
 
-def _place(url: str) -> tuple[str, ...]:
-    """Host and port or the socket, the database and the prefix of a Redis; TLS or not, it is the same one."""
+def _place(url: str) -> tuple[object, ...]:
+    """Hosts and ports or the socket, the master, the database and the prefix; TLS or not, it is the same one."""
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query))
-    prefix = given.get("prefix", _DEFAULT_PREFIX)
-    if parts.scheme == "unix":
-        return parts.path, given.get("db", "0"), prefix
-    return (
-        (parts.hostname or "").rstrip("."),
-        str(parts.port or 6379),
-        given.get("db") or parts.path.strip("/") or "0",
-        prefix,
-    )
+    hosts = frozenset((host.rstrip("."), port) for host, port in redis_hosts(parts))
+    named = {"": "", "sentinel": parts.path.strip("/").partition("/")[0]}.get(parts.scheme.partition("+")[2], "cluster")
+    prefix = dict(parse_qsl(parts.query)).get("prefix", _DEFAULT_PREFIX)
+    return hosts, parts.path if parts.scheme == "unix" else named, redis_database(parts), prefix

@@ -21,15 +21,13 @@ from typing import NamedTuple, Protocol
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.policy.bucket import Bucket
-from gateway.tasks.redis_greeting import Script
-from gateway.tasks.redis_reply import Reply
 
 PATIENCE = 0.05
 """Seconds for which a decision of Redis is waited for."""
 PAUSE = 0.25
 """Seconds between two questions to a Redis that does not answer."""
 
-TAKE = Script("""
+TAKE = """
 -- KEYS: the bucket: what was spent, and when that was so, in microseconds. ARGV: how many a second, how many at once.
 -- Gives whether one was taken, and how many millionths of one are left.
 local rate, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -53,8 +51,7 @@ end
 local life = math.ceil(spent / rate * 1000) + 1000
 redis.call('SET', KEYS[1], string.format('%.17g %.0f', spent, now), 'PX', string.format('%.0f', life))
 return {taken, math.floor(math.max(burst - spent, 0) * 1000000 + 0.5)}
-""")
-"""The script, for a link to have it there beforehand."""
+"""
 
 logger = logging.getLogger("gateway.policy")
 
@@ -67,9 +64,9 @@ class Rate(NamedTuple):
 
 
 class Link(Protocol):
-    """The way to Redis, as `tasks.redis_link` goes it."""
+    """The way to Redis, as `tasks.redis_client` goes it."""
 
-    async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
+    async def run(self, script: str, keys: Sequence[bytes], args: Sequence[bytes]) -> object:
         """What a script answers.
 
         Raises:

@@ -8,8 +8,7 @@ What the server has acknowledged it may still lose: when a replica takes over, o
 `appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
 evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
 
-Whatever goes wrong is `StateUnavailable`, within half a second: see `redis_link.py`. What is large goes a way of its
-own, and may take some seconds: see `redis_bulk.py`.
+Whatever goes wrong is `StateUnavailable`, within half a second, or some seconds for what is large: `redis_client.py`.
 """
 
 import sys
@@ -22,12 +21,12 @@ import msgspec
 from gateway.tasks import redis_entry as entry
 from gateway.tasks import redis_scripts as scripts
 from gateway.tasks.redis_address import read_address
-from gateway.tasks.redis_bulk import LARGE, RedisBulk
+from gateway.tasks.redis_client import RedisClient, Reply
 from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short
-from gateway.tasks.redis_greeting import Script
-from gateway.tasks.redis_link import RedisLink
-from gateway.tasks.redis_reply import Reply
 from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Figures, Met, Note, Owner, Row, Sighting, Task
+
+LARGE: Final = 32 * 1024
+"""Bytes of a value from which on it is large."""
 
 # What one script does at most: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
@@ -64,8 +63,7 @@ class RedisStore:
     ) -> None:
         address = read_address(url)
         self.label = address.label
-        self.link = RedisLink(address, scripts.SCRIPTS, patience=patience)
-        self._bulk = RedisBulk(address, scripts.SCRIPTS, patience)
+        self.client = RedisClient(address, patience=patience)
         self._wall = wall
         self._named = address.named
         self._tasks, self._contexts, *_ = self._shared = tuple(map(address.named, scripts.SHARED))
@@ -78,12 +76,11 @@ class RedisStore:
         Raises:
             StoreBroken: the server will never let the gateway in, or what it holds is a newer gateway's.
         """
-        await self.link.open()
+        await self.client.open()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._bulk.aclose()
-        await self.link.aclose()
+        await self.client.aclose()
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
@@ -92,12 +89,12 @@ class RedisStore:
         if not ids:
             return []
         start = closed(scope)
-        found = await self.link.ask(b"HMGET", self._tasks, *[(start + short(each)).encode() for each in ids])
+        found = await self.client.ask("HMGET", self._tasks, *[(start + short(each)).encode() for each in ids])
         return [None if known is None else entry.read_task(known) for known in as_list(found)]
 
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """Whose a context is."""
-        found = await self.link.ask(b"HGET", self._contexts, (closed(scope) + short(id)).encode())
+        found = await self.client.ask("HGET", self._contexts, (closed(scope) + short(id)).encode())
         return None if found is None else entry.read_context(found)[0]
 
     async def meet(self, scope: str, sighting: Sighting) -> Met:
@@ -110,27 +107,27 @@ class RedisStore:
             closed(scope), task, context, owner.tenant, owner.principal,
             sighting.state, sighting.replica, sighting.dialect, sighting.now, sighting.apart, sighting.marked,
         )  # fmt: skip
-        found = await self.link.run(scripts.MEET, self._keys(owner.tenant), (_pack(told),))
+        found = await self.client.run(scripts.MEET, self._keys(owner.tenant), (_pack(told),))
         if found == 1:
             return Met(owner if task else None, owner if context else None)
         return entry.read_met(found)
 
     async def open_tasks(self, tenant: str) -> int:
         """How many tasks of a tenant are not over."""
-        return as_number(await self.link.ask(b"ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
+        return as_number(await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """How many tasks of an owner are known in a scope, or in one context."""
         field = closed(scope) + closed(owner.principal) + context
-        found = await self.link.ask(b"HGET", self._keys(owner.tenant)[-1], field.encode())
+        found = await self.client.ask("HGET", self._keys(owner.tenant)[-1], field.encode())
         return int(as_bytes(found)) if found is not None else 0
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
 
     async def note(self, kind: str, key: str) -> bytes | None:
         """The value of a note."""
-        way = self._bulk if kind in LARGE_KINDS else self.link
-        found = await way.ask(b"HGET", self._notes[0], named(kind, key).encode())
+        name = named(kind, key).encode()
+        found = await self.client.ask("HGET", self._notes[0], name, large=kind in LARGE_KINDS)
         if found is None:
             return None
         kept = as_bytes(found)
@@ -148,8 +145,8 @@ class RedisStore:
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
         told = _pack((named(note.kind, note.key), entry.told_note(note), self._wall(), once))
-        way = self._bulk if len(note.value) >= LARGE else self.link
-        return await way.run(scripts.KEEP, self._notes, (told, note.value))
+        large = len(note.value) >= LARGE
+        return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
 
     async def drop(self, kind: str, key: str) -> bool:
         """Remove a note; whether there was one."""
@@ -174,8 +171,8 @@ class RedisStore:
         """Forget up to `most` entries that are beyond the bounds; gives how many."""
         forgotten = await self._all(scripts.EXPIRE_NOTES, self._notes, (now,), most)
         old = (now - bounds.ended, now - bounds.open, bounds.tasks, bounds.contexts)
-        cursor = b""
-        while cursor != b"0" and forgotten < most:
+        cursor: int | None = None
+        while cursor != 0 and forgotten < most:
             cursor, tenants = await self._some_tenants(cursor)
             for few in entry.slices(tenants, _TENANTS):
                 forgotten += await self._all(scripts.EXPIRE, self._keys(*few), (few, *old), most - forgotten)
@@ -185,11 +182,11 @@ class RedisStore:
         """What it holds, tenant by tenant."""
         notes = await self._noted()
         held = dict.fromkeys(notes, (0, 0, 0))
-        cursor = b""
-        while cursor != b"0":
+        cursor: int | None = None
+        while cursor != 0:
             cursor, tenants = await self._some_tenants(cursor)
             if tenants:
-                told = map(as_number, as_list(await self.link.run(scripts.FIGURES, self._keys(*tenants))))
+                told = map(as_number, as_list(await self.client.run(scripts.FIGURES, self._keys(*tenants))))
                 held.update((tenant, (next(told), next(told), next(told))) for tenant in tenants)
         return [
             Figures(tenant, tasks=is_open + ended, open=is_open, contexts=contexts, notes=notes.get(tenant, 0))
@@ -223,7 +220,7 @@ class RedisStore:
         """Notes in the order of `(kind, key)`, from behind `after`."""
         start = "k" + named(*after) if after != ("", "") else ""
         told = _pack((start, most, self._wall(), _PAGE))
-        found = await self._bulk.run(scripts.LIST, self._notes, (told,))
+        found = await self.client.run(scripts.LIST, self._notes, (told,), large=True)
         return [entry.read_note(name.decode(), value, meta) for name, value, meta in by(3, found)]
 
     # ---- How it is asked -------------------------------------------------------------------------------------------
@@ -241,10 +238,10 @@ class RedisStore:
             keys = self._tenants[tenant] = (*self._shared, *own)
         return keys
 
-    async def _run(self, script: Script, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
-        return await self.link.run(script, keys, (_pack(told),))
+    async def _run(self, script: str, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
+        return await self.client.run(script, keys, (_pack(told),))
 
-    async def _all(self, script: Script, keys: Sequence[bytes], told: Sequence[object], most: int = sys.maxsize) -> int:
+    async def _all(self, script: str, keys: Sequence[bytes], told: Sequence[object], most: int = sys.maxsize) -> int:
         """Run a script that is told last how many entries it may forget, until it finds no more; gives how many."""
         forgotten = 0
         while forgotten < most:
@@ -255,12 +252,13 @@ class RedisStore:
                 break
         return forgotten
 
-    async def _some_tenants(self, cursor: bytes) -> tuple[bytes, list[str]]:
-        """Tenants that have tasks or contexts, and where to go on; b"0" is the end."""
-        found = as_list(
-            await self.link.ask(b"SSCAN", self._named("tenants"), cursor or b"0", b"COUNT", b"%d" % _TENANTS)
-        )
-        return as_bytes(found[0]), [as_bytes(each).decode() for each in as_list(found[1])]
+    async def _some_tenants(self, cursor: int | None) -> tuple[int, list[str]]:
+        """Tenants that have tasks or contexts, and where to go on; 0 is the end."""
+        start = b"%d" % (cursor or 0)
+        found = await self.client.ask("SSCAN", self._named("tenants"), start, b"COUNT", b"%d" % _TENANTS)
+        assert isinstance(found, tuple | list)  # redis-py reads the cursor
+        after, tenants = found
+        return as_number(after), [as_bytes(each).decode() for each in as_list(tenants)]
 
     async def _noted(self) -> dict[str, int]:
         """Tenants that have notes, and how many."""

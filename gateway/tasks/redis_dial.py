@@ -1,133 +1,128 @@
-"""Dials a Redis: finds its addresses, connects, verifies it, and greets it."""
+"""Makes the client of redis-py that an address asks for: of one server, of a master that Sentinels know, of a cluster.
 
-import asyncio
-import ipaddress
-import socket
+None of them sends a command twice by itself: what was sent may have been done. Replies have no time limit here;
+`redis_client.py` waits for them.
+"""
+
 import ssl
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from typing import Any, Final, TypeAlias
+
+from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
 
 from gateway.tasks.redis_address import RedisAddress
-from gateway.tasks.redis_connection import RedisConnection
-from gateway.tasks.redis_greeting import Script, TurnedAway, greet
-from gateway.tasks.redis_reply import Complaint
+
+Client: TypeAlias = "Redis | RedisCluster"
 
 CONNECT: Final = 0.25
 """Seconds for a name, a connection and its TLS."""
-PATIENCE: Final = 0.25
-"""Seconds for a reply."""
-
-_LARGEST_PORT: Final = 65535
+_SENTINEL: Final = 0.1
+"""Seconds for a connection to a Sentinel, and for its reply; the next one is asked then."""
 
 
 class RedisDial:
-    """Makes connections to one Redis.
-
-    A shard of a cluster that does not have the keys says who does: that one is dialled from then on, until it cannot be
-    reached. All keys have one hash tag, so it is one shard that has them.
+    """One client and what it holds.
 
     Args:
-        patience: Seconds for a reply, where it is not `PATIENCE`.
+        connections: Most connections to one server.
+
+    Raises:
+        StoreBroken: a file of certificates cannot be read.
     """
 
-    def __init__(
-        self,
-        address: RedisAddress,
-        scripts: Sequence[Script],
-        tls: ssl.SSLContext | None,
-        patience: float | None = None,
-    ) -> None:
-        self._address = address
-        self._scripts = scripts
-        self._tls = tls
-        self._patience = patience
-        self._moved: tuple[str, int] | None = None
-        self._lookup: asyncio.Future[list[str]] | None = None
+    def __init__(self, address: RedisAddress, connections: int) -> None:
+        self._tls = address.open_tls()
+        self._sentinels: Sentinel | None = None
+        common: dict[str, Any] = {
+            "username": address.user or None,
+            "password": address.password or None,
+            "socket_timeout": None,
+            "socket_connect_timeout": CONNECT,
+            "max_connections": connections,
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if address.cluster:
+            self.client: Client = self._cluster(address, common)
+            return
+        common["db"] = address.database
+        if address.master:
+            self.client = self._master(address, common)
+            return
+        if address.path:
+            place: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.path}
+        else:
+            ((host, port),) = address.hosts
+            place = {"connection_class": self._over_tls(Connection, SSLConnection), "host": host, "port": port}
+        self.client = Redis.from_pool(ConnectionPool(**place, **common))
 
-    async def dial(self) -> RedisConnection:
-        """A connection that can be used.
+    async def memory(self, key: str) -> dict[str, Any]:
+        """The section `memory` of INFO, in a cluster that of the server that has a key."""
+        client = self.client
+        where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
+        found: dict[str, Any] = await client.info("memory", **where)
+        return found
 
-        Raises:
-            OSError: nobody is there, or not in time, or it is not who it should be.
-            StoreBroken, TurnedAway, ConnectionLost: as `greet`.
-        """
-        try:
-            return await self._dial()
-        except TurnedAway as away:
-            if not self.follow(away.complaint):
-                raise
-        except OSError:
-            self._moved = None
-            raise
-        return await self._dial()
+    async def let_go(self) -> None:
+        """Close the connections that nobody uses: behind the name there may be another server now."""
+        if isinstance(self.client, RedisCluster):
+            await self.client.aclose()
+        else:
+            await self.client.connection_pool.disconnect(inuse_connections=False)
 
-    def follow(self, complaint: Complaint) -> bool:
-        """Whether a complaint names another server, which is dialled the next time."""
-        if complaint.word != "MOVED" or self._address.path:
-            return False
-        # MOVED <slot> <host>:<port>; no host is the one that says so.
-        host, _, port = complaint.rest.rpartition(b" ")[2].decode("ascii", "replace").rpartition(":")
-        if not port.isdigit() or int(port) > _LARGEST_PORT or host == "?":
-            return False
-        self._moved = (host or self._address.host, int(port))
-        return True
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.client.aclose()
+        if self._sentinels is not None:
+            await self._sentinels.aclose()
 
-    async def _dial(self) -> RedisConnection:
-        async with asyncio.timeout(CONNECT):
-            connection = await self._connect()
-        try:
-            await greet(connection, self._address, self._scripts)
-        except BaseException:
-            connection.abort("TurnedAway")
-            raise
-        return connection
+    def _cluster(self, address: RedisAddress, common: dict[str, Any]) -> RedisCluster:
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        # All keys are in one slot: whether others are served is nothing to us.
+        cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **common)
+        kind = self._over_tls(Connection, SSLConnection)
+        cluster.connection_kwargs["connection_class"] = kind
+        for node in cluster.startup_nodes:
+            node.connection_class = kind
+        return cluster
 
-    async def _connect(self) -> RedisConnection:
-        loop = asyncio.get_running_loop()
-        new = partial(RedisConnection, loop, PATIENCE if self._patience is None else self._patience)
-        if self._address.path:
-            _, connection = await loop.create_unix_connection(new, self._address.path)
-            return connection
-        name, port = self._moved or (self._address.host, self._address.port)
-        verified = None if self._tls is None else name
-        failure: OSError | None = None
-        for place in await self._places(name):
-            try:
-                _, connection = await loop.create_connection(new, place, port, ssl=self._tls, server_hostname=verified)
-            except OSError as error:
-                failure = error
-            else:
-                return connection
-        raise failure or OSError("the name has no address")
+    def _master(self, address: RedisAddress, common: dict[str, Any]) -> Redis:
+        entrance: dict[str, Any] = {
+            "username": address.sentinel_user or None,
+            "password": address.sentinel_password or None,
+            "socket_timeout": _SENTINEL,
+            "socket_connect_timeout": _SENTINEL,
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+            "connection_class": self._over_tls(Connection, SSLConnection),
+        }
+        self._sentinels = Sentinel(())  # type: ignore[no-untyped-call]  # redis-py does not type it
+        self._sentinels.sentinels = [
+            Redis.from_pool(ConnectionPool(host=host, port=port, **entrance)) for host, port in address.hosts
+        ]
+        kind = self._over_tls(SentinelManagedConnection, SentinelManagedSSLConnection)
+        pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]  # likewise
+            address.master, self._sentinels, connection_class=kind, **common
+        )
+        return Redis.from_pool(pool)
 
-    async def _places(self, name: str) -> list[str]:
-        """Addresses of a name.
-
-        A thread that asks for them cannot be stopped. So a question that is not answered in time goes on, and no second
-        one is asked meanwhile: else all threads would be asking.
-        """
-        try:
-            return [str(ipaddress.ip_address(name))]
-        except ValueError:
-            pass
-        lookup = self._lookup
-        if lookup is None:
-            lookup = self._lookup = asyncio.get_running_loop().run_in_executor(None, _look_up, name)
-            lookup.add_done_callback(self._looked_up)
-        await asyncio.wait((lookup,))
-        return lookup.result()
-
-    def _looked_up(self, lookup: asyncio.Future[list[str]]) -> None:
-        self._lookup = None
-        if not lookup.cancelled():
-            # Whoever asked may have left.
-            lookup.exception()
+    def _over_tls(self, plain: type[Connection], over_tls: type[SSLConnection]) -> type[Connection]:
+        """The kind of a connection; over TLS it verifies by our context, for redis-py's reads the environment."""
+        return plain if self._tls is None else _verifying(over_tls, self._tls)
 
 
-def _look_up(name: str) -> list[str]:
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except UnicodeError as error:
-        raise OSError("no name of a host") from error
-    return list(dict.fromkeys(str(place[4][0]) for place in found))
+def _verifying(over_tls: type[SSLConnection], context: ssl.SSLContext) -> type[SSLConnection]:
+    class Verifying(over_tls):  # type: ignore[valid-type,misc]  # one of two classes of redis-py
+        def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's own
+            super().__init__(**kwargs)
+            self.ssl_context.context = context
+
+    return Verifying

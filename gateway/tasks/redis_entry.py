@@ -5,8 +5,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from gateway.tasks.redis_link import unavailable
-from gateway.tasks.redis_reply import Reply
+from gateway.tasks.redis_client import Reply, unavailable
 from gateway.tasks.store import LONGEST_ID, Met, Note, Owner, Row, Task
 
 T = TypeVar("T")

@@ -21,7 +21,6 @@ Every key that a script uses is passed to it. A name that holds another tenant's
 
 from typing import Final
 
-from gateway.tasks.redis_greeting import Script
 from gateway.tasks.store import OPEN, SEEN_AGAIN
 
 SHARED: Final = ("tasks", "contexts", "rows", "tenants")
@@ -85,7 +84,7 @@ end
 """
 )
 
-MEET: Final = Script(
+MEET: Final = (
     _TASKS
     + rf"""
 local scope, id, context, tenant, principal, state, replica, dialect, now, apart, marked =
@@ -141,7 +140,7 @@ Returns 1 where all that was named is the asker's; else the owner of each, or fa
 written.
 """
 
-PUT_ROWS: Final = Script(
+PUT_ROWS: Final = (
     _TASKS
     + r"""
 local written = 0
@@ -193,7 +192,7 @@ end
 """
 )
 
-EXPIRE: Final = Script(
+EXPIRE: Final = (
     _FORGET
     + r"""
 local tenants, ended_before, open_before, tasks, contexts, left = unpack(cmsgpack.unpack(ARGV[1]))
@@ -223,7 +222,7 @@ return most - left
 are forgotten now (packed). Returns how many were.
 """
 
-ERASE: Final = Script(
+ERASE: Final = (
     _FORGET
     + r"""
 local tenant, most = unpack(cmsgpack.unpack(ARGV[1]))
@@ -237,16 +236,16 @@ return most - left
 )
 """ARGV: tenant, most that is forgotten now (packed). Returns how many were."""
 
-FIGURES: Final = Script("""
+FIGURES: Final = """
 local found = {}
 for at = 5, #KEYS, 4 do
   for key = at, at + 2 do found[#found + 1] = redis.call('ZCARD', KEYS[key]) end
 end
 return found
-""")
+"""
 """Returns of each tenant how many tasks are open, how many are over, and how many contexts there are."""
 
-ROWS: Final = Script(r"""
+ROWS: Final = r"""
 local after, most = unpack(cmsgpack.unpack(ARGV[1]))
 local found = {}
 for _, row in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, most)) do
@@ -255,7 +254,7 @@ for _, row in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], after == '' and '-' or '
   found[#found + 1] = redis.call('HGET', KEYS[key], string.sub(row, 2))
 end
 return found
-""")
+"""
 """ARGV: the row behind which to begin, most (packed). Returns each row, and what the hash has of it."""
 
 _NOTES: Final = (
@@ -316,7 +315,7 @@ end
 """
 )
 
-KEEP: Final = Script(
+KEEP: Final = (
     _NOTES
     + r"""
 local name, meta, now, once = unpack(cmsgpack.unpack(ARGV[1]))
@@ -329,7 +328,7 @@ return false
 )
 """ARGV: name, its meta, now, whether one that is there stands (packed); the value. Returns the one that stood."""
 
-DROP: Final = Script(
+DROP: Final = (
     _NOTES
     + r"""
 local name, now = unpack(cmsgpack.unpack(ARGV[1]))
@@ -340,7 +339,7 @@ return known and 1 or 0
 )
 """ARGV: name, now (packed). Returns whether there was one."""
 
-GROUP: Final = Script(
+GROUP: Final = (
     _NOTES
     + r"""
 local kind, group, most, now = unpack(cmsgpack.unpack(ARGV[1]))
@@ -352,7 +351,7 @@ end)
 )
 """ARGV: kind, group, most, now (packed). Returns keys and values."""
 
-DUE: Final = Script(
+DUE: Final = (
     _NOTES
     + r"""
 local kind, due, most, again, now = unpack(cmsgpack.unpack(ARGV[1]))
@@ -379,7 +378,7 @@ return found
 )
 """ARGV: kind, due by then, most, when they are due again, now (packed). Returns keys and values."""
 
-LIST: Final = Script(
+LIST: Final = (
     _NOTES
     + r"""
 local after, most, now, room = unpack(cmsgpack.unpack(ARGV[1]))
@@ -393,7 +392,7 @@ end)
 )
 """ARGV: the place behind which to begin, most, now, bytes that are enough (packed). Returns names, values, metas."""
 
-EXPIRE_NOTES: Final = Script(
+EXPIRE_NOTES: Final = (
     _NOTES
     + r"""
 local now, most = unpack(cmsgpack.unpack(ARGV[1]))
@@ -404,7 +403,7 @@ return #past
 )
 """ARGV: now, most (packed). Returns how many were forgotten."""
 
-ERASE_NOTES: Final = Script(
+ERASE_NOTES: Final = (
     _NOTES
     + r"""
 local tenant, most = unpack(cmsgpack.unpack(ARGV[1]))
@@ -416,7 +415,7 @@ return #found
 )
 """ARGV: tenant, most (packed). Returns how many were forgotten."""
 
-NOTED: Final = Script(
+NOTED: Final = (
     _NOTES
     + r"""
 local after, most = unpack(cmsgpack.unpack(ARGV[1]))

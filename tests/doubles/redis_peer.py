@@ -7,8 +7,8 @@ from typing import Self
 
 import pytest
 
-from gateway.tasks import redis_dial, redis_link
-from gateway.tasks.redis_link import RedisLink
+from gateway.tasks import redis_client, redis_dial
+from gateway.tasks.redis_client import RedisClient
 
 Words = Sequence[bytes]
 Answer = Callable[[Words], bytes | None]
@@ -24,6 +24,8 @@ def friendly(words: Words) -> bytes:
     """What a Redis says that has nothing against anything."""
     if words[0] == b"EVALSHA":
         return bulk(words[-1])
+    if words[0] == b"PING":
+        return b"+PONG\r\n"
     if words[0] == b"INFO":
         return bulk(b"# Memory\r\nmaxmemory_policy:noeviction\r\n")
     return OK
@@ -31,15 +33,15 @@ def friendly(words: Words) -> bytes:
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be late: a machine that is busy is no fault."""
-    for module, names in ((redis_dial, ("CONNECT", "PATIENCE")), (redis_link, ("_WAIT", "_LOAD"))):
+    for module, names in ((redis_dial, ("CONNECT",)), (redis_client, ("CONNECT", "PATIENCE", "LONGER"))):
         for name in names:
             monkeypatch.setattr(module, name, 60.0)
 
 
-async def until_up(link: RedisLink, *, up: bool = True) -> None:
-    """Wait until a link is up, or is not."""
+async def until_up(client: RedisClient, *, up: bool = True) -> None:
+    """Wait until a client is up, or is not."""
     async with asyncio.timeout(20.0):
-        while link.up is not up:  # noqa: ASYNC110 - the line waits for no such event, so the link has none
+        while client.up is not up:  # noqa: ASYNC110 - the line waits for no such event, so the client has none
             await asyncio.sleep(0)
 
 

@@ -11,11 +11,9 @@ from gateway.policy.account import Quota
 from gateway.policy.bucket import Bucket
 from gateway.policy.limits import Limits, OverRate, Permit
 from gateway.policy.ratelimit_headers import Standing
-from gateway.policy.shared import PATIENCE, PAUSE, TAKE, Rate, SharedRates
+from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
 from gateway.tasks.redis_address import RedisAddress, read_address
-from gateway.tasks.redis_greeting import Script
-from gateway.tasks.redis_link import RedisLink
-from gateway.tasks.redis_reply import Reply
+from gateway.tasks.redis_client import RedisClient, Reply
 from tests.doubles.redis_peer import until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.policy.simulated import now, run
@@ -44,7 +42,7 @@ class Clock:
 class Gateway:
     """One process: its way to Redis, and its own share."""
 
-    def __init__(self, link: RedisLink, patience: float) -> None:
+    def __init__(self, link: RedisClient, patience: float) -> None:
         self.link = link
         self.clock = Clock()
         self.shared = SharedRates(link, link.address.named, patience=patience, clock=self.clock)
@@ -63,7 +61,7 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(server: RedisServer, patience: float = PATIENT) -> AsyncIterator[Gateway]:
-    link = RedisLink(read_address(server.url), (TAKE,))
+    link = RedisClient(read_address(server.url))
     await link.open()
     try:
         yield Gateway(link, patience)
@@ -199,7 +197,7 @@ class Silent:
         self.asked = 0
         self.answer: Reply | Exception = None
 
-    async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
+    async def run(self, script: str, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
         self.asked += 1
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -316,7 +314,7 @@ async def test_a_tenants_requests_are_those_at_all_gateways(server: RedisServer)
         assert refused.value.retry_after == refused.value.standing.reset
         assert refused.value.standing.remaining == 0
         assert 600 < refused.value.standing.reset <= 1200
-        assert here.arrive("globex", 0.0) is None
+        assert await here.arrive("globex", 0.0) is None
 
 
 @needs_redis

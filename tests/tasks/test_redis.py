@@ -94,6 +94,8 @@ async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
         assert [found and found.owner for found in task] == [tenants[number]]
         assert await store.meet("crm", sighting(GLOBEX, f"t{number}")) == Met(task=tenants[number])
 
+    # As many connections as there may be.
+    await asyncio.gather(*(ask(number) for number in range(50)))
     made = _connections(server)
     for _ in range(40):
         calls = [asyncio.ensure_future(ask(number)) for number in range(50)]
@@ -186,7 +188,7 @@ async def test_a_cluster_has_the_ledger_on_one_shard() -> None:
             with pytest.raises(StateUnavailable):
                 await store.open_tasks("acme")
             server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-            await until_up(store.link)
+            await until_up(store.client)
             for owner in (ACME, GLOBEX):
                 name = owner.tenant
                 assert await store.meet("crm", sighting(owner, name, name, "working")) == Met(owner, owner)

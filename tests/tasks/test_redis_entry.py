@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_entry as entry
-from gateway.tasks.redis_reply import Reply
+from gateway.tasks.redis_client import Reply
 from gateway.tasks.store import LONGEST_ID, Met, Note, Owner, Row, Task
 
 UNREADABLE: list[Reply] = [b"\xc1", b"\x90", 7, None, [b"x"]]

@@ -162,7 +162,7 @@ async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisS
     async with opened(server) as store, streaming(store) as stream:
         server.ask("REPLICAOF", "127.0.0.1", "1")
         await stream.refused_again(50)
-        assert not store.link.up
+        assert not store.client.up
         server.ask("REPLICAOF", "NO", "ONE")
         back = await stream.served_again()
         tell("replica", stream, back)
@@ -176,7 +176,7 @@ async def test_what_was_met_before_a_failure_is_whose_it_was_or_nobodys(server: 
         with pytest.raises(StateUnavailable):
             await store.tasks("crm", ["t1"])
         await asyncio.to_thread(server.start)
-        await until_up(store.link)
+        await until_up(store.client)
         # This one keeps nothing on disk: the task is nobody's now, which is denied to everybody.
         assert await store.tasks("crm", ["t1"]) == [None]
 
@@ -189,5 +189,5 @@ async def test_one_that_is_not_there_when_the_gateway_starts_is_used_when_it_com
         with pytest.raises(StateUnavailable):
             await store.open_tasks("acme")
         await asyncio.to_thread(server.start)
-        await until_up(store.link)
+        await until_up(store.client)
         assert await store.open_tasks("acme") == 0

@@ -1,0 +1,387 @@
+"""The way to a Redis: commands and scripts over redis-py, each within half a second, and whether it can be used.
+
+    up     calls are sent, over as many connections as calls are on their way, up to a bound
+    down   a connection failed, a reply was late, or the server is of no use (`_USELESS`): calls fail at once. Attempts
+           follow one another, 0.1 to 0.25 s apart, until one succeeds
+
+An attempt runs a script that writes, so that a replica, a server that is still loading or one that may not write is not
+taken for one that can be used. Whatever goes wrong is `StateUnavailable`. Nothing is sent twice but a script that the
+server has forgotten, or what a cluster sends elsewhere: they did nothing then.
+
+redis-py closes a connection whose command is cancelled. So each command is a task of its own that goes on when its
+caller leaves: its reply comes, is read, and is nobody's.
+
+What is large goes over connections of its own, four at a time, and is waited for longer, so that nobody waits behind.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from redis.commands.core import AsyncScript
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.background import Background
+from gateway.tasks.redis_address import RedisAddress
+from gateway.tasks.redis_dial import CONNECT, RedisDial
+from gateway.tasks.store import StoreBroken
+from gateway.tls_failure import kind
+
+Reply: TypeAlias = "bytes | int | list[Reply] | None"
+
+SCHEMA: Final = 1
+"""The version of what is kept under a prefix; a gateway leaves a newer one alone."""
+ENTER: Final = """
+-- Gives the schema that is there, or now is. What is full may still be read, and emptied.
+local found = redis.call('GET', KEYS[1]) or ARGV[1]
+local written = redis.pcall('SET', KEYS[1], found)
+if written.err and not string.find(written.err, 'OOM', 1, true) then return written end
+return found
+"""
+
+PATIENCE: Final = 0.45
+"""Seconds for a call, with its turn and its connection."""
+LONGER: Final = 4.0
+"""Seconds for one that is large."""
+LOG_EVERY: Final = 10.0
+"""Seconds between two lines that say that it is down."""
+
+_AT_ONCE: Final = 16
+_LARGE_AT_ONCE: Final = 4
+_CONNECTIONS: Final = _AT_ONCE + _LARGE_AT_ONCE + 1
+_PAUSES: Final = (0.1, 0.25)
+# A loop that was held up hears of the time before it hears of the reply that lies there already.
+_SECOND_LOOK: Final = 0.01
+_USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "NOAUTH"})
+_FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)
+_POLICY = re.compile(r"allkeys-[a-z]+")
+_WORD = re.compile(r"[A-Z]{2,32}(?= |$)")
+
+logger = logging.getLogger("gateway.tasks")
+
+
+class RedisClient:
+    """Runs commands and scripts; opened and used in one event loop.
+
+    Args:
+        clock: Monotonic seconds.
+        patience: Seconds for a call, where there is more time than `PATIENCE`.
+
+    Attributes:
+        up: Whether calls are sent.
+
+    Raises:
+        StoreBroken: a file of certificates cannot be read.
+    """
+
+    def __init__(
+        self, address: RedisAddress, *, clock: Callable[[], float] = time.monotonic, patience: float | None = None
+    ) -> None:
+        self.address = address
+        self.up = False
+        self._clock = clock
+        self._patience = max(patience or 0.0, PATIENCE)
+        self._longer = max(patience or 0.0, LONGER)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._large_turns = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._dial: RedisDial | None = None
+        self._scripts: dict[str, AsyncScript] = {}
+        self._calls: set[asyncio.Task[Reply]] = set()
+        self._background = Background()
+        self._down = asyncio.Event()
+        self._lookup: asyncio.Future[Any] | None = None
+        self._down_since = 0.0
+        self._told_at = -LOG_EVERY
+        self._was_told = False
+        self._why = ""
+
+    async def open(self) -> None:
+        """Try once; where nothing answers, go on trying.
+
+        Raises:
+            StoreBroken: it answers, and can never work as it is written.
+        """
+        self._down_since = self._clock()
+        try:
+            await self.enter()
+        except StateUnavailable:
+            self._down.set()
+        except BaseException:
+            await self.aclose()
+            raise
+        self._background.start("redis", self._stay)
+
+    async def aclose(self) -> None:
+        """Close the connections; callers that still wait get `StateUnavailable`."""
+        self.up = False
+        await self._background.aclose()
+        calls = tuple(self._calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        if self._dial is not None:
+            await self._dial.aclose()
+            self._dial = None
+
+    async def run(
+        self, script: str, keys: Sequence[bytes], args: Sequence[bytes] = (), *, large: bool = False
+    ) -> Reply:
+        """Run a script; gives what it returns.
+
+        Cancelling is safe, and does not undo it.
+
+        Raises:
+            StateUnavailable: nobody knows whether it was run. While the server is down this is told without waiting for
+                anything, so a caller that tries again and again must let the loop go on in between.
+        """
+        known = self._scripts.get(script)
+        if known is None:
+            if self._dial is None:
+                raise unavailable("Closed")
+            known = self._scripts[script] = self._dial.client.register_script(script)
+        return await self._call(known, keys, args, large=large)
+
+    async def ask(self, *words: bytes | str, large: bool = False) -> Reply:
+        """Run one command; as `run`."""
+        if self._dial is None:
+            raise unavailable("Closed")
+        return await self._call(self._dial.client.execute_command, *words, large=large)
+
+    async def enter(self) -> None:
+        """See whether all that is needed may be done; it is up then.
+
+        Raises:
+            StoreBroken: it may not, and will not until somebody writes something else.
+            StateUnavailable: it may not now.
+        """
+        if self._dial is None:
+            self._scripts.clear()
+            self._dial = RedisDial(self.address, _CONNECTIONS)
+        # A cluster, or Sentinels, may have to be asked one after another.
+        patience = self._patience + CONNECT * max(0, min(len(self.address.hosts), 3) - 1)
+        client = self._dial.client
+        try:
+            await self._look_up()
+            await self._dial.let_go()
+            enter = client.register_script(ENTER)
+            schema = await self._finished(enter((self.address.named("schema"),), (b"%d" % SCHEMA,)), patience)
+        except Exception as error:
+            raise self._turned_away(error) from error
+        if not isinstance(schema, bytes) or not schema.isdigit() or int(schema) > SCHEMA:
+            raise StoreBroken(f"{self.address.label}: {_foreign(self.address)}")
+        self.up = True
+        self._down.clear()
+        if self._was_told:
+            self._was_told = False
+            logger.warning("%s answers again, after %.1f s", self.address.label, self._clock() - self._down_since)
+        await self._warn_of_eviction()
+
+    # ---- Calls -------------------------------------------------------------------------------------------------------
+
+    async def _call(self, command: Callable[..., Coroutine[Any, Any, Any]], *told: object, large: bool) -> Reply:
+        turns, patience = (self._large_turns, self._longer) if large else (self._turns, self._patience)
+        if self.up:
+            patience = await self._turn(turns, patience)
+            if not self.up:
+                turns.release()
+        if not self.up:
+            raise unavailable(f"Down, {self._why}" if self._why else "Down")
+        try:
+            return await self._finished(command(*told), patience, turns)
+        except Exception as error:  # noqa: BLE001 - redis-py's, the system's, and those of what reads replies
+            raise self._refused(error, large=large) from None
+
+    async def _turn(self, turns: asyncio.Semaphore, patience: float) -> float:
+        """Wait for a turn; gives the patience that is left."""
+        if not turns.locked():
+            await turns.acquire()
+            return patience
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        try:
+            async with asyncio.timeout_at(until):
+                await turns.acquire()
+        except TimeoutError:
+            raise unavailable("Overloaded") from None
+        return until - loop.time()
+
+    async def _finished(
+        self, work: Coroutine[Any, Any, Any], patience: float, turns: asyncio.Semaphore | None = None
+    ) -> Reply:
+        """What work gives; it goes on without its caller, and is given up when it is late."""
+        task: asyncio.Task[Reply] = asyncio.get_running_loop().create_task(work)
+        self._calls.add(task)
+
+        def ended(task: asyncio.Task[Reply]) -> None:
+            self._calls.discard(task)
+            if turns is not None:
+                turns.release()
+            if not task.cancelled():
+                # The caller may have left.
+                task.exception()
+
+        task.add_done_callback(ended)
+        await asyncio.wait((task,), timeout=patience)
+        if not task.done():
+            await asyncio.wait((task,), timeout=_SECOND_LOOK)
+        if not task.done():
+            task.cancel()
+            raise TimeoutError
+        if task.cancelled():
+            raise RedisConnectionError
+        return task.result()
+
+    def _refused(self, error: Exception, *, large: bool) -> StateUnavailable:
+        word = _word(error)
+        # What is large may be late over a slow line, and that is no reason to refuse all else.
+        is_down = word in _USELESS or (isinstance(error, _FAILED) and not (large and isinstance(error, TimeoutError)))
+        if is_down and self.up:
+            self.up = False
+            self._down_since = self._clock()
+            self._down.set()
+        self._tell(word, is_down=is_down)
+        return unavailable(word)
+
+    # ---- Coming back -------------------------------------------------------------------------------------------------
+
+    async def _stay(self) -> None:
+        while True:
+            await self._down.wait()
+            try:
+                await self.enter()
+            except (StateUnavailable, StoreBroken) as error:
+                if isinstance(error, StoreBroken):
+                    self._tell(str(error).removeprefix(f"{self.address.label}: "), is_down=True)
+                await asyncio.sleep(random.uniform(*_PAUSES))  # noqa: S311 - jitter
+
+    async def _look_up(self) -> None:
+        """Wait for the names of servers, one lookup at a time.
+
+        The thread of a lookup that is not answered cannot be stopped: were each attempt to ask, all threads of the loop
+        would soon wait for names.
+        """
+        names = [host for host, _ in self.address.hosts if not _is_numeric(host)]
+        if not names:
+            return
+        lookup = self._lookup
+        if lookup is None or lookup.done():
+            loop = asyncio.get_running_loop()
+            lookups = (loop.getaddrinfo(name, None) for name in names)
+            lookup = self._lookup = asyncio.gather(*lookups, return_exceptions=True)
+        await asyncio.wait((lookup,), timeout=CONNECT)
+        if not lookup.done():
+            raise TimeoutError
+
+    def _turned_away(self, error: Exception) -> StateUnavailable | StoreBroken:
+        if isinstance(error, StoreBroken):
+            return error
+        told = _remedy(error, self.address)
+        if told:
+            return StoreBroken(f"{self.address.label}: {told}")
+        word = _word(error, connecting=self.address.tls)
+        self._tell(word, is_down=True)
+        return unavailable(word)
+
+    async def _warn_of_eviction(self) -> None:
+        if self._dial is None:
+            return
+        try:
+            asked = self._dial.memory(self.address.named("schema").decode())
+            memory = cast("Any", await self._finished(asked, self._patience))
+        except Exception:  # noqa: BLE001 - good to know, and a user may not be let ask for it
+            return
+        policy = str(memory.get("maxmemory_policy", ""))
+        if _POLICY.fullmatch(policy):
+            fact = "forgets whose tasks are whose when it is full"
+            logger.warning("%s %s (maxmemory-policy %s): set noeviction", self.address.label, fact, policy)
+
+    def _tell(self, why: str, *, is_down: bool) -> None:
+        if is_down:
+            self._why = why
+        now = self._clock()
+        if now - self._told_at < LOG_EVERY:
+            return
+        self._told_at = now
+        self._was_told = self._was_told or is_down
+        logger.warning("%s cannot be used: %s; what needs it is refused", self.address.label, why)
+
+
+def unavailable(word: str) -> StateUnavailable:
+    """The error for callers, with a word for the log."""
+    message = "it cannot be told now whose task this is; try again"
+    return StateUnavailable(message, detail=f"redis: {word}", retry_after=1.0)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    each: BaseException | None = error
+    for _ in range(8):
+        if each is None:
+            return
+        yield each
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+
+
+def _word(error: BaseException, *, connecting: bool = False) -> str:
+    """A word for the log: the system's kind of error, or the first word of what the server said; no other is safe."""
+    for each in _causes(error):
+        if isinstance(each, TimeoutError | RedisTimeoutError):
+            return "TimeoutError"
+        if isinstance(each, OSError):
+            return kind(each, connecting=connecting)
+        if isinstance(each, RedisError):
+            said = each.status_code or (found[0] if (found := _WORD.match(str(each))) is not None else "")
+            if said:
+                return said
+    return type(error).__name__
+
+
+def _remedy(error: BaseException, address: RedisAddress) -> str:
+    """What to do about an error that will be the same the next time; empty for any other."""
+    word, texts = _word(error), [str(each) for each in _causes(error) if isinstance(each, RedisError)]
+    for words, told in _PLAIN_REMEDIES.items() if word == "ERR" else ():
+        if any(each in text for each in words for text in texts):
+            return told
+    if word == "NOPERM":
+        return f"the server's user may not do what is needed: let it do +@all -@dangerous on ~{{{address.prefix}}}:*"
+    if word == "WRONGTYPE":
+        return _foreign(address)
+    return _REMEDIES.get(word, "")
+
+
+def _foreign(address: RedisAddress) -> str:
+    told = f"what lies under the prefix {address.prefix} is a newer gateway's, or another program's"
+    return f"{told}: use a newer gateway, or another `prefix`"
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+_UNKNOWN: Final = "the server does not know the user or the password of the URL: write those that it knows"
+_REMEDIES: Final = {
+    "WRONGPASS": _UNKNOWN,
+    "NOAUTH": "the server asks for a password: write redis://:PASSWORD@…",
+    "MOVED": "the server is a node of a cluster, and another has the keys: write redis+cluster://HOST:PORT",
+}
+"""By the first word of what the server says."""
+_PLAIN_REMEDIES: Final = {
+    # The errors of a server that is too old for a word of its own begin as all others do.
+    ("AUTH", "invalid password"): _UNKNOWN,
+    ("DB index", "SELECT"): "the server has no such database: write another number, or none (a cluster has only 0)",
+    ("unknown command 'SENTINEL", "unknown command `SENTINEL"): "the server is no Sentinel: write redis://HOST:PORT",
+    ("unknown command",): "the server does not offer EVALSHA and SCRIPT LOAD: use one that does",
+    ("cluster support disabled",): "the server is no node of a cluster: write redis://HOST:PORT",
+}
+"""By what its text has, where that word is ERR."""
