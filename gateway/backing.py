@@ -40,6 +40,8 @@ from gateway.upstream.repeating import NEVER, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
+OWN_IDS = "ids"
+"""The agent answers under ids of its own."""
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 
@@ -69,7 +71,7 @@ class Backing:
         group: All of them, where there may be several, or the backend may be left alone; else None.
         repeats: What is sent again.
         budget: How often.
-        warned: Names of the oddities of the agent that the log has been told of.
+        warned: Names of the oddities of the agent that the log has been told of: `OWN_IDS`.
     """
 
     agent: str

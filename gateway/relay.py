@@ -34,7 +34,7 @@ from gateway.a2a.headers import Pairs, is_json
 from gateway.a2a.operation import Operation
 from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
-from gateway.backing import Backing
+from gateway.backing import OWN_IDS, Backing
 from gateway.exchange import Exchange, meet
 from gateway.ownership import is_others
 from gateway.stream import Stream
@@ -302,9 +302,12 @@ class Relay:
         return self._call.dialect.binding is Binding.JSONRPC and not self._call.path.legacy_card
 
     def _recognise(self, response: Response, identity: bytes) -> None:
-        """Take an answer for the call's whatever its id: its connection carries no other call.
+        """Take an answer for the call's whatever its id, where its connection carries no other call.
 
         The client gets its own id back byte for byte.
+
+        Raises:
+            UpstreamProtocol: as `_suspect`.
         """
         if is_same(identity, self._call.id):
             return
@@ -317,14 +320,21 @@ class Relay:
 
         An id tells whether a connection has got out of step. Where the agent makes up its own, each connection serves
         one call, so that no answer can be taken for that of another (safety T14).
+
+        Raises:
+            UpstreamProtocol: the connection has carried another call, whose answer it may be.
         """
         response.distrust()
         warned = self._backing.warned
-        if "ids" not in warned:
-            warned.add("ids")
+        if OWN_IDS not in warned:
+            warned.add(OWN_IDS)
             logger.warning(
                 "agent %s answers under ids of its own: clients get theirs back, and its connections are not reused",
                 self._backing.agent,
+            )
+        if not response.alone:
+            raise UpstreamProtocol(
+                "the agent answered another request", detail="under another id, on a connection that was used before"
             )
 
     async def _card(self, body: bytes) -> bytes:

@@ -33,7 +33,7 @@ from gateway.a2a.fault import (
     UpstreamReset,
     VersionUnsupported,
 )
-from gateway.backing import Backing
+from gateway.backing import OWN_IDS, Backing
 from gateway.exchange import Exchange
 from gateway.group import Group, Turn
 from gateway.upstream.failure import FAILING, Unsent, counts, tells_nothing
@@ -134,7 +134,9 @@ class Asking:
         """Send the call to the replica of the moment."""
         self._told = False
         upstream = self.backing.upstream
-        if self._fresh and isinstance(upstream, HttpUpstream):
+        # Such an agent's answers are taken under any id, so that no connection may carry two calls (safety T14).
+        is_fresh = self._fresh or OWN_IDS in self.backing.warned
+        if is_fresh and isinstance(upstream, HttpUpstream):
             return upstream.send(call, self.interface, self.exchange.head, self._caller, fresh=True)
         return upstream.send(call, self.interface, self.exchange.head, self._caller)
 

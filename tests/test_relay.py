@@ -169,6 +169,37 @@ async def test_an_answer_under_an_id_of_the_agents_own_gets_the_clients_id_back(
     assert "agent echo" in warnings[0]
 
 
+async def test_an_answer_to_an_earlier_call_of_the_connection_is_given_to_nobody() -> None:
+    """Ids of an agent's own are taken where a connection carries one call; here the answer may be that to another."""
+    first = RESULT.replace(b'"id":1', b'"id":"mine"').replace(b'"ho"', b'"for the first caller"')
+
+    async def repeats(wire: Wire) -> None:
+        while True:
+            await wire.request()
+            await wire.send(whole(first))
+
+    async with fronted(repeats) as (gateway, backend):
+        assert (await gateway.post("/echo", CALL.replace(b'"id":1', b'"id":"mine"'))).body == first
+        answer = await gateway.post("/echo", CALL)
+        assert len({received.connection for received in backend.requests}) == 1
+        assert (answer.json["id"], answer.json["error"]["code"]) == (1, -32006)
+        assert (await gateway.line(of=2))["reason"] == "upstream_protocol"
+
+
+async def test_an_agent_with_ids_of_its_own_for_some_calls_gets_one_call_a_connection() -> None:
+    async def sends_alone(wire: Wire) -> None:
+        while True:
+            request = await wire.request()
+            own = RESULT if b"GetTask" in request.body else RESULT.replace(b'"id":1', b'"id":"own"')
+            await wire.send(whole(own))
+
+    get = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t"}}'
+    async with fronted(sends_alone, "isolation: none") as (gateway, backend):
+        for body in (CALL, get, CALL, get, CALL):
+            assert (await gateway.post("/echo", body)).body == RESULT
+        assert len({received.connection for received in backend.requests}) == 5
+
+
 @pytest.mark.parametrize("identity", [b'"\\u0041"', b"123456789012345678901234567890", b'"a\\"b"', b"-0"])
 async def test_the_clients_id_comes_back_byte_for_byte(identity: bytes) -> None:
     call, right = (each.replace(b'"id":1', b'"id":' + identity) for each in (CALL, RESULT))

@@ -226,6 +226,7 @@ def _placed(speech: Speech, name: str, value: dict[str, Any]) -> Iterator[Case]:
         put(base, (name,), value),
         put(base, ("configuration", name), value),
         put(base, ("message", name), value),
+        put(base, ("message", "configuration", name), value),
         put(base, ("configuration", "configuration", name), value),
         put(base, ("configuration", name), [value]),
         # A twin beside or below one that is right.

@@ -73,7 +73,7 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
         message = _opened(members, "message", "request") or {}
         _look(members, _IN_SEND, (), pushes)
         if message:
-            _look(message, _CONFIGS, (("message" if "message" in members else "request", message),), pushes)
+            _look(message, _IN_SEND, (("message" if "message" in members else "request", message),), pushes)
     elif operation is Operation.CREATE_PUSH_CONFIG:
         _look(members, _IN_PUSH, (), pushes)
     if not pushes:
@@ -271,7 +271,6 @@ _SPELLINGS = (
 )
 """What the generations call a push configuration that is brought along."""
 _TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in names}
-_CONFIGS = frozenset(_TWINS)
 _IN_SEND = frozenset({"configuration", *_TWINS})
 # 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.
 _IN_PUSH = frozenset({"config", *_IN_SEND})

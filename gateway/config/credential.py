@@ -96,6 +96,10 @@ def _issuers(auth: Auth, findings: Findings) -> None:
 def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if issuer.tenant_map and issuer.tenant_claim is None and not findings.is_broken((*at[:-1], "tenant_claim")):
         findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
+    if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map and not findings.is_broken(at):
+        # Without its last entry the claims of tokens would all at once be names of tenants.
+        remedy = "write who is which tenant, or remove it where claims are names of tenants"
+        findings.error_at_key(at, "it maps nobody to a tenant", remedy)
     for value, tenant in issuer.tenant_map.items():
         if tenant == ANONYMOUS_TENANT:
             fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"

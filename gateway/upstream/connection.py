@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         transport = self._transport
         reader = ResponseReader(self._header_bytes, self._header_count, self._plain)
-        response = self._response = Response(self, reader)
+        response = self._response = Response(self, reader, alone=self._exchanges == 0)
         self._exchanges += 1
         self._answering = False
         if transport is None or transport.is_closing():

@@ -52,6 +52,7 @@ class Response:
     Attributes:
         status: 200 to 599; redirects and errors are returned as they are.
         headers: Names in lower case, in order.
+        alone: Whether its connection has carried no call before this one.
         known: What was worked out from the headers, or None where nothing is kept of them: as `ResponseReader.known`.
         reader: What has been read of it; between a response and its connection, as is the next.
         flows: Whether the body goes on as it arrives: `pour` takes it.
@@ -60,12 +61,13 @@ class Response:
     """
 
     __slots__ = (
-        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "flows", "headers", "known",
-        "lag", "patience", "reader", "status",
+        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "alone", "flows", "headers",
+        "known", "lag", "patience", "reader", "status",
     )  # fmt: skip
 
-    def __init__(self, connection: Carrier, reader: ResponseReader) -> None:
+    def __init__(self, connection: Carrier, reader: ResponseReader, *, alone: bool = True) -> None:
         self.status = 0
+        self.alone = alone
         self.headers = reader.headers
         self.known = reader.known
         self.reader = reader

@@ -210,7 +210,8 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
     ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "x"}, ("t",), None),
     ("GetTaskPushNotificationConfig", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
     ("tasks/pushNotificationConfig/get", {"id": "t", "pushNotificationConfigId": "x"}, ("t",), None),
-    ("tasks/pushNotificationConfig/get", {"id": "t", "taskId": "u"}, ("t", "u"), None),
+    # What has a `taskId` is of 1.0, where `id` is the configuration; agents get it in their own words.
+    ("tasks/pushNotificationConfig/get", {"id": "t", "taskId": "u"}, ("u",), None),
     ("tasks/pushNotification/get", {"id": "t"}, ("t",), None),
     ("tasks/pushNotification/get", {"taskId": "t"}, ("t",), None),
     ("ListTaskPushNotificationConfigs", {"taskId": "t", "id": "u"}, ("t", "u"), None),

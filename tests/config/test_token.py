@@ -38,6 +38,7 @@ def test_a_claim_may_be_mapped_to_tenants() -> None:
         ),
         ("tenant_claim: tid, tenant_map: { x: a/b }", "tenant_map.x", "'a/b' is no name"),
         ("tenant: acme, tenant_map: { x: acme }", "tenant_map", "no claim has its values"),
+        ("tenant_claim: tid, tenant_map: {}", "tenant_map", "it maps nobody to a tenant"),
         ("tenant_claim: tid, principal_claim: ''", "principal_claim", "no claim is named"),
         ("tenant_claim: ''", "tenant_claim", "no claim is named"),
     ],
