@@ -43,7 +43,7 @@ async def test_of_the_only_agent_there_anyone_reads_the_card(path: str, settings
         assert named(answer) == "OF-THE-AGENT"
         assert answer.json["securitySchemes"].keys() == {"api_key"}
         assert answer.header("cache-control") == "private, max-age=60"
-        assert answer.header("vary") == "Authorization, X-API-Key"
+        assert answer.header("vary") == "Authorization, X-API-Key, Accept, A2A-Version"
         again = await gateway.get("/a2a" + path, [(b"If-None-Match", (answer.header("etag") or "").encode())])
         assert again.status == 304
         # Calls are another matter, and so are those who are known and have nothing there.

@@ -82,14 +82,11 @@ class Revoking:
         text = text.replace("AGENT", self.agent.url).replace("RECEIVER", self.receiver.url)
         assert (await self.site.rewrite(text)).result is Result.APPLIED
 
-    @property
-    def waiting(self) -> int:
+    async def waiting(self) -> int:
         """How many notifications are on their way."""
         ledger = self.gateway.gateway._ledger
         assert ledger is not None
-        found = ledger.store.notes((SLIP, ""), 10)
-        assert isinstance(found, list)
-        return sum(note.kind == SLIP for note in found)
+        return sum(note.kind == SLIP for note in await ledger.store.notes((SLIP, ""), 10))
 
     def delivered(self, result: str) -> float:
         return self.gateway.metric("push_deliveries_total", result=result)
@@ -129,7 +126,7 @@ async def test_what_waits_is_not_delivered_to_whom_may_not_call_its_agent_any_mo
         await there.gateway.until(lambda: there.delivered("retried") > 0)
         await there.put(REVOKED[what])
         await there.gateway.until(lambda: there.delivered("refused") == 1)
-        assert there.waiting == 0
+        assert await there.waiting() == 0
         assert len(there.receiver.requests) == there.delivered("retried")
 
 

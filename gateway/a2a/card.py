@@ -248,16 +248,19 @@ def _mended_object(value: Tree, shape: _Object, at: str, wrong: list[str]) -> Tr
     return kept
 
 
-def spoken(card: Tree) -> tuple[CardInterface, ...]:
+def spoken(card: Tree, *, services: bool = False) -> tuple[CardInterface, ...]:
     """The ways to call the agent, in the card's own order, 1.0 members before those of 0.3.
 
     Versions are normalised: 0.2.x is 0.3, patch numbers go, and a missing or empty one means 1.0 in
     `supportedInterfaces` and 0.3 beside `url`. A card is 0.1 only if it has `authentication` and none of the members
     that 0.2 and later brought: an agent of 0.1 without it must be declared in the configuration. Bindings and versions
-    that are not known are left out, as are entries without a URL, and gRPC of 0.1, which had none. Of gRPC of 0.3
-    `transportOptions` says which service answers there, and for which scope. Never raises, whatever the tree.
+    that are not known are left out, as are entries without a URL, gRPC of 0.1, which had none, and gRPC of 0.3 where
+    `transportOptions` says that another service than its own answers there. Never raises, whatever the tree.
+
+    Args:
+        services: Whether that other service is listed too, with its scope.
     """
-    return _spoken(card, _MAX_URL)
+    return _spoken(card, _MAX_URL, services=services)
 
 
 def is_callable(card: Tree) -> bool:
@@ -265,10 +268,10 @@ def is_callable(card: Tree) -> bool:
 
     One whose URL is too long counts: the agent is called at the backend's own then, as with any that cannot be dialled.
     """
-    return bool(_spoken(card, sys.maxsize))
+    return bool(_spoken(card, sys.maxsize, services=True))
 
 
-def _spoken(card: Tree, longest_url: int) -> tuple[CardInterface, ...]:
+def _spoken(card: Tree, longest_url: int, *, services: bool) -> tuple[CardInterface, ...]:
     found: dict[CardInterface, None] = {}
     for entry in _entries(card, "supportedInterfaces"):
         # `transport` is what drafts of 1.0 called it.
@@ -279,6 +282,8 @@ def _spoken(card: Tree, longest_url: int) -> tuple[CardInterface, ...]:
     for entry, binding in _legacy(card):
         dialect = _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card))
         scope, service = options if dialect == _GRPC_0_3 else (None, None)
+        if service is not None and not services:
+            continue
         _add(found, {**entry, "tenant": scope}, dialect, longest_url, service)
     return tuple(found)
 

@@ -307,7 +307,7 @@ class CardSource:
 
     def _speaks(self, answered: tuple[CardInterface, ...]) -> None:
         """Know which generations the agent answers to, whatever its card says of them."""
-        written = () if self.card is None else spoken(self.card)
+        written = () if self.card is None else spoken(self.card, services=True)
         known = {each.dialect for each in written}
         now = (*written, *(each for each in answered if each.dialect not in known))
         if answered and now != self.spoken:
@@ -338,7 +338,7 @@ class CardSource:
         self._begun = False
 
     def _hold(self, card: Tree, portrait: Portrait) -> None:
-        self.card, self.spoken, self.portrait = card, spoken(card), portrait
+        self.card, self.spoken, self.portrait = card, spoken(card, services=True), portrait
         self.version += 1
         self._watch.on_change()
 

@@ -24,7 +24,7 @@ def test_every_place_is_measured(tmp_path: Path) -> None:
         assert used.keys() == set(ledger.PLACES) - set(results.absent)
     assert "### CPU: GetTask" in tables(results)
     with sqlite3.connect(tmp_path / "sqlite" / "state.db") as written:
-        [(tasks,)] = written.execute("SELECT count(*) FROM record WHERE kind = 1 AND tenant = 'acme'")
+        [(tasks,)] = written.execute("SELECT count(*) FROM task WHERE tenant = 'acme'")
     written.close()
     assert tasks > 0
 

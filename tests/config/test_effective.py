@@ -170,7 +170,7 @@ def test_the_state_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
     assert state("gateway: { state: memory }\n") == StateUrl("memory")
     assert state("") == StateUrl("sqlite", Path("/var/lib/a2a/a2a-gateway.db"))
     environ.clear()
-    assert state("") == StateUrl("sqlite", tmp_path / "a2a-gateway.db")
+    assert state("") == StateUrl("sqlite", tmp_path / "state/a2a-gateway.db")
 
 
 def test_the_audit_file_is_beside_the_file_that_names_it(tmp_path: Path) -> None:

@@ -100,7 +100,6 @@ def test_a_reference_to_a_secret_is_none(
         agent("backend: { stdio: { command: cat, env: { TOKENIZER: bpe, AWS_ACCESS_KEY_ID: AKIA } } }"),
         agent("backend: { stdio: [cat, --token-file, /run/secret, --api-key, --verbose, --max-tokens, '7'] }"),
         agent(f"backend: '{SCHEME}', upstream_auth: {{ header: {{ Authorization: 'Basic ${{REF}}' }} }}"),
-        agent(f"backend: '{SCHEME}', card: {{ set: {{ securitySchemes: {{ s: {{ bearerFormat: JWT }} }} }} }}"),
         agent(f"backend: '{SCHEME}', card: '{SCHEME}/card.json?version=2'"),
     ],
 )
