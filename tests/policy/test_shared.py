@@ -298,8 +298,7 @@ async def limited(server: RedisServer, agents: dict[str, Quota]) -> AsyncIterato
 
 
 async def arrived(limits: Limits, tenant: str = ACME) -> Standing | None:
-    standing = limits.arrive(tenant, 0.0)
-    return standing if standing is None or isinstance(standing, Standing) else await standing
+    return await limits.arrive(tenant, 0.0)
 
 
 @needs_redis

@@ -111,7 +111,7 @@ class Remote:
 
         async def later(*values: Any) -> Any:
             await asyncio.sleep(0)
-            result = found(*values)
+            result = await found(*values)
             await asyncio.sleep(0)
             return result
 
