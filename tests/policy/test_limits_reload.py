@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.account import Account, Quota
 from gateway.policy.limits import Limits, OverRate, Permit
+from tests.policy.admission import standing
 from tests.policy.simulated import now, run, settle
 
 ACME, CRM = "acme", "crm"
@@ -28,7 +29,7 @@ def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
     passed = 0
     while True:
         try:
-            assert limits.arrive(tenant, at) is not None
+            assert standing(limits, tenant, at) is not None
         except OverRate:
             return passed
         passed += 1
