@@ -205,7 +205,7 @@ def _redis(text: str) -> str:
 
 
 def _servers(parts: SplitResult, remedy: str) -> None:
-    """Judge the hosts and the path.
+    """Judge the hosts, then the path.
 
     Raises:
         ValueError: as `read_state`.
@@ -224,6 +224,15 @@ def _servers(parts: SplitResult, remedy: str) -> None:
         )
     if len(hosts) > MOST_HOSTS:
         raise ValueError(f"names more than {MOST_HOSTS} hosts", "name a few: they know the others")
+    _path(parts, remedy)
+
+
+def _path(parts: SplitResult, remedy: str) -> None:
+    """Judge what the path names: a database, or a master.
+
+    Raises:
+        ValueError: as `read_state`.
+    """
     if parts.scheme in _SENTINEL:
         if _MASTER_PATH.fullmatch(parts.path) is None:
             raise ValueError("names no master that the Sentinels know, or no database", remedy)
