@@ -166,7 +166,7 @@ def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
     """The hosts of a URL with their ports; none for a socket.
 
     Raises:
-        ValueError: a host or a port cannot be read.
+        ValueError: a port cannot be read.
     """
     if parts.scheme == "unix":
         return ()
@@ -174,9 +174,7 @@ def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
     found = []
     for written in parts.netloc.rpartition("@")[2].split(","):
         one = urlsplit(f"//{written}")
-        if not one.hostname or one.port == 0:
-            raise ValueError("no host")
-        found.append((one.hostname, default if one.port is None else one.port))
+        found.append((one.hostname or "", default if one.port is None else one.port))
     return tuple(found)
 
 
@@ -207,7 +205,7 @@ def _redis(text: str) -> str:
 
 
 def _servers(parts: SplitResult, remedy: str) -> None:
-    """Judge the hosts and the path.
+    """Judge the hosts, then the path.
 
     Raises:
         ValueError: as `read_state`.
@@ -215,13 +213,26 @@ def _servers(parts: SplitResult, remedy: str) -> None:
     try:
         hosts = redis_hosts(parts)
     except ValueError as error:
-        raise ValueError("names no host, or a port that cannot be", remedy) from error
+        raise ValueError("is no URL: its host, port or password cannot be read", remedy) from error
+    if not all(host for host, _ in hosts):
+        raise ValueError("names no host", remedy)
+    if not all(port for _, port in hosts):
+        raise ValueError("has a port that cannot be", remedy)
     if parts.scheme in ("redis", "rediss") and len(hosts) > 1:
         raise ValueError(
             "names several hosts", f"for Sentinels {_FORMS['sentinel']}; for a cluster {_FORMS['cluster']}"
         )
     if len(hosts) > MOST_HOSTS:
         raise ValueError(f"names more than {MOST_HOSTS} hosts", "name a few: they know the others")
+    _path(parts, remedy)
+
+
+def _path(parts: SplitResult, remedy: str) -> None:
+    """Judge what the path names: a database, or a master.
+
+    Raises:
+        ValueError: as `read_state`.
+    """
     if parts.scheme in _SENTINEL:
         if _MASTER_PATH.fullmatch(parts.path) is None:
             raise ValueError("names no master that the Sentinels know, or no database", remedy)

@@ -42,6 +42,10 @@ def test_what_follows_sqlite_is_a_path(text: str, path: str) -> None:
         ("rediss://redis.example.com?db=1&ssl_ca_certs=/etc/ca.pem", "rediss://redis.example.com"),
         ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock"),
         ("unix://:hunter2@/run/redis.sock", "unix:///run/redis.sock"),
+        ("redis+sentinel://:hunter2@a,b:1,[::1]:2/main", "redis+sentinel://a,b:1,[::1]:2/main"),
+        ("rediss+sentinel://a/main/3?sentinel_password=hunter2&db=3", "rediss+sentinel://a/main/3"),
+        ("redis+cluster://user:hunter2@a:7000,b", "redis+cluster://a:7000,b"),
+        ("rediss+cluster://a/0?ssl_ca_certs=/etc/ca.pem&prefix=b", "rediss+cluster://a/0"),
     ],
 )
 def test_a_redis_is_dialled_by_its_url_and_named_without_credentials(text: str, label: str) -> None:
@@ -109,6 +113,27 @@ def test_memory_is_memory() -> None:
         *("redis://user:hun/hunter2@h", "redis://:%FF@h", "redis://h?password=hunter2", "redis://h?username=hunter2"),
         *("redis://h?db=x", "redis://h?db=1&db=2", "redis://h?timeout=3", "redis://h?db", "redis://h?hunter2"),
         *("redis://h?ssl_ca_certs=/x", "rediss://h?ssl_cert_reqs=none", "redis://h?prefix=", "redis://h?prefix=a:b"),
+        *(
+            "redis://a,b",
+            "redis+sentinel://a,b",
+            "redis+sentinel://a/",
+            "redis+sentinel://a/m/x",
+            "redis+sentinel:///m",
+        ),
+        *("redis+sentinel://a,/m", "redis+sentinel://a:0/m", "redis+sentinel://a/m?sentinel_username=hunter2"),
+        *("redis+cluster://a/1", "redis+cluster://a?db=1", "redis+cluster://a/m", "redis+cluster://a?ssl_ca_certs=/x"),
+        *(
+            "redis+cluster://",
+            "redis+cluster://a:hunter2",
+            "redis+cluster://a?sentinel_password=hunter2",
+            "redis+x://a",
+        ),
+        *(
+            f"redis+cluster://{','.join('a' * 33)}",
+            "redis+sentinel://hunter2@a/m",
+            "sentinel://a/m",
+            "unix+cluster:///s",
+        ),
         *("unix://", "unix:///", "unix://run/redis.sock", "unix:///run/redis.sock?password=hunter2"),
     ],
 )
@@ -126,6 +151,8 @@ def test_anything_else_is_refused_without_being_repeated(text: str) -> None:
     [
         ("memory", True), ("sqlite:///var/lib/state.db", True), ("redis://redis:6379/0", True), ("redis://redis", True),
         ("unix:///run/redis.sock", True), ("redis://:pw@redis", False), ("redis://user:pw", False), ("pw", False),
+        ("redis+cluster://a:1,b", True), ("redis+cluster://:pw@a", False),
+        ("redis+sentinel://a/m?sentinel_password=pw", False),
         ("redis://redis?password=pw", False), ("postgres://redis", False), ("redis://redis:pw1", False),
     ],
 )  # fmt: skip
@@ -168,6 +195,11 @@ def test_a_file_of_an_earlier_release_is_used_where_it_lies(tmp_path: Path) -> N
         ("redis://h", "redis://h:6380", False),
         ("unix:///r.sock", "unix://:pw@/r.sock?db=0", True),
         ("unix:///r.sock", "redis://h", False),
+        ("redis+sentinel://a,b/main", "rediss+sentinel://B:26379,a/main/0", True),
+        ("redis+sentinel://a/main", "redis+sentinel://a/other", False),
+        ("redis+sentinel://a/main/1", "redis+sentinel://a/main", False),
+        ("redis+cluster://a:6379", "redis+cluster://a/0", True),
+        ("redis+cluster://a", "redis://a", False),
         ("memory", "memory", True),
         ("memory", "sqlite:///a", False),
     ],

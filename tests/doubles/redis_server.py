@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -17,6 +18,7 @@ PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 needs_redis = pytest.mark.skipif(PROGRAM is None, reason="neither redis-server nor valkey-server is installed")
 
 _READY = b"Ready to accept connections"
+_WATCHING = b"+monitor master"
 _TRIES = 5
 
 
@@ -25,13 +27,15 @@ class RedisServer:
 
     Args:
         options: As on its command line: `("--requirepass", "secret")`.
+        watched: The port of a master that it watches as a Sentinel, by the name `main`; 0 for a server.
 
     Attributes:
         port: The same one after each start.
     """
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, watched: int = 0) -> None:
         self._options = options
+        self._watched = watched
         self._folder = tempfile.TemporaryDirectory()
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
@@ -45,7 +49,7 @@ class RedisServer:
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
         for _ in range(1 if self.port else _TRIES):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             if self._started(port):
                 self.port = port
                 return
@@ -88,12 +92,19 @@ class RedisServer:
         assert PROGRAM is not None
         place = ["--bind", "127.0.0.1", "--port", str(port), "--dir", self._folder.name]
         nothing_kept = ["--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", ""]
-        process = subprocess.Popen(
-            [PROGRAM, *place, *nothing_kept, *self._options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        command = [PROGRAM, *place, *nothing_kept, *self._options]
+        if self._watched:
+            # It writes down what it learns.
+            file = Path(self._folder.name, "sentinel.conf")
+            file.write_text(
+                f"sentinel monitor main 127.0.0.1 {self._watched} 1\n"
+                "sentinel down-after-milliseconds main 200\nsentinel failover-timeout main 1000\n"
+            )
+            command = [PROGRAM, str(file), "--sentinel", *place, "--daemonize", "no", "--logfile", ""]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert process.stdout is not None
         for line in process.stdout:
-            if _READY in line:
+            if (_WATCHING if self._watched else _READY) in line:
                 self._process = process
                 self._reader = threading.Thread(target=_drain, args=(process.stdout,))
                 self._reader.start()
@@ -108,9 +119,9 @@ class RedisServer:
 
 
 @contextlib.contextmanager
-def redis_server(*options: str) -> Iterator[RedisServer]:
-    """A server that is gone at the end."""
-    server = RedisServer(*options)
+def redis_server(*options: str, watched: int = 0) -> Iterator[RedisServer]:
+    """A server, or a Sentinel, that is gone at the end."""
+    server = RedisServer(*options, watched=watched)
     try:
         yield server
     finally:
@@ -123,7 +134,7 @@ def _drain(output: IO[bytes]) -> None:
             pass
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

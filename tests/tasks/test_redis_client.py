@@ -1,0 +1,507 @@
+"""The way to a Redis, as the store goes it: who is let in, what is told of failures, and nothing is sent twice."""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks import redis_client
+from gateway.tasks.redis import RedisStore
+from gateway.tasks.redis_address import read_address
+from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
+from gateway.tasks.store import Met, Note, StoreBroken
+from tests.doubles.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
+from tests.doubles.redis_server import RedisServer, free_port, needs_redis, redis_server
+from tests.loops import both_loops
+from tests.tasks.asking import ACME, sighting
+
+pytestmark = pytest.mark.anyio
+anyio_backend = both_loops
+
+LARGE = b"x" * 1_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts follow one another at once."""
+    monkeypatch.setattr(redis_client, "_PAUSES", (0.0, 0.001))
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(url)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+@asynccontextmanager
+async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisClient]:
+    client = RedisClient(read_address(url), clock=clock or Clock())
+    await client.open()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def used(url: str) -> None:
+    async with opened(url) as store:
+        assert await store.meet("crm", sighting(ACME, "t1")) == Met(task=ACME)
+
+
+async def broken(url: str) -> str:
+    store = RedisStore(url)
+    with pytest.raises(StoreBroken) as refused:
+        await store.open()
+    assert "s3cret" not in str(refused.value)
+    return str(refused.value)
+
+
+# ---- Who is let in ---------------------------------------------------------------------------------------------------
+
+
+@needs_redis
+async def test_a_server_that_asks_for_a_password_is_shown_it() -> None:
+    with redis_server("--requirepass", "s3cret") as server:
+        await used(f"redis://:s3cret@127.0.0.1:{server.port}/2")
+        await used(f"redis://default:s3cret@127.0.0.1:{server.port}")
+        assert "does not know the user or the password" in await broken(f"redis://:s3cret2@127.0.0.1:{server.port}")
+        assert "does not know the user or the password" in await broken(f"redis://ann:s3cret@127.0.0.1:{server.port}")
+        assert "asks for a password" in await broken(server.url)
+
+
+@needs_redis
+async def test_what_can_never_work_says_what_to_write_instead() -> None:
+    with redis_server() as server:
+        assert "does not know the user or the password" in await broken(f"redis://:s3cret@127.0.0.1:{server.port}")
+        assert "no such database" in await broken(f"{server.url}/9999")
+        assert "no node of a cluster" in await broken(f"redis+cluster://127.0.0.1:{server.port}")
+        assert "no Sentinel" in await broken(f"redis+sentinel://127.0.0.1:{server.port}/main")
+        server.ask("SET", "{a2a}:schema", str(SCHEMA + 1))
+        assert "a newer gateway" in await broken(server.url)
+        assert server.ask("GET", "{a2a}:schema") == str(SCHEMA + 1)
+        server.ask("SET", "{blue}:schema", "x")
+        assert "another program" in await broken(f"{server.url}?prefix=blue")
+        server.ask("SADD", "{green}:schema", "x")
+        assert "another program" in await broken(f"{server.url}?prefix=green")
+
+
+@needs_redis
+async def test_a_user_needs_no_more_than_the_remedy_says() -> None:
+    with redis_server() as server:
+        server.ask("ACL", "SETUSER", "ann", "on", ">s3cret", "~{a2a}:*", "+@read")
+        url = f"redis://ann:s3cret@127.0.0.1:{server.port}"
+        assert "+@all -@dangerous on ~{a2a}:*" in await broken(url)
+        server.ask("ACL", "SETUSER", "ann", "+@all", "-@dangerous")
+        await used(url)
+        assert "let it do" in await broken(f"{url}?prefix=blue")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"LOADING Redis is loading the dataset in memory",
+        b"ERR max number of clients reached",
+        b"MISCONF Redis is configured to save RDB snapshots",
+        b"DENIED Redis is running in protected mode",
+        b"CLUSTERDOWN Hash slot not served",
+        b"READONLY You can't write against a read only replica.",
+    ],
+)
+async def test_what_may_pass_is_no_reason_to_give_up(said: bytes) -> None:
+    async with RedisPeer(lambda _: b"-" + said + b"\r\n") as peer, linked(peer.url) as client:
+        assert not client.up
+        with pytest.raises(StateUnavailable) as refused:
+            await client.ask("PING")
+        assert refused.value.detail == f"redis: Down, {said.split()[0].decode()}"
+        assert refused.value.retry_after == 1.0
+        peer.answer = friendly
+        await until_up(client)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"ERR Client sent AUTH, but no password is set", "password"),
+        (b"ERR invalid password", "password"),
+        (b"ERR SELECT is not allowed in cluster mode", "no such database"),
+        (b"ERR unknown command 'EVALSHA', with args beginning with: 's3cret'", "EVALSHA"),
+        (b"MOVED 15495 127.0.0.1:6380", "redis+cluster://"),
+    ],
+)
+async def test_servers_say_it_in_words_of_their_own(said: bytes, told: str) -> None:
+    async with RedisPeer(lambda _: b"-" + said + b"\r\n") as peer:
+        assert told in await broken(peer.url)
+
+
+async def test_what_is_only_good_to_know_may_be_refused() -> None:
+    def answer(words: Words) -> bytes:
+        return b"-NOPERM no\r\n" if words[0] in (b"CLIENT", b"INFO") else friendly(words)
+
+    async with RedisPeer(answer) as peer, linked(peer.url) as client:
+        assert client.up
+
+
+@needs_redis
+async def test_a_server_that_evicts_keys_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with redis_server("--maxmemory-policy", "allkeys-lru") as server, caplog.at_level(logging.WARNING):
+        await used(server.url)
+        server.ask("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        await used(server.url)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "maxmemory-policy allkeys-lru" in line
+
+
+@needs_redis
+async def test_a_socket_in_the_file_system_is_used(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("r") / "s"
+    with redis_server("--unixsocket", str(path)):
+        await used(f"unix://{path}?db=3")
+
+
+@needs_redis
+async def test_tls_is_spoken_and_the_server_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    for name, it in (("ca", authority), ("stranger", stranger)):
+        it.cert_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    leaf = authority.issue_cert("127.0.0.1", "localhost")
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    own = authority.issue_cert("gateway.example")
+    own.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    # What the environment trusts is nothing to the gateway.
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    files = [f"--tls-{what}-file" for what in ("cert", "key", "ca-cert")]
+    names = [str(tmp_path / name) for name in ("server.pem", "server.pem", "ca.pem")]
+    port = free_port()
+    options = [word for pair in zip(files, names, strict=True) for word in pair]
+    with redis_server("--tls-port", str(port), *options):
+        shown = f"ssl_certfile={tmp_path}/own.pem"
+        await used(f"rediss://localhost:{port}?ssl_ca_certs={tmp_path}/ca.pem&{shown}")
+        for wrong in (f"ssl_ca_certs={tmp_path}/stranger.pem&{shown}", shown):
+            caplog.clear()
+            async with linked(f"rediss://localhost:{port}?{wrong}") as client:
+                assert not client.up
+            assert "(TLS: unknown authority); what needs it is refused" in caplog.text
+
+
+# ---- Several servers -------------------------------------------------------------------------------------------------
+
+
+@needs_redis
+async def test_sentinels_tell_the_master_and_the_one_that_takes_its_place(hurried: None) -> None:
+    with (
+        redis_server() as master,
+        redis_server("--replicaof", "127.0.0.1", str(master.port)) as replica,
+        redis_server(watched=master.port) as sentinel,
+    ):
+        url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/main"
+        async with opened(url) as store:
+            await until_said(replica, "master_link_status:up", "INFO", "replication")
+            await until_said(sentinel, f"{replica.port}", "SENTINEL", "REPLICAS", "main")
+            assert await store.meet("crm", sighting(ACME, "t1")) == Met(task=ACME)
+            await until_said(replica, "{a2a}:tasks", "KEYS", "*")
+            master.stop()
+            with pytest.raises(StateUnavailable):
+                await store.open_tasks("acme")
+            await until_up(store.client)
+            assert "role:master" in replica.ask("INFO", "replication")
+            [known] = await store.tasks("crm", ["t1"])
+            assert known is not None
+            assert known.owner == ACME
+
+
+@needs_redis
+async def test_a_cluster_is_asked_where_the_keys_are() -> None:
+    buses = [str(free_port()), str(free_port())]
+    enabled = ("--cluster-enabled", "yes", "--cluster-port")
+    with redis_server(*enabled, buses[0]) as one, redis_server(*enabled, buses[1]) as other:
+        one.ask("CLUSTER", "ADDSLOTSRANGE", "0", "8191")
+        other.ask("CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
+        other.ask("CLUSTER", "MEET", "127.0.0.1", str(one.port), buses[0])
+        for each in (one, other):
+            await until_said(each, "cluster_state:ok", "CLUSTER", "INFO")
+        for server in (one, other):
+            for prefix in ("a2a", "blue", "green", "red"):
+                url = f"redis+cluster://127.0.0.1:{server.port},127.0.0.1:{free_port()}?prefix={prefix}"
+                async with opened(url) as store:
+                    assert await store.meet("crm", sighting(ACME, "t1", "c1")) == Met(ACME, ACME)
+                    await store.keep(Note("body", "n", LARGE, "acme"))
+                    assert await store.note("body", "n") == LARGE
+        told = [each.ask("KEYS", "*:tasks").split() for each in (one, other)]
+        assert all(told)
+        assert sorted(told[0] + told[1]) == [f"{{{prefix}}}:tasks" for prefix in ("a2a", "blue", "green", "red")]
+        # A client of one server is told what it should have been.
+        refused = [await told_of(each.url) for each in (one, other)]
+        assert sorted("redis+cluster://" in each for each in refused) == [False, True]
+
+
+async def told_of(url: str) -> str:
+    """What a store says that is opened; empty where nothing is amiss."""
+    try:
+        await used(url)
+    except StoreBroken as error:
+        return str(error)
+    return ""
+
+
+async def until_said(server: RedisServer, words: str, *command: str) -> None:
+    """Wait until a server's answer to a command has words; it tells nobody of itself."""
+    async with asyncio.timeout(30.0):
+        while words not in server.ask(*command):  # noqa: ASYNC110 - it has no event for this
+            await asyncio.sleep(0.02)
+
+
+# ---- Calls -----------------------------------------------------------------------------------------------------------
+
+
+@needs_redis
+async def test_a_script_that_the_server_has_forgotten_is_told_again() -> None:
+    with redis_server() as server:
+        async with linked(server.url) as client:
+            assert await client.run("return {KEYS[1], ARGV[1]}", (b"k",), (b"\0\r\n",)) == [b"k", b"\0\r\n"]
+            server.ask("SCRIPT", "FLUSH")
+            calls = (client.run("return {KEYS[1]}", (b"k",)) for _ in range(10))
+            assert await asyncio.gather(*calls) == [[b"k"]] * 10
+            with pytest.raises(StateUnavailable) as refused:
+                await client.ask("NONSENSE")
+            assert refused.value.detail == "redis: ERR"
+            assert client.up
+
+
+async def test_where_nothing_answers_it_opens_all_the_same_and_calls_fail_at_once() -> None:
+    async with RedisPeer() as peer:
+        url = peer.url
+    async with linked(url) as client:
+        call = client.ask("PING")
+        with pytest.raises(StateUnavailable) as refused:
+            call.send(None)
+        assert refused.value.detail == "redis: Down, ConnectionRefusedError"
+        assert "127.0.0.1" not in refused.value.message
+
+
+async def test_a_connection_that_was_closed_while_nobody_used_it_is_nothing_to_callers() -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        assert await client.ask("GET", b"k") == b"OK"
+        peer.hang_up()
+        # The loop hears of it in one of its next turns.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert await client.ask("GET", b"k") == b"OK"
+        assert peer.connections == 2
+
+
+async def test_nobody_waits_for_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_client, "PATIENCE", 0.2)
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda _: None
+        with pytest.raises(StateUnavailable) as refused:
+            await client.ask("PING")
+        assert refused.value.detail == "redis: TimeoutError"
+        call = client.ask("PING")
+        with pytest.raises(StateUnavailable):
+            call.send(None)
+        peer.answer = friendly
+        await until_up(client)
+
+
+async def test_a_call_that_was_sent_is_not_sent_again() -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda words: None if words[0] == b"ECHO" else friendly(words)
+        call = asyncio.ensure_future(client.ask("ECHO", b"x"))
+        await peer.until(lambda: peer.asked[-1][0] == b"ECHO")
+        peer.hang_up()
+        with pytest.raises(StateUnavailable):
+            await call
+        await until_up(client)
+        assert sum(words[0] == b"ECHO" for words in peer.asked) == 1
+
+
+async def test_a_caller_that_leaves_takes_no_connection_along() -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda words: None if words[0] == b"ECHO" else friendly(words)
+        call = asyncio.ensure_future(client.ask("ECHO", b"x"))
+        await peer.until(lambda: peer.asked[-1][0] == b"ECHO")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await client.ask("GET", b"k") == b"OK"
+        assert client.up
+        # A connection for the attempt at the start, and for each of the two calls that were made at a time.
+        assert peer.connections == 2
+
+
+@pytest.mark.parametrize("word", ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"])
+async def test_a_server_that_is_of_no_use_any_more_is_left(word: str) -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        before = peer.connections
+        peer.answer = lambda words: f"-{word} no\r\n".encode() if words[0] == b"ECHO" else friendly(words)
+        with pytest.raises(StateUnavailable) as refused:
+            await client.ask("ECHO", b"x")
+        assert refused.value.detail == f"redis: {word}"
+        await peer.until(lambda: peer.connections > before)
+        await until_up(client)
+
+
+@pytest.mark.parametrize("word", ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "ERR", "WRONGTYPE"])
+async def test_one_that_cannot_do_one_thing_may_do_others(word: str) -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda words: f"-{word} no\r\n".encode() if words[0] == b"ECHO" else friendly(words)
+        with pytest.raises(StateUnavailable) as refused:
+            await client.ask("ECHO", b"x")
+        assert refused.value.detail == f"redis: {word}"
+        assert client.up
+        assert await client.ask("GET", b"k") == b"OK"
+
+
+@pytest.mark.parametrize("said", [b"nonsense\r\n", b"$x\r\n", b"-MOVED x\r\n", b"*1\r\n$-7\r\n"])
+async def test_what_is_no_answer_of_a_redis_is_a_failure(said: bytes) -> None:
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda words: said if words[0] == b"ECHO" else friendly(words)
+        with pytest.raises(StateUnavailable):
+            await client.ask("ECHO", b"x")
+        await until_up(client)
+        assert await client.ask("GET", b"k") == b"OK"
+
+
+async def test_a_password_that_was_changed_does_not_end_it(hurried: None) -> None:
+    async with RedisPeer() as peer, linked(f"redis://:s3cret@127.0.0.1:{peer.port}") as client:
+        peer.answer = lambda words: b"-WRONGPASS no\r\n" if words[0] == b"AUTH" else friendly(words)
+        peer.hang_up()
+        while client.up:
+            with pytest.raises(StateUnavailable):
+                await client.ask("PING")
+        tried = peer.connections
+        await peer.until(lambda: peer.connections >= tried + 2)
+        peer.answer = friendly
+        await until_up(client)
+
+
+async def test_it_is_said_every_ten_seconds_that_it_is_down_and_once_that_it_is_back(
+    hurried: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    said = [b"-LOADING Redis is loading the dataset in memory\r\n"]
+    async with (
+        RedisPeer(lambda words: said[0] if said else friendly(words)) as peer,
+        linked(f"redis://:s3cret@127.0.0.1:{peer.port}", clock) as client,
+    ):
+        for at in (0.0, LOG_EVERY - 0.1, LOG_EVERY, LOG_EVERY * 2):
+            clock.now = at
+            tried = peer.connections
+            await peer.until(lambda tried=tried: peer.connections >= tried + 2)  # type: ignore[misc]  # the loop's own
+        said.clear()
+        await until_up(client)
+    down, back = (
+        f"redis://127.0.0.1:{peer.port} {what}" for what in ("cannot be used: LOADING", "answers again, after 20.0 s")
+    )
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"{down}; what needs it is refused"] * 3 + [back]
+
+
+async def test_once_it_is_closed_nobody_is_kept_waiting() -> None:
+    async with RedisPeer() as peer:
+        async with linked(peer.url) as client:
+            peer.answer = lambda _: None
+            call = asyncio.ensure_future(client.ask("PING"))
+            await peer.until(lambda: peer.asked[-1] == [b"PING"])
+        with pytest.raises(StateUnavailable):
+            await call
+        with pytest.raises(StateUnavailable):
+            await client.ask("PING")
+
+
+async def test_opening_may_be_cancelled() -> None:
+    async with RedisPeer(lambda _: None) as peer:
+        client = RedisClient(read_address(peer.url))
+        opening = asyncio.ensure_future(client.open())
+        await peer.until(lambda: bool(peer.asked))
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        with pytest.raises(StateUnavailable):
+            await client.ask("PING")
+
+
+def test_a_name_that_nobody_answers_for_keeps_one_thread_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_client, "CONNECT", 0.02)
+    answered, asked = threading.Event(), []
+
+    def look_up(name: str, *_: Any, **__: Any) -> Any:
+        asked.append(name)
+        answered.wait(30.0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def main() -> None:
+        client = RedisClient(read_address("redis://cache.example:1"))
+        for _ in range(5):
+            with pytest.raises(StateUnavailable) as refused:
+                await client.enter()
+            assert refused.value.detail == "redis: TimeoutError"
+        answered.set()
+        await client.aclose()
+
+    asyncio.run(main())
+    assert asked == ["cache.example"]
+
+
+# ---- What is large ---------------------------------------------------------------------------------------------------
+
+
+@needs_redis
+async def test_small_calls_are_answered_while_large_ones_are_on_their_way() -> None:
+    with redis_server() as server:
+        async with opened(server.url) as store:
+            writing = [
+                asyncio.ensure_future(store.keep(Note("body", str(number), LARGE, "acme"))) for number in range(100)
+            ]
+            await asyncio.sleep(0)
+            await store.meet("crm", sighting(ACME, "t", "c"))
+            assert sum(one.done() for one in writing) < len(writing) / 2
+            await asyncio.gather(*writing)
+            assert await store.note("body", "99") == LARGE
+            await asyncio.gather(*(store.tasks("crm", ["t"]) for _ in range(500)))
+            # Those for small calls, those for large ones, and the one that asks here.
+            assert server.ask("CLIENT", "LIST").count(" fd=") <= 16 + 4 + 1 + 1
+
+
+async def test_a_large_call_that_waits_for_its_turn_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_client, "LONGER", 0.2)
+    async with RedisPeer() as peer, linked(peer.url) as client:
+        peer.answer = lambda words: None if words[0] == b"ECHO" else friendly(words)
+        calls = [client.ask("ECHO", LARGE, large=True) for _ in range(5)]
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        assert sorted(each.detail for each in told if isinstance(each, StateUnavailable)) == [
+            "redis: Overloaded",
+            *["redis: TimeoutError"] * 4,
+        ]
+        # A slow transfer is no reason to refuse all else.
+        assert client.up
+        assert await client.ask("GET", b"k") == b"OK"
