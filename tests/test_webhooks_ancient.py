@@ -91,8 +91,9 @@ async def test_a_client_of_0_1_is_shown_the_credentials_that_it_asked_for(
     async with between_two_of_0_1(TENANTS["shared"]) as (there, agent):
         pushed = {"url": there.hook, "authentication": authentication}
         sent: dict[str, Any] = {"message": {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}}
-        brought: dict[str, Any] = {"pushNotification": pushed} if begins else {}
-        await there.call("tasks/send", id="mine", **sent, **brought)
+        if begins:
+            sent["pushNotification"] = pushed
+        await there.call("tasks/send", id="mine", **sent)
         if not begins:
             await there.call("tasks/pushNotification/set", id="mine", pushNotificationConfig=pushed)
         ((name, given),) = agent.push.items()
