@@ -4,16 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import ledger_alone
 from benchmarks.ledger_alone import PLACES, measured
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_it_does_for_a_call_and_for_an_event_is_told(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger_alone, "_WARM", 0)
+def test_what_it_does_for_a_call_and_for_an_event_is_told(place: str, tmp_path: Path) -> None:
     figures = measured(tmp_path, place, 300)
     assert all(each > 0 for each in figures)
-    # The file is the database, all is carried over, and nothing else is left.
+    # The file is the database, and nothing else is left.
     assert [each.name for each in tmp_path.iterdir()] == (["state.db"] if place == "sqlite" else [])
