@@ -126,9 +126,9 @@ async def test_who_asks_for_1_0_gets_a_card_of_1_0_alone() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "/agents"])
 async def test_paths_are_appended_to_the_urls_of_an_agent_at_the_root(prefix: str) -> None:
-    async with ScriptedBackend(
-        agent(answers(whole(RESULT, b"connection: close")), card_of("http://127.0.0.1/", "JSONRPC 1.0"))
-    ) as backend:
+    # Each call has a connection of its own, for every answer has the same id.
+    script = answers(whole(RESULT, b"connection: close"))
+    async with ScriptedBackend(agent(script, card_of("http://127.0.0.1/", "JSONRPC 1.0"))) as backend:
         text = f"gateway: {{ public_url: 'http://gw.test{prefix}', listen: '127.0.0.1:0', admin: '127.0.0.1:0' }}\n"
         text += f"agents: {{ echo: {{ match: {{ path: / }}, backend: '{backend.url}' }} }}\n"
         async with running(text) as gateway:
