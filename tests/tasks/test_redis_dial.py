@@ -1,0 +1,147 @@
+"""Where a Redis is: a socket, TLS, Sentinels, a cluster; each a real one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.tasks import redis_client
+from gateway.tasks.redis import RedisStore
+from gateway.tasks.store import Met, Note, StoreBroken
+from tests.doubles.redis_peer import be_patient, until_up
+from tests.doubles.redis_server import RedisServer, free_port, needs_redis, redis_server
+from tests.loops import both_loops
+from tests.tasks.asking import ACME, sighting
+
+pytestmark = pytest.mark.anyio
+anyio_backend = both_loops
+
+LARGE = b"x" * 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts follow one another at once."""
+    monkeypatch.setattr(redis_client, "_PAUSES", (0.0, 0.001))
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(url)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def used(url: str) -> None:
+    async with opened(url) as store:
+        assert await store.meet("crm", sighting(ACME, "t1")) == Met(task=ACME)
+
+
+@needs_redis
+async def test_a_socket_in_the_file_system_is_used(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("r") / "s"
+    with redis_server("--unixsocket", str(path)):
+        await used(f"unix://{path}?db=3")
+
+
+@needs_redis
+async def test_tls_is_spoken_and_the_server_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    for name, it in (("ca", authority), ("stranger", stranger)):
+        it.cert_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    leaf = authority.issue_cert("127.0.0.1", "localhost")
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    own = authority.issue_cert("gateway.example")
+    own.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    # What the environment trusts is nothing to the gateway.
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    files = [f"--tls-{what}-file" for what in ("cert", "key", "ca-cert")]
+    names = [str(tmp_path / name) for name in ("server.pem", "server.pem", "ca.pem")]
+    port = free_port()
+    options = [word for pair in zip(files, names, strict=True) for word in pair]
+    with redis_server("--tls-port", str(port), *options):
+        shown = f"ssl_certfile={tmp_path}/own.pem"
+        await used(f"rediss://localhost:{port}?ssl_ca_certs={tmp_path}/ca.pem&{shown}")
+        for wrong in (f"ssl_ca_certs={tmp_path}/stranger.pem&{shown}", shown):
+            caplog.clear()
+            async with opened(f"rediss://localhost:{port}?{wrong}") as store:
+                assert not store.client.up
+            assert "(TLS: unknown authority); what needs it is refused" in caplog.text
+
+
+@needs_redis
+async def test_sentinels_tell_the_master_and_the_one_that_takes_its_place(hurried: None) -> None:
+    with (
+        redis_server() as master,
+        redis_server("--replicaof", "127.0.0.1", str(master.port)) as replica,
+        redis_server(watched=master.port) as sentinel,
+    ):
+        url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/main"
+        async with opened(url) as store:
+            await until_said(replica, "master_link_status:up", "INFO", "replication")
+            await until_said(sentinel, f"{replica.port}", "SENTINEL", "REPLICAS", "main")
+            assert await store.meet("crm", sighting(ACME, "t1")) == Met(task=ACME)
+            await until_said(replica, "{a2a}:tasks", "KEYS", "*")
+            master.stop()
+            with pytest.raises(StateUnavailable):
+                await store.open_tasks("acme")
+            await until_up(store.client)
+            assert "role:master" in replica.ask("INFO", "replication")
+            [known] = await store.tasks("crm", ["t1"])
+            assert known is not None
+            assert known.owner == ACME
+
+
+@needs_redis
+async def test_a_cluster_is_asked_where_the_keys_are() -> None:
+    buses = [str(free_port()), str(free_port())]
+    enabled = ("--cluster-enabled", "yes", "--cluster-port")
+    with redis_server(*enabled, buses[0]) as one, redis_server(*enabled, buses[1]) as other:
+        one.ask("CLUSTER", "ADDSLOTSRANGE", "0", "8191")
+        other.ask("CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
+        other.ask("CLUSTER", "MEET", "127.0.0.1", str(one.port), buses[0])
+        for each in (one, other):
+            await until_said(each, "cluster_state:ok", "CLUSTER", "INFO")
+        for server in (one, other):
+            for prefix in ("a2a", "blue", "green", "red"):
+                url = f"redis+cluster://127.0.0.1:{server.port},127.0.0.1:{free_port()}?prefix={prefix}"
+                async with opened(url) as store:
+                    assert await store.meet("crm", sighting(ACME, "t1", "c1")) == Met(ACME, ACME)
+                    await store.keep(Note("body", "n", LARGE, "acme"))
+                    assert await store.note("body", "n") == LARGE
+        told = [each.ask("KEYS", "*:tasks").split() for each in (one, other)]
+        assert all(told)
+        assert sorted(told[0] + told[1]) == [f"{{{prefix}}}:tasks" for prefix in ("a2a", "blue", "green", "red")]
+        # A client of one server is told what it should have been.
+        refused = [await told_of(each.url) for each in (one, other)]
+        assert sorted("redis+cluster://" in each for each in refused) == [False, True]
+
+
+async def told_of(url: str) -> str:
+    """What a store says that is opened; empty where nothing is amiss."""
+    try:
+        await used(url)
+    except StoreBroken as error:
+        return str(error)
+    return ""
+
+
+async def until_said(server: RedisServer, words: str, *command: str) -> None:
+    """Wait until a server's answer to a command has words; it tells nobody of itself."""
+    async with asyncio.timeout(30.0):
+        while words not in server.ask(*command):  # noqa: ASYNC110 - it has no event for this
+            await asyncio.sleep(0.02)
