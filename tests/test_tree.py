@@ -15,7 +15,6 @@ TESTED_ELSEWHERE = {
     "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "kept.py": "a count and a thread; tests/test_long_answers.py fills and shares it",
     "config/peer_tls.py": "a mapping of the file; tests/test_private_authorities.py writes it",
-    "tasks/redis_dial.py": "connections to a Redis; tests/tasks/test_redis_client.py makes them",
     "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",
     "listeners.py": "opened and closed together; tests/test_app.py opens them, tests/test_app_stopping.py closes them",
     "opening.py": "what starting is made of; tests/test_app.py starts with all of it, and with what cannot be used",
