@@ -401,7 +401,7 @@ class Gateway:
 
     @property
     def state_trouble(self) -> str:
-        """What keeps the ledger from being used, for operators; empty for nothing that is known."""
+        """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
         return "" if self._ledger is None else self._ledger.store.condition.trouble
 
     def _takes_calls(self) -> bool:

@@ -209,7 +209,7 @@ _CARD = _Object(
         "signatures": _Each(list, _Object({"protected": str, "signature": str, "header": dict})),
     }
 )  # fmt: skip
-"""What is checked of a card: all that clients of some generation rely on."""
+"""The members of a card that are checked: all that clients of some generation rely on."""
 
 
 def _mended(value: Any, shape: _Shape, at: str, wrong: list[str]) -> Any:  # noqa: ANN401 - any JSON

@@ -21,7 +21,7 @@ NAME = re.compile(
 """Grammar of a tenant in a path: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
 WRONG_NAME = "a tenant has at most 256 bytes, no control characters, and is no word of the protocol's paths"
-"""What is said of a tenant that is none (`tenant.is_tenant`)."""
+"""The message for a tenant that is none (`tenant.is_tenant`)."""
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
 # Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which nobody has to escape (RFC 3986 §2.3).

@@ -166,7 +166,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
 
 
 def read_bare(frame: bytes) -> Progress | None:
-    """What the body or an event of HTTP+JSON tells.
+    """Read a body or an event of HTTP+JSON.
 
     None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
     """

@@ -134,7 +134,7 @@ def of_body(body: bytes) -> Others | None:
 
 
 def of_error(error: bytes | msgspec.Raw) -> Others | None:
-    """What an error names, anywhere in it: its details are an agent's own, and 0.3 has whatever there is as its data.
+    """Return the ids anywhere in an error: its details are an agent's own, and 0.3 has anything as its data.
 
     An error that is longer than `LONGEST_ERROR` is not read, and counts as one that names too much.
 
@@ -165,7 +165,7 @@ def of_details(details: Iterable[object]) -> Others | None:
 
 
 def _named_in(pending: list[object]) -> Iterator[tuple[str | None, str | None, Iterable[str]]]:
-    """What free-form values name, however deep, under the names that ids have in any generation."""
+    """Return the ids in free-form values, however deep, under the names that ids have in any generation."""
     while pending:
         found = pending.pop()
         if isinstance(found, list):

@@ -55,7 +55,7 @@ class CardReport(StrEnum):
     REFUSED = "refused"
     """The agent answered, but with no card: a status, a redirect, an encoded body."""
     INVALID = "invalid"
-    """What it answered with is no card."""
+    """The agent's answer is no card."""
     UNUSABLE = "unusable"
     """It is a card, but offers no interface that the gateway speaks."""
 

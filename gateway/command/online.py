@@ -56,7 +56,7 @@ _WELL_KNOWN = "/.well-known/agent-card.json"
 
 
 class Visited(StrEnum):
-    """What a visit was to."""
+    """The sort of thing that was visited."""
 
     AGENT = "agent"
     ISSUER = "issuer"

@@ -55,7 +55,7 @@ class Watched(Protocol):
 
     @property
     def state_trouble(self) -> str:
-        """What keeps the ledger from being used; empty for nothing that is known."""
+        """Return the reason why the ledger cannot be used; empty where none is known."""
 
     @property
     def public_url(self) -> str:
