@@ -78,7 +78,8 @@ async def test_the_file_of_an_issuers_authorities_is_read_again(tmp_path: Path) 
     async with ScriptedBackend(identity_provider, tls=certified(authority)) as provider:
         text = f"""\
 auth: {{ issuers: {{ corp: {issuer(f"{provider.url}/keys", tls="{ ca: ca.pem }")} }} }}
-agents: {{}}
+tenants: {{ acme: [echo] }}
+agents: {{ echo: http://127.0.0.1:9 }}
 """
         async with serving(tmp_path, text) as site:
             gateway = site.running.gateway

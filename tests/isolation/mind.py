@@ -4,7 +4,7 @@ What it does with a message is told by the first word of its first text:
 
     wait   begins a task that goes on        talk   answers with a message, and makes no task
     ask    begins one that asks back         hint   makes a task, and tells of it in a message alone
-    fail   complains, and names the context  long   completes, with an answer longer than is kept
+    fail   complains, and names the context  long   completes, with an answer that a thread reads
     else   completes
 
 Whatever it says recalls all that it was told in the same context, and names the context in its text: what two callers
@@ -20,7 +20,7 @@ Tree = dict[str, Any]
 
 TERMINAL = ("TASK_STATE_COMPLETED", "TASK_STATE_CANCELED")
 _STATES = {"wait": "TASK_STATE_WORKING", "ask": "TASK_STATE_INPUT_REQUIRED"}
-LONG = 6000
+LONG = 160 * 1024
 """Bytes of a long answer."""
 
 
@@ -174,7 +174,7 @@ class Mind:
             self._configured(task["id"], given)
         if word != "long":
             return {"task": task}
-        # Its ids stand behind what is too long to be kept.
+        # Its ids stand behind much else.
         filler = {"artifactId": "b", "parts": [{"text": "." * LONG}]}
         return {"task": {"artifacts": [filler, *task["artifacts"]], **task, "metadata": {"thread": context}}}
 

@@ -118,15 +118,14 @@ def _of_all(name: str) -> dict[str, str]:
 
 
 _BY_SESSION = {"identity_headers": {"session": SESSION}}
-_BRIEF = {"connections": {"kept": "2KiB"}}
 
 PLACES = (
     Place("shared", _of_all("shared"), settings=_BY_SESSION),
-    Place("private", _of_all("private"), by_principal=True, settings={"isolation": "principal", **_BRIEF}),
+    Place("private", _of_all("private"), by_principal=True, settings={"isolation": "principal"}),
     Place("own", {"acme": "ownacme", "globex": "ownglobex", "desk": ""}, grpc=False),
     Place("adopting", _of_all("adopting"), adopts=True, speaks=("jsonrpc 1.0",), settings={"unknown_tasks": "adopt"}),
-    Place("old", _of_all("old"), speaks=("jsonrpc 0.3",), settings={**_BY_SESSION, **_BRIEF}),
-    Place("rest", _of_all("re:st"), speaks=("rest 1.0",), settings=_BRIEF),
+    Place("old", _of_all("old"), speaks=("jsonrpc 0.3",), settings=_BY_SESSION),
+    Place("rest", _of_all("re:st"), speaks=("rest 1.0",)),
     Place("wired", _of_all("wired"), speaks=("grpc 1.0",), settings=_BY_SESSION),
     Place("ancient", _of_all("ancient"), ancient=True, lists=False, speaks=("jsonrpc 0.1",)),
     Place("official", _of_all("official")),

@@ -25,7 +25,7 @@ def here() -> Iterator[Here]:
 
 def test_nobody_reaches_what_is_anothers_whatever_is_asked_and_however(here: Here) -> None:
     figures: Counter[str] = Counter()
-    run_machine(here, figures, seed=1, runs=RUNS, steps=STEPS)
+    run_machine(here, figures, seed=1, runs=RUNS, steps=STEPS, shrinks=False)
     assert all(figures[f"of {operation}"] for operation in (*SENDS, *OF_TASK, "ListTasks")), figures
     assert all(figures[f"in {speech}"] for speech in SPEECHES), figures
     assert sum(times for name, times in figures.items() if name.startswith("ids of others")) > STEPS, figures
@@ -33,7 +33,7 @@ def test_nobody_reaches_what_is_anothers_whatever_is_asked_and_however(here: Her
 
 def test_nobody_reaches_what_is_anothers_where_the_gateway_calls_webhooks() -> None:
     with standing(push="relay") as stands:
-        run_machine(stands, Counter(), seed=1, runs=RUNS // 2, steps=STEPS)
+        run_machine(stands, Counter(), seed=1, runs=RUNS // 2, steps=STEPS, shrinks=False)
 
 
 def test_the_machine_finds_that_tasks_are_not_kept_apart(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
