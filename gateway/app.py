@@ -21,6 +21,7 @@ from gateway.config.source import Marks
 from gateway.config.state import StateUrl
 from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
+from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.listeners import Listeners
@@ -62,6 +63,7 @@ class Gateway:
         resolver: Looks up the hosts of webhooks, instead of the system.
         origin: Where the configuration comes from, to be read again; None for what cannot be.
         worker: What this process is of the gateway.
+        over_http: As `Listeners`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Gateway:
         resolver: Resolver | None = None,
         origin: Origin | None = None,
         worker: Worker = ALONE,
+        over_http: bool = True,
     ) -> None:
         if examined.config is None:
             raise ValueError("the configuration has problems")
@@ -115,6 +118,7 @@ class Gateway:
             ready=self._takes_calls,
             trouble=lambda: self.state_trouble,
             shares=self._is_proxy,
+            over_http=over_http,
         )
         self._outgoing = OutgoingSnapshots(self._background, self.metrics.sweep)
         self._files = FileWork()
@@ -128,6 +132,17 @@ class Gateway:
                 applied=self._audit_configuration,
                 told=self._take_up,
             )
+
+    @property
+    def asgi(self) -> AsgiListener:
+        """Return the listener that serves what an ASGI server has read.
+
+        Raises:
+            RuntimeError: the gateway serves clients over HTTP itself, or was not started.
+        """
+        if self._listeners.asgi is None:
+            raise RuntimeError("not served by an ASGI server")
+        return self._listeners.asgi
 
     @property
     def snapshot(self) -> Snapshot:
@@ -162,7 +177,7 @@ class Gateway:
         await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
-        self.admin_url = f"http://{self._listeners.admin_address}"
+        self.admin_url = f"http://{self._listeners.admin_address}" if self._listeners.admin_address else ""
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
@@ -187,7 +202,7 @@ class Gateway:
         self.started = True
         self._listeners.tell_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
-        logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url, over_grpc)
+        logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url or "no address", over_grpc)
 
     def _build(self, examined: Examined, before: Snapshot | None, ledger: Ledger | None = None) -> Snapshot:
         assert examined.config is not None

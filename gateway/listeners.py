@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
@@ -16,6 +17,7 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
+from gateway.listener.pages import PagesListener
 from gateway.listener.server import HttpServer, client_limits
 from gateway.opening import asked_of_clients, open_tls
 from gateway.proxy import Line
@@ -30,12 +32,15 @@ class Listeners:
         ready: Whether new calls are taken.
         trouble: What else than draining keeps them from being taken; empty for nothing.
         shares: As `Edge.shares`.
+        over_http: Whether clients are served over HTTP here; an ASGI server does otherwise (`asgi`), and the pages for
+            operators are served only where the configuration says at which address.
 
     Attributes:
         servers: In the order of the roles; one that could not be opened is missing, and so are those after it.
         address: `host:port` of the public one, as a URL writes it; empty before it is open.
         admin_address: Of the one for operators.
         grpc_address: Of the one for clients of gRPC; empty where there is none.
+        asgi: Serves what an ASGI server has read; None where clients are served over HTTP here.
     """
 
     def __init__(
@@ -46,13 +51,17 @@ class Listeners:
         ready: Callable[[], bool],
         trouble: Callable[[], str],
         shares: Callable[[str], bool],
+        over_http: bool = True,
     ) -> None:
         self._listen = listen
+        self._over_http = over_http
         self._line = line
         self._ready = ready
         self._trouble = trouble
         self._shares = shares
         self.servers: list[HttpServer] = []
+        self._names: list[str] = []
+        self.asgi: AsgiListener | None = None
         # Those for clients, with what they speak over TLS.
         self._public: list[tuple[HttpServer, str]] = []
         self._tell_health: Callable[[], None] = lambda: None
@@ -74,15 +83,22 @@ class Listeners:
         asked = asked_of_clients(config)
         tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, "http/1.1", asked)
         listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
-        limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
-        edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
-        public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
-        self.servers.append(public)
-        self._public.append((public, "http/1.1"))
-        edge = Edge(AsgiListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
-        admin = HttpServer(self._listen("admin", written.admin.listen), edge)
-        self.servers.append(admin)
-        self.address, self.admin_address = public.address, admin.address
+        if self._over_http:
+            limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
+            edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
+            public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
+            self._add("public", public)
+            self._public.append((public, "http/1.1"))
+            self.address = public.address
+        else:
+            prefix = urlsplit(written.public_url or "").path.rstrip("/")
+            self.asgi = AsgiListener(listener, written.http, refused=self._line.unreadable, prefix=lambda: prefix)
+            self.address = written.listen
+        if self._over_http or "admin" in written.model_fields_set:
+            edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
+            admin = HttpServer(self._listen("admin", written.admin.listen), edge)
+            self._add("admin", admin)
+            self.admin_address = admin.address
         if written.listen_grpc is not None:
             # Only who serves gRPC pays for it.
             from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
@@ -96,14 +112,18 @@ class Listeners:
                 shares=self._shares,
                 tls=tls,
             )
-            self.servers.append(grpc)
+            self._add("grpc", grpc)
             self._public.append((grpc, "h2"))
             self.grpc_address = grpc.address
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""
-        for server, name in zip(self.servers, ("public", "admin", "grpc"), strict=False):
+        for server, name in zip(self.servers, self._names, strict=True):
             await server.start(background, name)
+
+    def _add(self, name: str, server: HttpServer) -> None:
+        self.servers.append(server)
+        self._names.append(name)
 
     def tell_health(self) -> None:
         """Have clients of gRPC that watch it know that the gateway became ready, or drains."""

@@ -1,88 +1,311 @@
-"""An ASGI application behind a connection of ours: how the operators' pages, which are Starlette's, are served."""
+"""The adapter that feeds the pipeline from an ASGI server: a scope becomes a `Head`, `send` becomes a responder.
+
+The strict server of `serve` (`protocol.py`) reads HTTP/1.1 itself, with limits and deadlines of its own. Here the ASGI
+server has read the request, so that what only bytes can tell (framing, pipelining, slow headers, the number of
+connections) is that server's to refuse. Everything that is decided from the head on is the same code.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote
 
 from gateway.a2a.call import Head
+from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
+from gateway.config.limit import Http
+from gateway.listener.request import Unreadable, host_name
 from gateway.wire import Wire
 
+Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
-Application: TypeAlias = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Serve: TypeAlias = Callable[[Head, Wire], Coroutine[Any, Any, None]]
+
+_BODILESS = (204, 304)
+_HEALTH = b"/-/"
+_SHORT = 64 * 1024
+"""Bytes of a body that an answer waits for."""
+_MOMENT = 0.25
+"""Seconds for which it does."""
+# RFC 9110 §7.6.1: they concern the connection, which is the server's. The length of a body is known by its bytes.
+_OF_THE_CONNECTION = frozenset({b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"})
 
 
 class AsgiListener:
-    """Serves an application whose requests and answers are short.
-
-    The body is read when the application asks for it; where that goes wrong, asking raises the fault (`BodyTooLarge`,
-    `BodyTooSlow`, `ClientGone`).
+    """Serves requests that an ASGI server has read.
 
     Args:
-        longest: Bytes of the longest request body.
+        serve: Answers one request.
+        limits: Bounds of a head, and deadlines of a body and of an answer; those of connections are the server's.
+        refused: Told of a request that could not be read: the peer, the request id, the status, the words.
+        prefix: Gives the path of the public URL, without a slash at its end; empty for none.
     """
 
-    def __init__(self, app: Application, longest: int) -> None:
-        self._app = app
-        self._longest = longest
+    def __init__(
+        self,
+        serve: Serve,
+        limits: Http,
+        *,
+        refused: Callable[[str, str, int, str], None] = lambda *_: None,
+        prefix: Callable[[], str] = str,
+    ) -> None:
+        self._serve = serve
+        self._limits = limits
+        self._refused = refused
+        self._prefix = prefix
 
-    async def __call__(self, head: Head, wire: Wire) -> None:
-        """Serve one request."""
-        exchange = _Exchange(wire, self._longest)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; `scope` is of the type `http` (ASGI, HTTP & WebSocket specification 2.3 or newer)."""
         try:
-            await self._app(_scope(head), exchange.receive, exchange.send)
-        finally:
-            # Starlette has said 500 before it raises.
-            if exchange.complete:
-                await wire.answer(exchange.status, exchange.headers, b"".join(exchange.parts))
-
-
-class _Exchange:
-    """The application's side of a request, and of an answer that goes out when it is whole."""
-
-    def __init__(self, wire: Wire, longest: int) -> None:
-        self._wire = wire
-        self._longest = longest
-        self._was_read = False
-        self._gone = asyncio.Event()
-        wire.when_gone(self._gone.set)
-        self.status = 500
-        self.headers: Pairs = []
-        self.parts: list[bytes] = []
-        self.complete = False
-
-    async def receive(self) -> Message:
-        if self._was_read:
-            await self._gone.wait()
-            return {"type": "http.disconnect"}
-        self._was_read = True
-        return {"type": "http.request", "body": await self._wire.read(self._longest), "more_body": False}
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            # The length is ours to say: that of the body as it is, also where it is not sent.
-            self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
+            head, length = read_head(scope, self._limits, self._prefix())
+        except Unreadable as unreadable:
+            await self._refuse(scope, send, unreadable)
             return
-        self.parts.append(message.get("body", b""))
-        self.complete = not message.get("more_body", False)
+        responder = AsgiResponder(receive, send, head, length, self._limits)
+        try:
+            await self._serve(head, responder)
+        finally:
+            await responder.finish()
+
+    async def _refuse(self, scope: Scope, send: Send, why: Unreadable) -> None:
+        request_id = secrets.token_hex(8)
+        self._refused(_peer(scope), request_id, why.status, why.words)
+        body = f"{why.words} (request {request_id})\n".encode()
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-request-id", request_id.encode("ascii")),
+        ]
+        await send({"type": "http.response.start", "status": why.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
-def _scope(head: Head) -> Message:
-    path = head.path.decode("ascii")
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": head.method,
-        "scheme": head.scheme,
-        "path": unquote(path) if "%" in path else path,
-        "raw_path": head.path,
-        "root_path": "",
-        "query_string": head.query,
-        "headers": list(head.headers),
-        "client": (head.peer, 0),
-        "server": None,
-        "state": {},
-    }
+def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int | None]:
+    """Return the head of a request, and the length of its body as the client states it, or None.
+
+    A mount (`root_path`) is taken off the path, unless the public URL has it in its own.
+
+    Args:
+        prefix: The path of the public URL.
+
+    Raises:
+        Unreadable: it is longer than it may be, or names no host.
+    """
+    path: bytes = (scope.get("raw_path") or quote(scope["path"]).encode("ascii")).partition(b"?")[0]
+    query: bytes = scope.get("query_string", b"")
+    if len(path) + len(query) + 1 > limits.target:
+        raise Unreadable(414, f"the request target exceeds {limits.target} bytes")
+    given = [(name.lower(), value) for name, value in scope["headers"]]
+    if len(given) > limits.header_count:
+        raise Unreadable(431, f"there are more than {limits.header_count} headers")
+    if sum(len(name) + len(value) + 4 for name, value in given) > limits.headers:
+        raise Unreadable(431, f"the headers exceed {limits.headers} bytes")
+    hosts = [value for name, value in given if name == b"host"]
+    if len(hosts) > 1:
+        raise Unreadable(400, "host is said twice")
+    host = host_name(hosts[0]) if hosts else None
+    if host is None:
+        raise Unreadable(400, "the Host header is no host" if hosts else "the Host header is missing")
+    lengths = [value for name, value in given if name == b"content-length" and value.isdigit()]
+    headers = tuple([pair for pair in given if pair[0] not in _OF_THE_CONNECTION])
+    head = Head(
+        scope["method"], _below(path, scope.get("root_path", ""), prefix), query, host, headers, _peer(scope),
+        scope.get("scheme", "http"),
+    )  # fmt: skip
+    return head, int(lengths[0]) if lengths and len(lengths[0]) <= 15 else None
+
+
+def _below(path: bytes, root: str, prefix: str) -> bytes:
+    mount = quote(root).encode("ascii")
+    if not mount or not (path + b"/").startswith(mount + b"/"):
+        return path
+    below = path[len(mount) :] or b"/"
+    # Health has no prefix with the strict server, either.
+    is_named = prefix == root or prefix.startswith(root + "/")
+    return path if is_named and not below.startswith(_HEALTH) else below
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+class AsgiResponder:
+    """The client's side of one exchange, over `receive` and `send`; see `gateway.wire.Wire`.
+
+    Attributes:
+        opened: Whether the head of an answer has gone out.
+        extra: Headers that the answer has beside its own.
+    """
+
+    def __init__(self, receive: Receive, send: Send, head: Head, length: int | None, limits: Http) -> None:
+        self._receive = receive
+        self._send = send
+        self._bodiless = head.method == "HEAD"
+        self._length = length
+        self._limits = limits
+        self._gone: Callable[[], None] | None = None
+        self._lost = False
+        self._complete = False
+        self._watcher: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._start: Message | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self.opened = False
+        self.extra: Pairs = []
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once if the client leaves before the answer is complete, or has left."""
+        if self._lost:
+            callback()
+        else:
+            self._gone = callback
+
+    async def read(self, limit: int) -> bytes:
+        """Return the whole request body; from then on, a client that leaves is noticed.
+
+        Raises:
+            BodyTooLarge: it is longer than `limit` bytes.
+            BodyTooSlow: nothing of it came for `body_idle`.
+            ClientGone: the client left before its end.
+        """
+        too_large = BodyTooLarge(f"the body exceeds {limit} bytes")
+        if self._length is not None and self._length > limit:
+            raise too_large
+        body: bytes | bytearray = b""
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(self._limits.body_idle):
+                    message = await self._receive()
+            except TimeoutError:
+                raise BodyTooSlow("the body came too slowly") from None
+            if message["type"] == "http.disconnect":
+                self._lost = True
+                raise ClientGone("the client left")
+            more = message.get("more_body", False)
+            part = message.get("body", b"")
+            if len(body) + len(part) > limit:
+                raise too_large
+            body = body + part if body else part
+        self._watcher = asyncio.create_task(self._watch(), name="client of an ASGI server")
+        return bytes(body)
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._lost or self._complete:
+            return
+        self._lost = True
+        self._wake()
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
+
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
+        """Send a whole answer."""
+        if self._watcher is None and self._length is not None and 0 < self._length <= _SHORT:
+            # Servers end a connection, and some an answer, whose request was not read: a short one is on its way.
+            with suppress(Fault, TimeoutError):
+                async with asyncio.timeout(_MOMENT):
+                    await self.read(_SHORT)
+        length = None if status in _BODILESS else len(body)
+        self.opened = True
+        await self._tell(_start(status, [*headers, *self.extra], length))
+        empty = self._bodiless or status in _BODILESS
+        await self._tell({"type": "http.response.body", "body": b"" if empty else body})
+        self._complete = True
+
+    def open(self, status: int, headers: Pairs) -> None:
+        """Begin an answer that follows piece by piece."""
+        self.opened = True
+        self._start = _start(status, [*headers, *self.extra], None)
+        self._begin()
+
+    async def write(self, data: bytes) -> None:
+        """Send one piece; waits while more than `write_buffer` waits for the client."""
+        if not self.write_nowait(data):
+            await self.drained()
+
+    def write_nowait(self, data: bytes) -> bool:
+        """Send one piece, whether the client reads or not; False where no more should be written until `drained`."""
+        if data and not self._bodiless and not self._lost:
+            self._parts.append(data)
+            self._size += len(data)
+            self._begin()
+        return self._size < self._limits.write_buffer
+
+    async def drained(self) -> None:
+        """Wait until the client has read what was written."""
+        while self._size >= self._limits.write_buffer and not self._lost:
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+
+    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - only gRPC has any
+        """End the answer."""
+        if self._sender is not None:
+            await self._sender
+        if not self._lost:
+            await self._tell({"type": "http.response.body", "body": b""})
+            self._complete = True
+
+    def cut(self) -> None:
+        """End the connection without the clean end of the answer: servers do so with one that stays incomplete."""
+        self._lost = True
+        self._wake()
+
+    async def finish(self) -> None:
+        """Let go of everything, once nobody serves the request any more."""
+        self._gone = None
+        for task in (self._watcher, self._sender):
+            if task is not None and not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    def _begin(self) -> None:
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send_parts(), name="answer by an ASGI server")
+
+    async def _send_parts(self) -> None:
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._tell(start)
+        while self._parts and not self._lost:
+            data, self._parts = b"".join(self._parts), []
+            await self._tell({"type": "http.response.body", "body": data, "more_body": True})
+            self._size -= len(data)
+            self._wake()
+
+    async def _tell(self, message: Message) -> None:
+        """Give a message to the server; a client that is gone, or reads nothing for `write_stall`, has left."""
+        try:
+            async with asyncio.timeout(self._limits.write_stall):
+                await self._send(message)
+        except (OSError, TimeoutError):
+            self._leave()
+
+    def _wake(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+
+def _start(status: int, headers: Sequence[tuple[bytes, bytes]], length: int | None) -> Message:
+    """Return the message that begins an answer.
+
+    Raises:
+        ValueError: a header holds what would end a line in its middle.
+    """
+    if any(byte in value for _, value in headers for byte in (b"\r", b"\n", b"\0")):
+        raise ValueError("a header of the answer holds a line end")
+    framing = [] if length is None else [(b"content-length", b"%d" % length)]
+    return {"type": "http.response.start", "status": status, "headers": [*headers, *framing]}

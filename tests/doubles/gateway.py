@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
@@ -31,6 +31,8 @@ from gateway.upstream.http import HttpUpstream
 from gateway.webhooks import Webhooks
 from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
+from tests.e2e.agents.server import Server
+from tests.edge import IS_ASGI, in_front_of
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -342,6 +344,9 @@ async def running(
         written: Whether it is written to `path` first, so that it can be read again.
     """
     whole = whole_file(text)
+    server = Server() if IS_ASGI else None
+    if server is not None:
+        whole = whole.replace('listen: "127.0.0.1:0"', f'listen: "127.0.0.1:{server.port}"')
     if written:
         path.write_text(whole)  # noqa: ASYNC240 - a few bytes, before anything runs
     examined = stamped(examine(path, environ or {}, text=whole))
@@ -359,12 +364,18 @@ async def running(
         state=StateUrl("memory"),
         resolver=public_names(),
         origin=Origin(path, environ or {}) if written else None,
+        over_http=server is None,
     )
     running = Running(gateway, lines)
     found.append(running)
+    stack = AsyncExitStack()
     try:
         await gateway.start()
-        running.port, running.admin_port = map(_port, gateway._listeners.servers[:2])
+        if server is None:
+            running.port, running.admin_port = map(_port, gateway._listeners.servers[:2])
+        else:
+            running.admin_port = _port(gateway._listeners.servers[0])
+            running.port = await stack.enter_async_context(in_front_of(gateway, server))
         if settled:
             async with asyncio.timeout(WAIT):
                 # Nothing of the configuration is to be kept from here.
@@ -374,6 +385,7 @@ async def running(
     finally:
         for client in running._clients:
             client.leave()
+        await stack.aclose()
         if not gateway.draining:
             hurry = asyncio.Event()
             hurry.set()

@@ -92,7 +92,7 @@ class GatewayProcess:
     ) -> None:
         own = {"PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "STATE_DIRECTORY": str(file.parent)}
         self._process = subprocess.Popen(
-            [*before, sys.executable, "-m", "gateway", "serve", "-c", str(file), *options],
+            [*before, sys.executable, "-m", *_serve(file, options)],
             cwd=ROOT,
             env={**os.environ, **own, **(environ or {})},
             stdin=subprocess.DEVNULL,
@@ -157,6 +157,12 @@ class GatewayProcess:
                 self._process.wait()
         self._access.close()
         self._log.close()
+
+
+def _serve(file: Path, options: Sequence[str]) -> list[str]:
+    if os.environ.get("A2A_TEST_EDGE") == "asgi" and not options:
+        return ["tests.edge", str(file)]
+    return ["gateway", "serve", "-c", str(file), *options]
 
 
 def write(configuration: Mapping[str, Any], folder: Path) -> Path:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
-from gateway.listener.asgi import AsgiListener
+from gateway.listener.pages import PagesListener
 from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.wire import RecordedWire
@@ -52,7 +52,7 @@ async def fails(_request: Request) -> Response:
     raise ValueError("secret")
 
 
-PAGES = AsgiListener(
+PAGES = PagesListener(
     Starlette(
         routes=[
             Route("/shown/{rest:path}", shown),
@@ -134,7 +134,7 @@ async def test_an_application_that_never_answers_is_no_answer() -> None:
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
 
     wire = RecordedWire()
-    await AsgiListener(silent, 10)(Head("GET", b"/"), wire)
+    await PagesListener(silent, 10)(Head("GET", b"/"), wire)
     assert not wire.opened
 
 
@@ -161,7 +161,7 @@ async def test_after_the_body_only_the_leave_of_the_client_comes() -> None:
         wire.leave()
         messages.append(await receive())
 
-    await AsgiListener(asks, 10)(Head("GET", b"/"), wire)
+    await PagesListener(asks, 10)(Head("GET", b"/"), wire)
     assert messages == [
         {"type": "http.request", "body": b"", "more_body": False},
         {"type": "http.disconnect"},

@@ -1,0 +1,193 @@
+"""The gateway as an ASGI application: for any ASGI server, for a mount in another application, for a test.
+
+    uvicorn gateway.asgi:app                          # reads the file that A2A_GATEWAY_CONFIG names
+    Mount("/agents", create_app("gateway.yaml"))      # in Starlette or FastAPI
+    httpx.ASGITransport(create_app({"agents": …}))    # without sockets
+
+`a2a-gateway serve` runs the same pipeline behind the strict HTTP/1.1 server (`listener/protocol.py`), which also bounds
+connections and slow clients.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import yaml
+
+from gateway.app import Gateway
+from gateway.config.check import Examined, examine
+from gateway.config.model import Config
+from gateway.config.problem import as_text
+from gateway.listener.asgi import AsgiListener, Receive, Scope, Send
+from gateway.listener.server import ListenFailed
+from gateway.opening import StartFailed
+from gateway.reload import Origin
+
+VARIABLE = "A2A_GATEWAY_CONFIG"
+"""The environment variable that names the configuration file of `app`."""
+
+logger = logging.getLogger("gateway")
+
+Configuration = str | os.PathLike[str] | Mapping[str, Any] | Config
+
+
+class ConfigurationInvalid(ValueError):
+    """The configuration has errors; the text has one line each: file:line:column, fact, remedy."""
+
+
+def create_app(config: Configuration, *, access_stream: BinaryIO | None = None) -> "GatewayApp":
+    """Return the gateway that serves a configuration, as an ASGI application.
+
+    A file is watched and reloaded as `gateway.reload` says; a mapping and a `Config` are used as they are.
+
+    Args:
+        config: The path of a configuration file, what such a file says as a mapping, or a `Config`.
+        access_stream: Where the access log goes; standard output where it is left out.
+
+    Raises:
+        ConfigurationInvalid: it has errors.
+    """
+    examined, origin = _examined(config)
+    return GatewayApp(lambda: (examined, origin), access_stream)
+
+
+class GatewayApp:
+    """One gateway as an ASGI 3 application. It starts and drains with the server's lifespan.
+
+    Where no lifespan is run (a mount, `httpx.ASGITransport`), `async with app:` or `Starlette(lifespan=app.lifespan)`
+    does the same; without either the gateway starts with the first request, and ends with its process.
+
+    Args:
+        read: Gives the configuration, and where it can be read again.
+        access_stream: Where the access log goes; standard output where it is left out.
+    """
+
+    def __init__(
+        self, read: Callable[[], tuple[Examined, Origin | None]], access_stream: BinaryIO | None = None
+    ) -> None:
+        self._read = read
+        self._access_stream = access_stream
+        self._running: _Running | None = None
+        self._starting: asyncio.Lock | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway that runs.
+
+        Raises:
+            RuntimeError: it was not started.
+        """
+        if self._running is None:
+            raise RuntimeError("the gateway was not started")
+        return self._running.gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan of the server; a WebSocket is refused."""
+        if scope["type"] == "http":
+            running = await self._started()
+            await running.listener(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def __aenter__(self) -> Self:
+        await self._started()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, _application: object = None) -> AsyncIterator[None]:
+        """Run the gateway; the signature is that of Starlette's `lifespan`."""
+        async with self:
+            yield
+
+    async def aclose(self) -> None:
+        """Drain and stop: calls in progress end within `gateway.drain.timeout`."""
+        running, self._running = self._running, None
+        if running is not None:
+            # The server has stopped accepting, so that no balancer needs time.
+            await running.gateway.stop(asyncio.Event(), delay=0.0)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self._started()
+        except (ConfigurationInvalid, ListenFailed, StartFailed) as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _started(self) -> "_Running":
+        loop = asyncio.get_running_loop()
+        running = self._running
+        if running is not None and running.loop is loop:
+            return running
+        if self._starting is None or (running is not None and running.loop.is_closed()):
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            if self._running is None or self._running.loop is not loop:
+                self._running = await self._start(loop)
+            return self._running
+
+    async def _start(self, loop: asyncio.AbstractEventLoop) -> "_Running":
+        examined, origin = self._read()
+        for problem in examined.problems:
+            logger.warning("%s: %s", problem.place, problem.fact)
+        stream = self._access_stream or sys.stdout.buffer
+        gateway = Gateway(examined, access_stream=stream, origin=origin, over_http=False)
+        await gateway.start()
+        return _Running(gateway, loop)
+
+
+class _Running:
+    """A gateway that was started, and the loop it runs on."""
+
+    def __init__(self, gateway: Gateway, loop: asyncio.AbstractEventLoop) -> None:
+        self.gateway = gateway
+        self.loop = loop
+        self.listener = gateway.asgi
+
+
+def _examined(config: Configuration) -> tuple[Examined, Origin | None]:
+    origin = None
+    if isinstance(config, Config):
+        written: Mapping[str, Any] = config.model_dump(mode="json", exclude_unset=True)
+    elif isinstance(config, Mapping):
+        written = config
+    else:
+        origin = Origin(Path(config), os.environ)
+        written = {}
+    if origin is not None:
+        examined = origin.read()
+    else:
+        text = yaml.safe_dump({"version": 1, **written}, sort_keys=False, allow_unicode=True)
+        examined = examine(Path("<mapping>"), os.environ, text=text.encode())
+    if examined.config is None or examined.failed:
+        raise ConfigurationInvalid(as_text((*examined.errors, *examined.failed)))
+    return examined, origin
+
+
+def _of_environment() -> tuple[Examined, Origin | None]:
+    path = os.environ.get(VARIABLE)
+    if not path:
+        raise ConfigurationInvalid(f"the environment variable {VARIABLE} is not set → have it name a configuration file")
+    return _examined(path)
+
+
+app = GatewayApp(_of_environment)
+"""The gateway of the file that `A2A_GATEWAY_CONFIG` names, which is read when the server starts."""

@@ -1,0 +1,267 @@
+"""The gateway as an ASGI application: under the servers that people run, mounted, and called without sockets."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client import ClientConfig, ClientFactory
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from gateway.asgi import ConfigurationInvalid, GatewayApp, create_app
+from gateway.config.model import Config
+from tests.doubles.gateway import CALL, RESULT, agent, keys, secret
+from tests.doubles.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
+from tests.e2e.process import ROOT, WAIT
+from tests.e2e.sdk import saying
+
+pytestmark = pytest.mark.anyio
+
+PROMPT = 0.2
+"""Seconds within which an agent must be told that its client has left."""
+JSON = {"content-type": "application/json", "a2a-version": "1.0"}
+CARD = {
+    "name": "echo",
+    "description": "",
+    "version": "1",
+    "capabilities": {"streaming": True},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [],
+}
+
+
+def card_of(url: str) -> dict[str, Any]:
+    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    return {**CARD, "supportedInterfaces": [interface]}
+
+
+def written(backend: str, folder: Path, **gateway: Any) -> dict[str, Any]:
+    """A configuration in front of one agent whose card is a file."""
+    (folder / "card.json").write_text(json.dumps(card_of(backend)))
+    card = str(folder / "card.json")
+    return {"gateway": {"state": "memory", **gateway}, "agents": {"echo": {"backend": backend, "card": card}}}
+
+
+@asynccontextmanager
+async def transport(app: Any, base: str = "http://gw.test") -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base) as client:
+        yield client
+
+
+# ---- Without sockets -------------------------------------------------------------------------------------------------
+
+
+async def test_a_mapping_is_served_without_a_socket(tmp_path: Path) -> None:
+    log = BytesIO()
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        app = create_app(written(backend.url, tmp_path, public_url="http://gw.test"), access_stream=log)
+        async with app, transport(app) as client:
+            answer = await client.post("/echo", content=CALL, headers=JSON)
+            assert (answer.status_code, answer.json()) == (200, json.loads(RESULT))
+            card = (await client.get("/echo/.well-known/agent-card.json")).json()
+            assert {each["url"] for each in card["supportedInterfaces"]} == {"http://gw.test/echo"}
+            assert (await client.get("/-/ready")).text == "ok\n"
+            assert (await client.post("/nobody", content=CALL, headers=JSON)).status_code == 404
+    assert [json.loads(line)["outcome"] for line in log.getvalue().splitlines()].count("ok") == 2
+
+
+async def test_without_a_lifespan_it_starts_with_the_first_request(tmp_path: Path) -> None:
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        app = create_app(written(backend.url, tmp_path), access_stream=BytesIO())
+        async with transport(app) as client:
+            answers_ = await asyncio.gather(*[client.post("/echo", content=CALL, headers=JSON) for _ in range(5)])
+        assert {each.status_code for each in answers_} == {200}
+        await app.aclose()
+
+
+async def test_two_gateways_in_one_process_know_nothing_of_each_other(tmp_path: Path) -> None:
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        apps = []
+        for name in ("one", "two"):
+            written_ = written(backend.url, tmp_path)
+            written_["auth"] = {"api_keys": {name: {"sha256": keys_of(name), "tenant": name}}}
+            written_["tenants"] = {name: ["echo"]}
+            apps.append(create_app(written_, access_stream=BytesIO()))
+        async with apps[0], apps[1], transport(apps[0]) as one, transport(apps[1]) as two:
+            shown = {**JSON, "authorization": f"Bearer {secret('one').decode()}"}
+            assert (await one.post("/echo", content=CALL, headers=shown)).status_code == 200
+            assert (await two.post("/echo", content=CALL, headers=shown)).status_code == 401
+
+
+def keys_of(name: str) -> str:
+    return keys(**{name: name}).partition("sha256: ")[2].partition(",")[0]
+
+
+async def test_a_config_is_served_as_it_is(tmp_path: Path) -> None:
+    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
+        config = Config.model_validate({"version": 1, **written(backend.url, tmp_path)})
+        app = create_app(config, access_stream=BytesIO())
+        async with app, transport(app) as client:
+            assert (await client.post("/echo", content=CALL, headers=JSON)).status_code == 200
+
+
+# ---- Mounted ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("public_url", ["", "http://gw.test/agents"])
+@pytest.mark.parametrize("framework", ["starlette", "fastapi"])
+async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_url: str) -> None:
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        named = {"public_url": public_url} if public_url else {}
+        app = create_app(written(backend.url, tmp_path, **named), access_stream=BytesIO())
+        outer: Any
+        if framework == "starlette":
+            outer = Starlette(routes=[Mount("/agents", app)])
+        else:
+            outer = FastAPI()
+            outer.mount("/agents", app)
+        async with app.lifespan(outer), transport(outer) as client:
+            assert (await client.post("/agents/echo", content=CALL, headers=JSON)).json() == json.loads(RESULT)
+            assert (await client.get("/agents/-/ready")).status_code == 200
+            assert (await client.post("/echo", content=CALL, headers=JSON)).status_code == 404
+            card = (await client.get("/agents/echo/.well-known/agent-card.json")).json()
+            expected = f"{public_url or 'http://127.0.0.1:8080'}/echo"
+            assert {each["url"] for each in card["supportedInterfaces"]} == {expected}
+
+
+# ---- Mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_with_a_mistake_is_refused_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n")
+    with pytest.raises(ConfigurationInvalid, match=r"gateway\.yaml:2:19  agents\.echo\.backnd: unknown key"):
+        create_app(file)
+    with pytest.raises(ConfigurationInvalid, match="there is no agent"):
+        create_app({"agents": {}})
+
+
+async def test_a_websocket_is_refused() -> None:
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    await create_app({"agents": {"echo": "http://127.0.0.1:9"}})({"type": "websocket"}, receive, tell)
+    assert [each["type"] for each in told] == ["websocket.close"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "target", "status"),
+    [
+        ([(b"host", b"a"), (b"host", b"b")], b"/echo", 400),
+        ([], b"/echo", 400),
+        ([(b"host", b"a/b")], b"/echo", 400),
+        ([(b"host", b"a"), *[(b"x-%d" % number, b"") for number in range(100)]], b"/echo", 431),
+        ([(b"host", b"a"), (b"x", b"." * 40_000)], b"/echo", 431),
+        ([(b"host", b"a")], b"/" + b"a" * 9000, 414),
+        ([(b"host", b"a")], b"/%65cho%2f", 400),
+    ],
+)
+async def test_a_head_that_serve_refuses_is_refused(
+    headers: list[tuple[bytes, bytes]], target: bytes, status: int
+) -> None:
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "raw_path": target, "query_string": b"", "headers": headers}
+    app = create_app({"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=BytesIO())
+    async with app:
+        await app(scope, receive, tell)
+    assert told[0]["status"] == status
+
+
+# ---- Under servers ---------------------------------------------------------------------------------------------------
+
+SERVERS = {
+    "uvicorn": ["-m", "uvicorn", "gateway.asgi:app", "--port", "{port}"],
+    "hypercorn": ["-m", "hypercorn", "gateway.asgi:app", "--bind", "127.0.0.1:{port}"],
+    "granian": ["-m", "granian", "--interface", "asgi", "gateway.asgi:app", "--port", "{port}"],
+}
+
+
+@contextmanager
+def served(server: str, configuration: dict[str, Any], folder: Path) -> Iterator[str]:
+    """`gateway.asgi:app` under a server; gives its URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    configuration["gateway"]["public_url"] = url
+    file = folder / "gateway.yaml"
+    file.write_text(json.dumps({"version": 1, **configuration}))
+    words = [word.format(port=port) for word in SERVERS[server]]
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, env={**os.environ, "A2A_GATEWAY_CONFIG": str(file)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(retries=10)) as client:
+            assert client.get(f"{url}/-/ready").status_code == 200
+        yield url
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=WAIT)
+        assert b"Traceback" not in said, said.decode()
+
+
+EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"ho"}]}}}\n\n'
+STREAM = CALL.replace(b"SendMessage", b"SendStreamingMessage")
+
+
+async def talks(wire: Wire) -> None:
+    """Answers a send at once; a stream has one event, and then waits for its client to leave."""
+    while request := await wire.request():
+        if b"SendStreamingMessage" in request.body:
+            await wire.send(head(b"transfer-encoding: chunked", content_type=b"text/event-stream") + chunk(EVENT))
+            if b"the end" in request.body:
+                await wire.send(chunk(b""))
+        else:
+            await wire.send(whole(RESULT))
+
+
+@pytest.mark.parametrize(
+    ("server", "http2"), [("uvicorn", False), ("hypercorn", False), ("hypercorn", True), ("granian", False), ("granian", True)]
+)
+async def test_clients_notice_nothing_under_another_server(server: str, http2: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a column
+    async with ScriptedBackend(talks) as backend:
+        with served(server, written(backend.url, tmp_path), tmp_path) as url:
+            async with httpx.AsyncClient(http1=not http2, http2=http2, timeout=WAIT) as http:
+                answer = await http.post(f"{url}/echo", content=CALL, headers=JSON)
+                assert (answer.status_code, answer.json()) == (200, json.loads(RESULT))
+                assert answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
+                assert answer.headers["x-request-id"]
+                assert (await http.post(f"{url}/nobody", content=CALL, headers=JSON)).status_code == 404
+                async with http.stream("POST", f"{url}/echo", content=STREAM, headers=JSON) as stream:
+                    assert stream.headers["content-type"] == "text/event-stream"
+                    # It comes although the agent says nothing more.
+                    assert await anext(stream.aiter_raw()) == EVENT
+                    left = asyncio.get_running_loop().time()
+            await backend.all_gone()
+            [wire] = [each for each in backend.wires if each.left_at is not None]
+            assert wire.left_at is not None
+            assert wire.left_at - left < PROMPT
+            async with httpx.AsyncClient(http1=not http2, http2=http2, headers=JSON, timeout=WAIT) as http:
+                client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(f"{url}/echo")
+                events = [event async for event in client.send_message(saying("the end"))]
+                assert [event.message.parts[0].text for event in events] == ["ho"]
