@@ -82,7 +82,7 @@ def with_scope(message: bytes, number: int, scope: str | None) -> bytes:
 
 @cache
 def _ways(path: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The numbers of the fields that lead to the tenant of a request, and to that of the push configuration of a send."""
+    """The numbers of the fields that lead to the tenant of a request, and to that of its push configuration."""
     method = BY_PATH[path]
     message = request_class(method).DESCRIPTOR
     outer = (message.fields_by_name["tenant"].number,)
