@@ -38,6 +38,7 @@ from tests.push.support import (
     Names,
     Remote,
     Works,
+    fields,
     id_of,
     local,
     running,
