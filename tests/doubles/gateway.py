@@ -23,7 +23,7 @@ from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.config.files import stamped
 from gateway.config.state import StateUrl
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import WebhookPolicy
 from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics

@@ -1,6 +1,10 @@
-"""Which webhooks may be called."""
+"""Webhooks that may be called: their URLs, addresses and names."""
 
+import socket
+import threading
 from collections.abc import Sequence
+from ipaddress import IPv4Address, ip_address
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,11 +12,20 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import PushDenied
 from gateway.config.webhook import read_pattern
-from gateway.push.webhook import LONGEST_URL, Target, Unresolved, WebhookPolicy
+from gateway.push.ssrf import (
+    LONGEST_URL,
+    Resolver,
+    Target,
+    Unresolved,
+    WebhookPolicy,
+    is_dialable,
+    is_public,
+    parse_address,
+)
 
 pytestmark = pytest.mark.anyio
 
-PUBLIC = "93.184.216.34"
+ADDRESS = "93.184.216.34"
 
 
 class Names:
@@ -177,19 +190,19 @@ def test_no_path_is_shown_of_a_target() -> None:
     assert policy().refuse_url("https://[2606:4700::1]/x").origin == "https://[2606:4700::1]"
 
 
-# ---- Addresses -------------------------------------------------------------------------------------------------------
+# ---- Targets ---------------------------------------------------------------------------------------------------------
 
 HOOKS = Target("https", "hooks.example", 443, "/")
 
 
 async def test_a_name_may_have_public_addresses() -> None:
-    judge = policy(hooks_example=[PUBLIC, "2606:4700::1111"])
-    assert await judge.refuse_address(HOOKS) == (PUBLIC, "2606:4700::1111")
+    judge = policy(hooks_example=[ADDRESS, "2606:4700::1111"])
+    assert await judge.refuse_address(HOOKS) == (ADDRESS, "2606:4700::1111")
 
 
 @pytest.mark.parametrize(
     "found",
-    [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::1"], ["169.254.169.254"], ["64:ff9b::7f00:1"], ["x"], [PUBLIC] * 33],
+    [["127.0.0.1"], [ADDRESS, "10.0.0.1"], ["::1"], ["169.254.169.254"], ["64:ff9b::7f00:1"], ["x"], [ADDRESS] * 33],
 )
 async def test_one_private_address_is_one_too_many(found: list[str]) -> None:
     with pytest.raises(PushDenied) as denied:
@@ -209,7 +222,7 @@ async def test_a_name_without_any_address_is_not_resolved() -> None:
 async def test_an_address_is_judged_without_asking_anybody() -> None:
     names = Names()
     judge = WebhookPolicy(resolve=names)
-    assert await judge.refuse_address(Target("https", PUBLIC, 443, "/")) == (PUBLIC,)
+    assert await judge.refuse_address(Target("https", ADDRESS, 443, "/")) == (ADDRESS,)
     for private in ("10.0.0.1", "::1", "127.0.0.1"):
         with pytest.raises(PushDenied):
             await judge.refuse_address(Target("https", private, 443, "/"))
@@ -225,3 +238,126 @@ async def test_private_addresses_may_be_called_where_listed_and_not_blocked_but_
     # Not listed: the same address as ever.
     with pytest.raises(PushDenied):
         await policy(block_private=False, a_corp=["10.0.0.1"]).refuse_address(Target("https", "a.corp", 443, "/"))
+
+
+# ---- Addresses -----------------------------------------------------------------------------------------------------
+
+PUBLIC = ["8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::1", "64:ff9b::808:808", "::ffff:8.8.8.8"]
+METADATA = [
+    "169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fe80::1",
+    "fe80::1%eth0", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
+]  # fmt: skip
+NO_MACHINE = [
+    "0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "239.255.255.250", "ff02::1", "ff0e::1", "255.255.255.255", "240.0.0.1",
+    "::7f00:1",
+]  # fmt: skip
+OWN = [
+    "127.0.0.1", "127.255.255.254", "::1", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "fc00::1",
+    "fd12:3456::1", "100.64.0.1", "100.127.255.255", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
+    "64:ff9b::a00:1",
+]  # fmt: skip
+NOWHERE = [
+    "192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "2001:db8::1", "3fff::1", "2002:7f00:1::",
+    "2002:808:808::", "100::1", "2001:0:7f00:1::1", "2001:0:808:808::1", "64:ff9b:1::7f00:1", "192.88.99.1",
+    "2606:4700::5efe:7f00:1", "2606:4700::200:5efe:a00:1", "4000::1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PUBLIC)
+def test_public_addresses_may_be_called_always(text: str) -> None:
+    assert is_public(ip_address(text))
+    assert is_dialable(ip_address(text))
+
+
+@pytest.mark.parametrize("text", [*METADATA, *NO_MACHINE])
+def test_where_clouds_hand_out_credentials_and_what_is_no_machine_are_never_called(text: str) -> None:
+    assert not is_public(ip_address(text))
+    assert not is_dialable(ip_address(text))
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_an_operator_may_have_its_own_network_called(text: str) -> None:
+    assert not is_public(ip_address(text))
+    assert is_dialable(ip_address(text))
+
+
+@pytest.mark.parametrize("text", NOWHERE)
+def test_what_is_for_documents_and_tunnels_is_not_public(text: str) -> None:
+    assert not is_public(ip_address(text))
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_is_as_public_as_the_one_of_ipv4_that_it_holds(held: IPv4Address) -> None:
+    for prefix in (0xFFFF << 32, 0x0064_FF9B << 96):
+        assert is_public(ip_address(prefix | int(held))) == is_public(held)
+    if is_public(ip_address((0x2606_4700 << 96) | (0x5EFE << 32) | int(held))):
+        assert is_public(held)
+
+
+@given(st.ip_addresses())
+def test_what_is_public_may_be_called(address: object) -> None:
+    found = ip_address(str(address))
+    assert is_dialable(found) or not is_public(found)
+
+
+@pytest.mark.parametrize("text", ["010.0.0.1", "1.2.3", "0x7f.0.0.1", "2130706433", "1.2.3.4.5", " 1.2.3.4", "", "::g"])
+def test_other_spellings_are_no_addresses(text: str) -> None:
+    assert parse_address(text) is None
+
+
+def test_an_address_is_read() -> None:
+    assert parse_address("192.0.2.1") == ip_address("192.0.2.1")
+
+
+# ---- Names -----------------------------------------------------------------------------------------------------------
+
+
+def answer(*addresses: str) -> list[tuple[Any, ...]]:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
+
+
+async def test_this_machine_is_found() -> None:
+    resolver = Resolver()
+    assert set(await resolver("localhost")) & {"127.0.0.1", "::1"}
+    resolver.close()
+
+
+async def test_addresses_come_in_their_order_and_once_each() -> None:
+    asked: list[str] = []
+
+    def look_up(host: str, _port: object, **_: object) -> list[tuple[Any, ...]]:
+        asked.append(host)
+        return answer("192.0.2.2", "192.0.2.1", "192.0.2.2")
+
+    resolver = Resolver(look_up=look_up)
+    assert await resolver("hooks.example") == ("192.0.2.2", "192.0.2.1")
+    assert asked == ["hooks.example"]
+    resolver.close()
+
+
+@pytest.mark.parametrize("error", [socket.gaierror("no such name"), UnicodeError("label too long")])
+async def test_a_name_without_an_address_is_an_os_error(error: Exception) -> None:
+    def look_up(*_: object, **__: object) -> list[tuple[Any, ...]]:
+        raise error
+
+    resolver = Resolver(look_up=look_up)
+    with pytest.raises(OSError, match="name"):
+        await resolver("hooks.example")
+    resolver.close()
+
+
+async def test_a_name_that_nobody_answers_for_is_given_up_and_holds_no_more_than_its_threads() -> None:
+    release = threading.Event()
+
+    def look_up(*_: object, **__: object) -> list[tuple[Any, ...]]:
+        release.wait(30)
+        return answer("192.0.2.1")
+
+    resolver = Resolver(look_up=look_up, timeout=0.01, threads=1)
+    try:
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await resolver("hooks.example")
+    finally:
+        release.set()
+        resolver.close()
