@@ -154,7 +154,7 @@ def site(agents: str, turn: int) -> dict[str, Any]:
 
 async def soak(length: Length, folder: Path) -> Soaked:
     """Run it."""
-    with serving(pace=0.05) as agents, gateway_process(site(agents, 0), folder) as process:
+    with serving(pace=0.05) as agents, gateway_process(site(agents, 0), folder, forked=False) as process:
         found = await _soak(length, process, agents, folder)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
