@@ -14,6 +14,7 @@ TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
     "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "kept.py": "a count and a thread; tests/test_long_answers.py fills and shares it",
+    "config/part.py": "the base of the models; every test of the configuration reads with it",
     "config/peer_tls.py": "a mapping of the file; tests/test_private_authorities.py writes it",
     "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",
     "listeners.py": "opened and closed together; tests/test_app.py opens them, tests/test_app_stopping.py closes them",

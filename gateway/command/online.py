@@ -29,8 +29,8 @@ from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
 from gateway.push.resolver import Resolver
 from gateway.push.webhook import Target, WebhookPolicy

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import Gateway
-from gateway.config.check import examine
-from gateway.config.files import stamped
+from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
 from gateway.push.webhook import WebhookPolicy
 from gateway.reload import Origin
