@@ -17,8 +17,8 @@ from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
 from gateway.listener.callback import Callbacks

@@ -18,8 +18,7 @@ from textwrap import dedent
 from typing import Any, BinaryIO, cast
 
 from gateway.app import Gateway
-from gateway.config.check import examine
-from gateway.config.files import stamped
+from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
 from gateway.push.ssrf import WebhookPolicy
 from gateway.reload import Origin

@@ -1,7 +1,6 @@
-"""What the models refuse, in the operator's words: a fact about what is written and the remedy beside it."""
+"""Errors of the pydantic models in the operator's words: a place, a fact and a remedy."""
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -9,9 +8,10 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath, Problem, printable, spell_key
+from gateway.config.problem import KeyPath, Problem, nearest, printable, spell_key
+from gateway.config.removed import removed
 from gateway.config.secrets import is_secret
-from gateway.config.source import Marks
+from gateway.config.yaml import Marks
 
 _WANTED: Mapping[str, tuple[str, str]] = {
     "dict_type": ("is no mapping", "write `key: value` pairs below it"),
@@ -25,11 +25,14 @@ _TEXT = frozenset({"string_type", "string_sub_type"})
 
 
 def explain(error: ErrorDetails, marks: Marks) -> Problem:
-    """The problem that a validation error is."""
+    """Return the problem for a validation error."""
     kind = error["type"]
     at_key = error["loc"][-1:] == ("[key]",)
     loc: KeyPath = error["loc"][:-1] if at_key else error["loc"]
     path = marks.find(loc)
+    gone = removed(path) if kind == "extra_forbidden" else None
+    if gone is not None:
+        return Problem(marks.key(path), path, gone.fact, gone.remedy)
     if kind == "extra_forbidden":
         return Problem(marks.key(path), path, f"unknown key {spell_key(str(loc[-1]))!r}", _known(loc))
     if kind == "missing":
@@ -63,15 +66,8 @@ def explain(error: ErrorDetails, marks: Marks) -> Problem:
     return Problem(place, path, f"{shown} is not valid here", _manual(loc).strip(" ()") or "correct it")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or nothing where no known name is close."""
-    by_lower = {one.lower(): str(one) for one in known}
-    close = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return f"did you mean {by_lower[close[0]]!r}?" if close else ""
-
-
 def _shown(value: object, path: KeyPath, marks: Marks) -> str:
-    """A value as a message shows it: as it is written, and never a secret."""
+    """Return a value as a message shows it: as it is written, and never a secret."""
     if is_secret(path, value if isinstance(value, str) else None) and not isinstance(value, dict | list | tuple):
         return "the value"
     written = marks.written.get(path)
@@ -93,11 +89,11 @@ def _quoted(value: object, path: KeyPath, marks: Marks) -> str:
     return "quote it" if written is None or is_secret(path) else f'quote it: "{written}"'
 
 
-# ---- what the models know ------------------------------------------------------------------------------------------
+# ---- look-ups in the models ----------------------------------------------------------------------------------------
 
 
 def model_at(path: KeyPath) -> type[BaseModel] | None:
-    """The model of the mapping at a path, or None where there is none."""
+    """Return the model of the mapping at a path, or None if there is none."""
     found: Any = Config
     for step in path:
         found = annotation_below(found, step)
@@ -106,7 +102,7 @@ def model_at(path: KeyPath) -> type[BaseModel] | None:
 
 
 def annotation_below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own
-    """The type of what stands at a key or an index, or None where the format has nothing there."""
+    """Return the type of the value at a key or an index, or None if the format has no such key."""
     kind = bare(annotation)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         known = kind.model_fields.get(str(step))
@@ -121,7 +117,7 @@ def annotation_below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 -
 
 
 def bare(annotation: Any) -> Any:  # noqa: ANN401 - as above
-    """The type without Annotated and None."""
+    """Return the type without Annotated and None."""
     while True:
         origin = get_origin(annotation)
         if origin is not None and hasattr(annotation, "__metadata__"):
@@ -146,7 +142,7 @@ def _keys(loc: KeyPath) -> str:
 
 
 def _manual(loc: KeyPath) -> str:
-    """The manual of a key, in brackets."""
+    """Return the description of a key, in brackets."""
     model = model_at(loc[:-1])
     known = None if model is None else model.model_fields.get(str(loc[-1]))
     text = "" if known is None or known.description is None else " ".join(known.description.split())

@@ -2,7 +2,7 @@ import pytest
 
 from gateway.config.agent import Agent, Backend, Match
 from gateway.config.model import Config, Tenant
-from gateway.config.wording import model_at, nearest
+from gateway.config.validation import model_at, nearest
 from tests.config.reading import examined
 
 

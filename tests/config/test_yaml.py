@@ -3,9 +3,8 @@ from textwrap import dedent
 
 import pytest
 
-from gateway.config.reader import DEEPEST, LARGEST_FILE, read
 from gateway.config.secrets import Interpolation
-from gateway.config.source import Source
+from gateway.config.yaml import DEEPEST, LARGEST_FILE, Source, Value, plain, read, surprise
 
 
 def source(text: str) -> Source:
@@ -46,7 +45,7 @@ def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() ->
     assert found.tree == {"a": 1, "d": 3}
     assert [one.fact for one in found.problems] == [
         "'a' is already written (line 1)",
-        "'c' is already written",
+        "'c' is already written (line 2)",
     ]
 
 
@@ -69,6 +68,15 @@ def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() ->
         ("text\n", (1, 1, "the file is no mapping")),
         ("a: 1\x00\n", (1, 5, "the character U+0000 cannot stand in the file")),
         ("a: 1\nb: \u2028\n", (2, 4, "the character U+2028 cannot stand in the file")),
+        ("a: b: c", (1, 5, "a ': ' stands where no key can")),
+        ("a:\n\tb: 1", (2, 1, "the line is indented with a tab")),
+        ("a: `x`", (1, 4, "a plain value cannot start with '`'")),
+        ("a: 'x\nb: 1\n", (1, 4, "the quote that opens here never closes")),
+        ("a: [1\nb: 2", (2, 2, "the [ of this list has no ]")),
+        ("- a\nb: 1", (2, 1, "a list ends here in the middle")),
+        ('a: "\\q"', (1, 5, "this backslash escape does not exist")),
+        ("a: }", (1, 4, "a value is missing here")),
+        ("a: - b", (1, 4, "a list cannot start here")),
         ("a: " + "[" * DEEPEST + "]" * DEEPEST, (1, 35, f"mappings and lists nest deeper than {DEEPEST} levels")),
     ],
 )
@@ -82,7 +90,6 @@ def test_a_quoted_merge_key_or_number_is_an_ordinary_key() -> None:
 
 def test_everything_behind_an_odd_key_is_still_read() -> None:
     found = source("? [a, {b: [c]}]\n: { x: *y }\nd: 1\n")
-    assert found.tree == {"d": 1}
     assert len(found.problems) == 2
 
 
@@ -112,9 +119,45 @@ def test_a_file_with_an_impossible_name_is_not_read() -> None:
     assert problem.fact.startswith("the file cannot be read")
 
 
-def test_an_interrupted_text_keeps_the_problems_before_it() -> None:
-    assert [fact for _, _, fact in told("a: no\nb: [1\n")] == [
-        "'no' is text here and false to other YAML tools",
-        "the [ of this list has no ]",
-    ]
-    assert source("a: [1\n").tree is None
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True), ("False", False), ("", None), ("~", None), ("null", None), ("0", 0), ("-12", -12), ("+7", 7),
+        ("1.5", 1.5), ("0.3", 0.3), ("no", "no"), ("010", "010"), ("1e3", "1e3"), ("12:30", "12:30"), ("-", "-"),
+        ("2027-06-30", "2027-06-30"), ("127.0.0.1:8080", "127.0.0.1:8080"), ("9" * 19, "9" * 19), (".5", ".5"),
+    ],
+)  # fmt: skip
+def test_a_plain_word_is_a_boolean_nothing_a_decimal_number_or_text(text: str, value: Value) -> None:
+    assert plain(text) == value
+    assert type(plain(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no", "Yes", "ON", "off", "y", "N", "tRUE", "nULL", "010", "08", "0o17", "0x1F", "0b1", "1_000", "1e3", "1.", ".5",
+     "-.5", ".inf", "-.INF", ".nan", "12:30", "1:2:3.5", "=", "9" * 19, "1.5e3"],
+)  # fmt: skip
+def test_a_word_that_other_tools_read_as_something_else_is_a_surprise(text: str) -> None:
+    told = surprise(text)
+    assert told is not None
+    assert f'"{text}"' in told[1]
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "-1" + "0" * 18, "1" + "0" * 5000])
+def test_a_number_with_too_many_digits_is_not_told_to_be_written_in_digits(text: str) -> None:
+    told = surprise(text)
+    assert told is not None
+    assert told[1].endswith("or write a number of at most 18 digits")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2027-06-30", "127.0.0.1", "10.0.0.0/8", "1.0.0", "acme", "nobody", "yes-men", "10MiB", "3s", "a:b", "-", "."],
+)
+def test_a_word_that_all_tools_read_as_text_is_none(text: str) -> None:
+    assert surprise(text) is None
+
+
+def test_a_reference_that_braces_tore_apart_is_recognised() -> None:
+    (problem,) = source("a: { b: ${C} }").problems
+    assert problem.remedy == 'inside { } and [ ] a reference needs quotes: "${VAR}"'
