@@ -17,8 +17,8 @@ from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
@@ -31,9 +31,9 @@ from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.pressure import Pressure
 from gateway.proxy import Line
-from gateway.push.hook import Hook
-from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
+from gateway.push.ssrf import Resolver
+from gateway.push.subscription import Subscription
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
@@ -387,23 +387,23 @@ class Gateway:
             self._config.push,
             self.public_url,
             None if self._ledger is None else self._ledger.store,
-            meet=self._met_by_push,
+            observe=self._observe_notification,
             count=self._count_delivery,
             entitled=self._entitled,
             audit=self._audit.write,
             resolver=self._resolver,
         )
 
-    def _entitled(self, hook: Hook) -> bool:
-        """Whether a hook's owner could still call its agent: by what is in force now, not when the hook was set."""
-        return self.snapshot.entitles(hook.owner, hook.scope, time.time())  # noqa: TID251 - keys end at a date
+    def _entitled(self, subscription: Subscription) -> bool:
+        """Return whether the owner may still call the agent, by the configuration in force."""
+        return self.snapshot.entitles(subscription.owner, subscription.scope, time.time())  # noqa: TID251 - keys end at a date
 
-    async def _met_by_push(self, hook: Hook, told: Progress) -> bool:
-        """Write down what a notification names; whether its task is the hook's owner's, who may still be told."""
-        backing = self.snapshot.backings.get(hook.scope)
-        if backing is None or backing.tenure is None or not self._entitled(hook):
+    async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
+        """Record what a notification names; return whether its task is the owner's, who may still be told."""
+        backing = self.snapshot.backings.get(subscription.scope)
+        if backing is None or backing.tenure is None or not self._entitled(subscription):
             return False
-        return await backing.tenure.notified(hook.owner, told)
+        return await backing.tenure.notified(subscription.owner, told)
 
     def _count_delivery(self, agent: str, result: str) -> None:
         self.metrics.push_deliveries.add((agent, result))

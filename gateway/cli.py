@@ -40,8 +40,8 @@ from gateway.command.streams import open_closed
 from gateway.config.check import examine
 from gateway.config.inquiry import Inquiry
 from gateway.config.problem import as_json, as_text
-from gateway.config.reader import LARGEST_FILE
 from gateway.config.schema import schema as schema_of_format
+from gateway.config.yaml import LARGEST_FILE
 from gateway.demo.fleet import serving
 from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
 from gateway.version import package_version

@@ -11,7 +11,7 @@ from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.config.model import Config
-from gateway.config.source import Marks
+from gateway.config.yaml import Marks
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks

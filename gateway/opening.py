@@ -14,8 +14,8 @@ from gateway.config.certificate import CertificateUnusable, ServerTls
 from gateway.config.client import Mtls
 from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from gateway.listener.server import ListenFailed, bind, server_tls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening

@@ -23,15 +23,13 @@ from typing import Any
 from watchfiles import awatch
 
 from gateway.background import FILE_TIMEOUT, FileWork
-from gateway.config.check import Examined, examine, examine_again
+from gateway.config.check import Examined, examine, examine_again, files, named, stamped
 from gateway.config.difference import Change, Sort, changes
 from gateway.config.dividing import divided
-from gateway.config.files import files, named, stamped
-from gateway.config.inclusion import any_matches
+from gateway.config.files import NOTHING, any_matches, stamp_of
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.config.restart import Waiting, until_restart
-from gateway.config.stamp import NOTHING, stamp_of
 from gateway.telemetry.metrics import Metrics
 
 _MOST_TOLD = 20

@@ -1,8 +1,8 @@
-"""What becomes of the webhooks that a call brings: they are judged, and where the gateway calls them itself, kept.
+"""Checks the webhooks that a call brings, and with `push.mode: relay` registers them.
 
-In that case the agent is given a callback of the gateway's own in the place of each, and the client is shown its own
-again in whatever the agent answers (`push/relay.py`). A configuration stands within a call, so such calls are
-translated, also between two that speak one dialect.
+The agent is then given a callback of the gateway's own in place of the webhook, and the client gets its own webhook
+back in the agent's answers (`push/relay.py`). A configuration stands within a call, so such calls are translated, also
+between two that speak one dialect.
 """
 
 from collections.abc import Iterable
@@ -21,40 +21,40 @@ from gateway.a2a.versions.version import Memo, Misfit
 from gateway.claims import Claims
 from gateway.ownership import own
 from gateway.push.relay import PushRelay
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import WebhookPolicy
 
 
 class Webhooks:
-    """How webhooks are treated.
+    """The policy for webhooks, and their relay.
 
     Args:
-        policy: Which may be named; None for none at all.
-        relay: Calls them in the agents' place; None where agents call them.
+        policy: None where no webhook may be named.
+        relay: None where agents call webhooks themselves.
     """
 
     def __init__(self, policy: WebhookPolicy | None, relay: PushRelay | None = None) -> None:
         self._policy = policy
         self._relay = relay
 
-    async def judge(self, hooks: Iterable[Webhook]) -> None:
+    async def judge(self, webhooks: Iterable[Webhook]) -> None:
         """Refuse webhooks that may not be called.
 
         Raises:
             PushDenied: one may not.
         """
-        for hook in hooks:
+        for webhook in webhooks:
             if self._policy is None:
                 raise PushDenied("no push notifications are sent here")
-            await self._policy.refuse_address(self._policy.refuse_url(hook.url))
+            await self._policy.refuse_address(self._policy.refuse_url(webhook.url))
 
     def of(self, call: Call, named: Mentions, claims: Claims | None) -> "Pushing | None":
-        """What the gateway does about the webhooks of a call; None for nothing.
+        """Return the handling of a call's push configurations; None where there is nothing to do.
 
         Args:
-            named: What the call names.
+            named: The ids and webhooks that the call names.
 
         Raises:
-            BadParams: a push configuration has a token and no URL, so that nothing would be put in its place.
+            BadParams: a push configuration has a token and no URL, so that nothing would replace it.
         """
         if self._relay is None or claims is None:
             return None
@@ -66,35 +66,34 @@ class Webhooks:
 
 
 class Pushing:
-    """The webhooks of one call.
+    """The push configurations of one call.
 
     Attributes:
-        config: What the agent is given in the place of the client's configuration, in the hub's words; None for
-            nothing.
+        config: The configuration for the agent in place of the client's, in the hub's words, or None.
     """
 
-    def __init__(self, relay: PushRelay, claims: Claims, call: Call, hooks: tuple[Webhook, ...]) -> None:
+    def __init__(self, relay: PushRelay, claims: Claims, call: Call, webhooks: tuple[Webhook, ...]) -> None:
         self.config: Tree | None = None
-        self._hooks = hooks
+        self._webhooks = webhooks
         self._relay = relay
         self._claims = claims
         self._operation = call.operation
-        self._hook: str | None = None
+        self._subscription: str | None = None
         self._bound = False
         self._task = ""
         self._config_id = ""
 
     async def adopt(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
-        """Keep the configuration that a call brings.
+        """Register the configuration that a call brings.
 
         Args:
-            theirs: How the agent is asked.
-            alias: What the agent calls the task, where a client of 0.1 has named it.
+            theirs: The dialect in which the agent is asked.
+            alias: The agent's id of the task, where a client of 0.1 has named it.
 
         Raises:
             TaskNotFound: it is for a task that is not the caller's.
-            PushDenied: the call has a push configuration beside the one that is kept, or none that can be.
-            PushDenied, BadParams, StateUnavailable: as `PushRelay.adopt`.
+            PushDenied: the call has a push configuration beside the one that is registered.
+            PushDenied, BadParams, StateUnavailable: as `PushRelay.register`.
         """
         try:
             params = FORMS[call.dialect].lift_params(call.operation, read_params(call, typed=True), Memo())
@@ -115,18 +114,18 @@ class Pushing:
         if config is None:
             return
         name, session = _names(call, theirs, alias, params)
-        adopted = await self._relay.adopt(
+        registered = await self._relay.register(
             config,
             claims.owner,
             claims.tenure.scope,
             task,
             call.dialect,
             asked=theirs.version,
-            mark=await claims.marked(),
-            name=name,
+            context_prefix=await claims.marked(),
+            task_name=name,
             session=session,
         )
-        self._hook, self.config = adopted.hook_id, adopted.config
+        self._subscription, self.config = registered.key, registered.config
 
     def _refuse_others(self, config: Tree | None) -> None:
         """Refuse a configuration that would reach the agent as the client wrote it, as only one is replaced.
@@ -134,12 +133,12 @@ class Pushing:
         Args:
             config: The one that is replaced.
         """
-        found = tuple(hook.url for hook in self._hooks)
+        found = tuple(hook.url for hook in self._webhooks)
         if found and (config is None or found != (config.get("url") or "",)):
             raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
 
     async def _going_on(self, name: str, theirs: Dialect) -> str | None:
-        """What the agent calls the task that a client of 0.1 goes on with by a send; None where it begins one.
+        """Return the agent's id of the task that a send of a 0.1 client continues; None where it begins one.
 
         Raises:
             StateUnavailable: nobody knows.
@@ -152,28 +151,28 @@ class Pushing:
         return next((each for each, is_own in zip(names, owned, strict=True) if is_own), None)
 
     async def met(self, task: str) -> None:
-        """The agent has begun the task that the configuration is for.
+        """Bind the configuration to the task that the agent has begun.
 
         Raises:
             StateUnavailable: it could not be kept.
         """
-        if self._hook is not None and not self._bound and self._operation.sends:
+        if self._subscription is not None and not self._bound and self._operation.sends:
             self._bound = True
-            await self._relay.bind(self._hook, task)
+            await self._relay.bind(self._subscription, task)
 
     @property
     def waits(self) -> bool:
-        """Whether it still has to be told the task."""
-        return self._hook is not None and not self._bound and self._operation.sends
+        """Return whether the task of the configuration is not known yet."""
+        return self._subscription is not None and not self._bound and self._operation.sends
 
     async def restore(self, result: Tree) -> None:
-        """Put the client's own configurations in the place of those in an agent's answer; others' are left out.
+        """Replace the configurations in an agent's answer by the client's own; those of others are left out.
 
         Args:
-            result: As the client may see it, without marks.
+            result: Without context prefixes.
 
         Raises:
-            TaskNotFound: it asked for one, and that is none of its own.
+            TaskNotFound: the client asked for one, and that is another's.
             StateUnavailable: nobody knows whose they are.
         """
         operation, claims = self._operation, self._claims
@@ -193,10 +192,10 @@ class Pushing:
         self._bound = True
 
     async def answered(self) -> None:
-        """The agent has taken the send, and told of no task: the webhook is that task's with which the send goes on.
+        """Bind the webhook to the task that a send continues, whose answer names none.
 
         Raises:
-            StateUnavailable: it could not be kept, or will be forgotten later.
+            StateUnavailable: it could not be kept, or expires later.
         """
         if self._task:
             await self.met(self._task)
@@ -204,17 +203,17 @@ class Pushing:
             await self.end()
 
     async def end(self) -> None:
-        """The agent has not agreed: what was kept is let go.
+        """Drop the subscription, as the agent has not agreed.
 
         Raises:
-            StateUnavailable: it will be forgotten later.
+            StateUnavailable: it expires later.
         """
-        if self._hook is not None and not self._bound:
-            await self._relay.release(self._hook)
+        if self._subscription is not None and not self._bound:
+            await self._relay.release(self._subscription)
 
 
 def _names(call: Call, theirs: Dialect, alias: Alias | None, params: Tree) -> tuple[str, str]:
-    """What a client of 0.1 calls its task and its context, where the agent calls them otherwise; else empty.
+    """Return a 0.1 client's ids of its task and its context, where the agent has other ones; else empty.
 
     Args:
         params: Those of the call, in the hub's words.

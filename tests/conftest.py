@@ -13,11 +13,13 @@ from gateway.telemetry import sink
 from gateway.upstream.connections import client_tls
 from tests.loops import LEFT_OPEN, PLAIN
 
-# A busy machine is no defect: neither a slow example nor a slow draw fails a test.
-_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no defect: neither a slow example nor a slow draw fails a test. Each run draws other examples, but
+# in CI; tests/long draws ten times as many.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 settings.register_profile("here", _PATIENT)
 settings.register_profile("ci", _PATIENT, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("long", _PATIENT, max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here"))
 
 # Each of the processes that tests start would compile the whole gateway.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

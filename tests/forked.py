@@ -3,8 +3,9 @@
     python -m tests.forked SOCKET
 
 Most of what a command takes is to load its modules. Each run is a process of its own all the same, with a folder,
-streams and an exit code of its own. Who connects to the socket sends one line of JSON, `arguments`, `cwd` and the files
-`out` and `err`, and is told the exit code when the run has ended. It ends with its own standard input.
+streams and an exit code of its own. Who connects to the socket sends one line of JSON, `arguments`, `cwd` and the
+variables `environ`, and with it the descriptors of its standard output and standard error. It is told the process id in
+one line, and the exit code in another when the run has ended. The forking process ends with its own standard input.
 """
 
 import json
@@ -40,22 +41,27 @@ def serve(path: str) -> None:
 
 def _tell(asked: socket.socket) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with asked.makefile("r") as lines:
-        wanted = json.loads(lines.readline())
+    wanted, streams, _, _ = socket.recv_fds(asked, 1 << 20, 2)
+    while not wanted.endswith(b"\n"):
+        wanted += asked.recv(1 << 20)
     child = os.fork()
     if child == 0:
         asked.close()
-        _run(**wanted)
+        _run(**json.loads(wanted), streams=streams)
+    for each in streams:
+        os.close(each)
+    asked.sendall(f"{child}\n".encode())
     _, status = os.waitpid(child, 0)
-    asked.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+    asked.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)
 
 
-def _run(arguments: list[str], cwd: str, out: str, err: str) -> NoReturn:
-    for number, file, how in ((0, os.devnull, os.O_RDONLY), (1, out, os.O_WRONLY), (2, err, os.O_WRONLY)):
-        opened = os.open(file, how)
+def _run(arguments: list[str], cwd: str, environ: dict[str, str], streams: list[int]) -> NoReturn:
+    for number, opened in enumerate((os.open(os.devnull, os.O_RDONLY), *streams)):
         os.dup2(opened, number)
         os.close(opened)
+    os.environ.clear()
+    os.environ.update(environ)
     os.chdir(cwd)
     sys.argv = [program.__file__, *arguments]
     main()

@@ -2,15 +2,16 @@
 
 import atexit
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
 from typing import IO, Any
 
@@ -29,19 +30,65 @@ COMMAND = [sys.executable, "-W", "error", "-m", "gateway"]
 
 def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     """A command that ends by itself, in a process that need not load the program first (`forked.py`)."""
-    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as asked:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        out.touch()
-        err.touch()
-        asked.settimeout(120)
-        asked.connect(_forking())
-        wanted = {"arguments": arguments, "cwd": str(cwd), "out": str(out), "err": str(err)}
-        asked.sendall(msgspec.json.encode(wanted) + b"\n")
-        exit_code = int(asked.recv(16))
-        done = subprocess.CompletedProcess(list(arguments), exit_code, out.read_text(), err.read_text())
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        exit_code = Forked(arguments, cwd, ENVIRONMENT, out.fileno(), err.fileno()).wait(120)
+        out.seek(0)
+        err.seek(0)
+        done = subprocess.CompletedProcess(list(arguments), exit_code, out.read(), err.read())
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+class Forked:
+    """A run of the program that need not load it first (`forked.py`); the methods are those of `subprocess.Popen`.
+
+    Args:
+        out: The descriptor that becomes its standard output; `err`: that of its standard error. They stay open here.
+
+    Attributes:
+        pid: Its process id.
+    """
+
+    def __init__(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], out: int, err: int) -> None:
+        self._asked = socket.socket(socket.AF_UNIX)
+        self._asked.connect(_forking())
+        wanted = {"arguments": arguments, "cwd": str(cwd), "environ": environ}
+        socket.send_fds(self._asked, [msgspec.json.encode(wanted) + b"\n"], [out, err])
+        self._told = b""
+        self.returncode: int | None = None
+        self.pid = self._line(120)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self.returncode = self._line(timeout)
+            self._asked.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _line(self, timeout: float | None) -> int:
+        """The next number that the forking process tells."""
+        self._asked.settimeout(timeout)
+        while b"\n" not in self._told:
+            try:
+                piece = self._asked.recv(64)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("forked", timeout or 0) from None
+            assert piece, "the forking process has ended"
+            self._told += piece
+        line, _, self._told = self._told.partition(b"\n")
+        return int(line)
 
 
 def _forking() -> str:
@@ -57,7 +104,7 @@ def _forker() -> str:
     path = str(Path(folder.name, "socket"))
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.forked", path],
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

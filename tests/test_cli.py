@@ -19,7 +19,7 @@ GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
 GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"
 WARNED = "version: 1\nagents: { support: { backend: { stdio: [no-such-program] } } }\n"
 EMPTY = "version: 1\nagents: {}\n"
-BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: 1\n"
+BAD = "version: 1\nagents:\n  support: http://127.0.0.1:1\n  support: http://127.0.0.1:2\nnonsense: no\n"
 FAILING = GOOD.replace("agent: support }", "reason: no_route }")
 
 

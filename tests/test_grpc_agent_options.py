@@ -12,8 +12,8 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import card_of
 from tests.doubles.grpc_agent import says
+from tests.doubles.grpc_bytes import held
 from tests.doubles.grpc_gateway import request, standing
-from tests.doubles.grpc_tenants import held
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ import pytest
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import fill_value
-from tests.doubles.grpc_tenants import Told, held, in_json, key, message, tenants
+from tests.doubles.grpc_bytes import held, text_field
+from tests.doubles.grpc_tenants import Told, in_json, key, message, tenants
 
 pytestmark = pytest.mark.anyio
 

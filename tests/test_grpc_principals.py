@@ -8,12 +8,12 @@ import pytest
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import JSON, bearer, secret
 from tests.doubles.grpc_agent import by_path, hangs, says
+from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_tenants import SEND, SETTINGS, Told, head_of, in_json, key, message, tenants
 from tests.loops import both_loops
 

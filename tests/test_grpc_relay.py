@@ -10,12 +10,12 @@ from google.protobuf.any_pb2 import Any as Packed  # type: ignore[import-untyped
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo  # type: ignore[import-untyped]  # it ships no types
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
 
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import A2A_DOMAIN
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Answer, Running, running
 from tests.doubles.grpc_agent import fails, grpc_over, hangs, says
+from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, request, standing
 from tests.doubles.scripted import WAIT, refused_port
 from tests.doubles.undisturbed import undisturbed

@@ -9,12 +9,12 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Answer, Running, agent, card_of, keys, running, secret
 from tests.doubles.grpc_agent import Asked, fails, grpc_over, says
+from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_gateway import LISTENS, dialled, fronting, request, standing
 from tests.doubles.scripted import ScriptedBackend, Wire
 

@@ -164,7 +164,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     async with ScriptedBackend(agent(player, CARD)) as backend:
         times = {"send": "2s", "total": "20s", "stream_idle": "2s"}
         echo = {"backend": backend.url, "timeouts": times, "connections": {"idle": "50ms", "kept": KEPT}}
-        with gateway_process({"agents": {"echo": echo}}, tmp_path_factory.mktemp("site")) as process:
+        with gateway_process({"agents": {"echo": echo}}, tmp_path_factory.mktemp("site"), forked=False) as process:
             for _ in range(5):
                 assert await good_call(process) == RESULT
             yield Site(process, Memory(process.pid), player, backend)

@@ -108,7 +108,7 @@ async def test_twenty_answers_of_30_mib_take_no_more_than_the_bound(client: Dial
     async with ScriptedBackend(agent(script)) as backend:
         echo = {"backend": {"url": backend.url, "protocol": "jsonrpc", "a2a_version": "1.0"}}
         config = {"gateway": {"answers_limit": bound}, "agents": {"jsonrpc-1-0": echo}}
-        with gateway_process(config, tmp_path) as process:
+        with gateway_process(config, tmp_path, forked=False) as process:
             target, body = request_of("jsonrpc 1.0", client, SEND, f"long:{size}.")
             memory = Memory(process.pid)
             answers = await asyncio.gather(*(posted(process, target, body) for _ in range(20)))

@@ -17,8 +17,9 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.tenant import is_tenant
 from gateway.routing.route import backend_key, read_backend_key
 from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
+from tests.doubles.grpc_bytes import held
 from tests.doubles.grpc_gateway import LISTENS, GrpcClient, Told, dialled
-from tests.doubles.grpc_tenants import held, in_json
+from tests.doubles.grpc_tenants import in_json
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
-BROKEN = "agents:\n  one: { backend: ftp://x, colour: red }\n"
+BROKEN = "agents:\n  one: { backend: ftp://x, methods: [] }\n"
 
 
 async def test_a_broken_file_changes_nothing_and_is_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from gateway.catalog.place import CardPlace
 from gateway.config.webhook import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import WebhookPolicy
 from gateway.tasks.redis_address import RedisAddress
 from gateway.tasks.redis_client import RedisClient
 from gateway.tls_failure import TlsFailure, kind, tls_failure
@@ -26,7 +26,7 @@ from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.request import request_head
 from tests.doubles.certificates import CLIENT, DAY, SERVER, Authority
 from tests.doubles.gateway import CALL, card_of, running
-from tests.push.receiving import Names
+from tests.push.support import Names
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_a_webhook_that_is_not_called_says_why(failure: str, tmp_path: Pat
         deliverer = Deliverer(policy, None, tls=trusting())
         outcome = await deliverer.deliver(Delivery("d", PushConfig(f"{origin}/secret"), "t", "application/json", b"{}"))
     assert outcome.result is Result.RETRIED
-    assert outcome.words == f"{origin} could not be called: ConnectError (TLS: {failure})"
+    assert outcome.reason == f"{origin} could not be called: ConnectError (TLS: {failure})"
 
 
 @pytest.mark.parametrize("failure", FAILURES)

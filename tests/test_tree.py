@@ -1,4 +1,4 @@
-"""The tree keeps its shape: tests mirror the sources, and what is deployed can be read."""
+"""The tree keeps its shape: package files, lock files, and the manifests of a deployment."""
 
 from pathlib import Path
 
@@ -7,46 +7,6 @@ import yaml
 from gateway.config.check import examine
 
 ROOT = Path(__file__).parent.parent
-
-TESTED_ELSEWHERE = {
-    "command/answer.py": "what every command prints by; tests/test_cli.py and test_cli_state.py read it",
-    "command/file.py": "where every command looks; tests/test_cli.py is in folders with and without a file",
-    "command/failure.py": "an exception without behaviour",
-    "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
-    "kept.py": "a count and a thread; tests/test_long_answers.py fills and shares it",
-    "config/peer_tls.py": "a mapping of the file; tests/test_private_authorities.py writes it",
-    "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",
-    "listeners.py": "opened and closed together; tests/test_app.py opens them, tests/test_app_stopping.py closes them",
-    "opening.py": "what starting is made of; tests/test_app.py starts with all of it, and with what cannot be used",
-    "telemetry/lag.py": "one loop; tests/telemetry/test_promtool.py reads its figure",
-    "listener/grpc_server.py": "put together; tests/listener/test_grpc.py calls what it serves",
-    "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
-    "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
-    "principal.py": "a value without behaviour",
-    "certificate.py": "a value without behaviour; tests/identity/test_mtls.py reads all of it",
-    "tasks/store.py": "an interface; tests/tasks/contract.py is what every store must show",
-    "routing/route.py": "values without behaviour; tests/routing/test_table.py builds and reads all of them",
-}
-"""Source files without a mirror test of their own, and why."""
-
-
-def test_every_source_file_has_its_mirror_test() -> None:
-    sources = {
-        path.relative_to(ROOT / "gateway")
-        for path in (ROOT / "gateway").rglob("*.py")
-        if path.name not in ("__init__.py", "__main__.py")
-    }
-    untested = {
-        source.as_posix() for source in sources if not (ROOT / "tests" / source.parent / f"test_{source.name}").exists()
-    }
-    assert untested - TESTED_ELSEWHERE.keys() == set()
-
-
-def test_every_exception_to_the_mirror_is_needed() -> None:
-    for source in TESTED_ELSEWHERE:
-        path = Path(source)
-        assert (ROOT / "gateway" / path).exists(), source
-        assert not (ROOT / "tests" / path.parent / f"test_{path.name}").exists(), source
 
 
 def test_package_files_hold_a_docstring_only() -> None:

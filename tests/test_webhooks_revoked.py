@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.push.outbox import SLIP
+from gateway.push.usage import ENTRY
 from gateway.reload import Result
 from tests.doubles.gateway import Running, bearer, keys
 from tests.doubles.reloading import Site, serving
@@ -86,7 +86,7 @@ class Revoking:
         """How many notifications are on their way."""
         ledger = self.gateway.gateway._ledger
         assert ledger is not None
-        return sum(note.kind == SLIP for note in await ledger.store.notes((SLIP, ""), 10))
+        return sum(note.kind == ENTRY for note in await ledger.store.notes((ENTRY, ""), 10))
 
     def delivered(self, result: str) -> float:
         return self.gateway.metric("push_deliveries_total", result=result)

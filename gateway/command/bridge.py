@@ -36,8 +36,7 @@ from gateway.config.routes import table
 from gateway.listener.pipes import Pipes
 from gateway.listener.stdio import StdioClient
 from gateway.proxy import Line
-from gateway.push.resolver import Resolver
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access import AccessLog

@@ -29,11 +29,10 @@ from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
-from gateway.push.resolver import Resolver
-from gateway.push.webhook import Target, WebhookPolicy
+from gateway.push.ssrf import Resolver, Target, WebhookPolicy
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.tasks.store import StoreBroken

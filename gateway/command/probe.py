@@ -9,6 +9,7 @@ from gateway.command.discovery import check_url, explain
 from gateway.command.failure import CommandFailed
 from gateway.config.address import read_listen
 from gateway.config.load import load
+from gateway.config.model import Admin
 
 PATH = "/-/live"
 
@@ -16,18 +17,21 @@ _TIMEOUT = 2.0
 
 
 def health_url(path: Path, environ: Mapping[str, str]) -> str:
-    """Where the gateway of this file answers probes: its admin listener, from the same machine.
+    """Return the URL for probes of the gateway of this file: its admin listener, from the same machine.
 
-    A file that has problems by now does not matter: the gateway that runs may have read it before.
+    Problems elsewhere in the file do not matter: the running gateway may have read it before.
 
     Raises:
         CommandFailed: the file says no address, or port 0, which only the gateway itself can know.
     """
-    draft = load(path, environ).draft
-    if draft is None:
+    tree = load(path, environ).tree
+    if not tree:
         raise CommandFailed(f"{path} cannot be read: give the address with --url")
+    gateway = tree.get("gateway")
+    admin = gateway.get("admin") if isinstance(gateway, dict) else None
+    written = admin.get("listen") if isinstance(admin, dict) else admin
     try:
-        listen = read_listen(draft.gateway.admin.listen)
+        listen = read_listen(Admin().listen if written is None else str(written))
     except ValueError as error:
         raise CommandFailed(f"{path}: gateway.admin.listen is no address: give it with --url") from error
     if listen.port == 0:

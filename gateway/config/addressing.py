@@ -19,12 +19,7 @@ def check_addressing(config: Config, findings: Findings) -> None:
     if config.gateway.listen_grpc is None:
         return
     listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
-    # What is wrong with a match is told elsewhere.
-    agents = {
-        name: agent_rules(name, agent, findings.marks)
-        for name, agent in config.agents.items()
-        if not findings.is_broken(("agents", name, "match"))
-    }
+    agents = {name: agent_rules(name, agent, findings.marks) for name, agent in config.agents.items()}
     endpoints = GrpcEndpoints.build(agents, effective.grpc_host(config))
     at_spot: dict[tuple[object, ...], list[Rule]] = {}
     named: dict[str | None, list[Rule]] = {}

@@ -20,10 +20,7 @@ def check_allowances(config: Config, findings: Findings) -> None:
         for key, needed in _NEEDED.items():
             if key not in written.model_fields_set or any(needed in one.model_fields_set for one in holding):
                 continue
-            if not findings.is_broken((*at, needed)):
-                findings.error_at_key(
-                    (*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it"
-                )
+            findings.error_at_key((*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it")
         _futile(config, written, at, findings)
     agents = config.agents.values()
     if any(effective.isolation(config, agent) != "none" for agent in agents) or not config.agents:

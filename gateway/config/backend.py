@@ -18,9 +18,8 @@ from gateway.config.command import check_command
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.peer_tls import SYSTEM
-from gateway.config.problem import KeyPath, printable
+from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.stdio import is_stdio
-from gateway.config.wording import nearest
 
 LARGEST_CARD = 256 * 1024
 
@@ -92,7 +91,7 @@ def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
     if agent.backend and agent.by_tenant:
         remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
         findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
-    if not agent.backend and not agent.by_tenant and not findings.is_broken((*at, "backend"), (*at, "by_tenant")):
+    if not agent.backend and not agent.by_tenant:
         findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
 
 
@@ -103,7 +102,7 @@ def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *,
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
     if _dialled(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
         _binding(backend, at, findings)
-    if backend.a2a_version is not None and backend.protocol is None and not findings.is_broken((*at, "protocol")):
+    if backend.a2a_version is not None and backend.protocol is None:
         one = "`protocol: jsonrpc`"
         remedy = f"add {one}" if backend.a2a_version is Version.V0_1 else f"add {one} or `protocol: rest`"
         findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
@@ -268,7 +267,7 @@ _SECURITY_REMEDY = (
 
 
 def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
-    served = config.gateway.listen_grpc is not None or findings.is_broken(("gateway", "listen_grpc"))
+    served = config.gateway.listen_grpc is not None
     if agent.expose == ():
         findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
     unsayable = [
@@ -280,11 +279,9 @@ def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> N
     before: set[str] = set()
     for number, binding in enumerate(agent.expose):
         here: KeyPath = (*at, number)
-        if findings.is_itself_broken(here):
-            continue
         if binding in before:
             findings.error(here, f"'{binding}' is there already", "remove one of the two")
-        elif binding == "grpc" and not served and not findings.is_itself_broken(("gateway",)):
+        elif binding == "grpc" and not served:
             remedy = "add `gateway.listen_grpc: ADDRESS:PORT`, or remove it here"
             findings.error(here, "gRPC is served nowhere: there is no `gateway.listen_grpc`", remedy)
         before.add(binding)

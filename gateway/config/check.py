@@ -1,47 +1,49 @@
-"""Everything that can be said of a configuration before it is used: the one entry of `check`, `serve` and a reload."""
+"""The one entry of `check`, `serve` and a reload: read a configuration, then check its meaning."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from gateway.config import effective
 from gateway.config.addressing import check_addressing
 from gateway.config.allowance import check_allowances
-from gateway.config.backend import check_backends
+from gateway.config.backend import backends, check_backends
 from gateway.config.browser import check_browsers
 from gateway.config.client_trust import check_clients
 from gateway.config.credential import check_credentials
 from gateway.config.endpoint import check_endpoints
 from gateway.config.exposure import check_exposure
+from gateway.config.files import matching, stamp, stamp_of
 from gateway.config.finding import Findings
 from gateway.config.header import check_headers
 from gateway.config.literal import literal_secrets
-from gateway.config.load import Loaded, dress, load
+from gateway.config.load import dress, load
 from gateway.config.model import Config
 from gateway.config.notification import check_notifications
-from gateway.config.problem import Problem, in_order
+from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.replication import check_replication
 from gateway.config.routes import table as routing_table
-from gateway.config.scalar import Value
-from gateway.config.source import Marks
 from gateway.config.storage import check_storage
-from gateway.config.tenancy import Names, check_tenancy
+from gateway.config.tenancy import check_tenancy
 from gateway.config.trial import check_tests, failed_tests
 from gateway.config.validity import check_validity
+from gateway.config.yaml import Marks
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A configuration, and all that was found out about it.
+    """A configuration with all that was found out about it.
 
     Attributes:
-        config: The configuration, or None where there is an error.
+        config: The configuration, or None if there is an error.
         problems: Errors and warnings by place, secrets masked.
         failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
-        text_hash: SHA-256 over all files read, in hex; once stamped (`files.stamped`), over all that are named, too.
+        text_hash: SHA-256 over all files read, in hex; once stamped, over the files that it names, too.
         files: All files read.
-        stamps: What each of them said, and each that it is served with, when it was read.
-        unmatched: Patterns of `include:` that matched no file, or of which that could not be found out.
+        stamps: The `stamp` of each file that was read, and once stamped of each file that it names.
+        unmatched: Patterns of `include:` that matched no file, or that could not be resolved.
     """
 
     config: Config | None
@@ -55,12 +57,12 @@ class Examined:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that keep the configuration from being used."""
+        """The problems because of which the configuration cannot be used."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The problems that do not."""
+        """The other problems."""
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
 
@@ -72,34 +74,37 @@ def examine(
     today: date | None = None,
     literals: bool = False,
 ) -> Examined:
-    """Read a configuration and find everything that is wrong with it; nothing of that is raised.
+    """Read a configuration in three passes: syntax, schema, meaning; mistakes are problems of the result.
 
     Args:
         path: The main file.
-        environ: What `${VAR}` is filled in from.
-        text: What the main file says, where it is not to be read; `path` is its name then. As bytes, what somebody
-            piped; as text, what the program itself wrote.
-        today: The day in UTC, for keys that expire; the clock's where it is left out.
-        literals: Whether to warn of secrets that the files write out, too.
+        environ: The environment for `${VAR}`.
+        text: The text of the main file, if it is not to be read; `path` is its name then. Bytes are piped text, `str`
+            is text that the program itself wrote.
+        today: The day in UTC, for keys that expire; default today.
+        literals: Whether to warn of secrets in plain text, too.
     """
     loaded = load(path, environ, text)
-    findings = Findings(loaded.marks, loaded.broken)
-    draft = loaded.draft
+    findings = Findings(loaded.marks)
+    config = loaded.config
     failed: tuple[Problem, ...] = ()
-    if draft is not None:
-        names = _names(loaded.written)
-        _check(draft, names, findings, datetime.now(UTC).date() if today is None else today)
-        _presence(names, findings, own=isinstance(text, str))
+    if config is not None:
+        _check(config, findings, datetime.now(UTC).date() if today is None else today)
+        if not config.agents:
+            # Such a file is wrong, or its `include:` found too little.
+            tell = findings.warning if isinstance(text, str) else findings.error
+            tell(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
     found = dress(findings.problems, loaded.sources)
-    config = None if any(problem.severity == "error" for problem in found) else loaded.config
+    if any(problem.severity == "error" for problem in found):
+        config = None
     if config is not None:
         table = routing_table(config, loaded.marks)
         failed = dress(failed_tests(config, table, findings), loaded.sources)
     # Without the lines that they stand on.
-    written_out = literal_secrets(loaded.written, loaded.marks) if literals else ()
+    written_out = literal_secrets(loaded.tree, loaded.marks) if literals else ()
     return Examined(
         config=config,
-        problems=in_order((*loaded.problems, *found, *written_out), _files(loaded)),
+        problems=in_order((*loaded.problems, *found, *written_out), [source.file for source in loaded.sources]),
         failed=failed,
         marks=loaded.marks,
         text_hash=loaded.text_hash,
@@ -110,63 +115,91 @@ def examine(
 
 
 def examine_again(examined: Examined, config: Config) -> Examined:
-    """The same with another configuration, made of what is written and of what already runs.
+    """Return the same with another configuration, merged from the files and from what already runs.
 
-    What is wrong with that is an error of the whole, as where a listener that is open to all keeps its address and
-    what guards it is no longer written.
+    A mistake in that is an error of the whole: a listener that is open to all may keep its address while its guard is
+    no longer in the file.
     """
-    findings = Findings(examined.marks, ())
-    names = Names(
-        agents=frozenset(config.agents),
-        tenants=frozenset(config.tenants),
-        keys=frozenset() if config.auth is None else frozenset(config.auth.api_keys),
-    )
-    _check(config, names, findings, datetime.now(UTC).date())
+    findings = Findings(examined.marks)
+    _check(config, findings, datetime.now(UTC).date())
     found = tuple(problem for problem in findings.problems if problem.severity == "error")
     return replace(examined, config=None if found else config, problems=(*found, *examined.problems))
 
 
-def _check(draft: Config, names: Names, findings: Findings, today: date) -> None:
-    check_exposure(draft, findings)
-    check_browsers(draft, findings)
-    check_credentials(draft, findings, today)
-    check_clients(draft, findings, today)
-    check_tenancy(draft, names, findings)
-    check_endpoints(draft, findings)
-    check_addressing(draft, findings)
-    check_backends(draft, findings)
-    check_replication(draft, findings)
-    check_headers(draft, findings)
-    check_storage(draft, findings)
-    check_allowances(draft, findings)
-    check_notifications(draft, findings)
-    check_validity(draft, findings)
-    check_tests(draft, names, findings)
+def _check(config: Config, findings: Findings, today: date) -> None:
+    check_exposure(config, findings)
+    check_browsers(config, findings)
+    check_credentials(config, findings, today)
+    check_clients(config, findings, today)
+    check_tenancy(config, findings)
+    check_endpoints(config, findings)
+    check_addressing(config, findings)
+    check_backends(config, findings)
+    check_replication(config, findings)
+    check_headers(config, findings)
+    check_storage(config, findings)
+    check_allowances(config, findings)
+    check_notifications(config, findings)
+    check_validity(config, findings)
+    check_tests(config, findings)
 
 
-def _presence(names: Names, findings: Findings, *, own: bool) -> None:
-    """See that there is an agent: a file without any is a wrong file, or one whose `include:` found too little.
+# ---- the files of a configuration ----------------------------------------------------------------------------------
 
-    Args:
-        own: Whether the program itself wrote the configuration.
+
+def files(examined: Examined) -> tuple[Path, ...]:
+    """Return the files that were read, those that match `include:` now, certificates, authorities and cards.
+
+    For a configuration with errors, only the files that were read.
     """
-    if not names.agents and not findings.is_broken(("agents",), ("include",)):
-        tell = findings.warning if own else findings.error
-        tell(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
+    found = dict.fromkeys(examined.files)
+    config = examined.config
+    if config is None:
+        return tuple(found)
+    for pattern in config.include:
+        # A reload reports what is wrong.
+        with suppress(OSError, ValueError):
+            found |= dict.fromkeys(matching(pattern, examined.files[0].parent))
+    return tuple(found | dict.fromkeys(named(examined).values()))
 
 
-def _names(written: Mapping[str, Value]) -> Names:
-    auth = written.get("auth")
-    return Names(
-        agents=_keys(written.get("agents")),
-        tenants=_keys(written.get("tenants")),
-        keys=_keys(auth.get("api_keys") if isinstance(auth, dict) else None),
-    )
+def stamped(examined: Examined) -> Examined:
+    """Return the same with stamps of the files that it names, as they are before they are used.
+
+    Its hash covers these, too: another certificate is another configuration.
+    """
+    beside = dict.fromkeys(named(examined).values())
+    if not beside:
+        return examined
+    stamps = {path: stamp_of(path) for path in beside}
+    text_hash = stamp(b"".join((bytes.fromhex(examined.text_hash), *stamps.values()))).hex()
+    return replace(examined, stamps={**stamps, **examined.stamps}, text_hash=text_hash)
 
 
-def _keys(value: Value) -> frozenset[str]:
-    return frozenset(value) if isinstance(value, dict) else frozenset()
-
-
-def _files(loaded: Loaded) -> list[str]:
-    return [source.file for source in loaded.sources]
+def named(examined: Examined) -> dict[KeyPath, Path]:
+    """Return certificates, authorities and cards, by the key that names them; those of `defaults` once."""
+    config, marks = examined.config, examined.marks
+    if config is None:
+        return {}
+    found: dict[KeyPath, Path | None] = {}
+    tls = config.gateway.tls
+    if tls is not None:
+        at: KeyPath = ("gateway", "tls")
+        found |= {(*at, "cert"): marks.folder(at) / tls.cert, (*at, "key"): marks.folder(at) / tls.key}
+    if config.auth is not None and config.auth.mtls is not None:
+        at = ("auth", "mtls")
+        found[*at, "ca"] = marks.folder(at) / config.auth.mtls.ca
+    for name in () if config.auth is None else config.auth.issuers:
+        found["auth", "issuers", name, "tls", "ca"] = effective.issuer_authorities(config, name, marks)
+    found["push", "tls", "ca"] = effective.webhook_authorities(config, marks)
+    for name, agent in config.agents.items():
+        at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
+        found[*at, "ca"] = effective.authorities(config, name, marks)
+        found[*at, "cert"], found[*at, "key"] = effective.shown_certificate(config, name, marks) or (None, None)
+        if agent.card is not None and agent.card.file is not None:
+            at = ("agents", name, "card")
+            found[at] = marks.folder(at) / agent.card.file
+        for backend, path in backends(agent, ("agents", name)):
+            if backend.card is not None:
+                found[*path, "card"] = marks.folder((*path, "card")) / backend.card
+    return {at: file for at, file in found.items() if file is not None}

@@ -34,13 +34,13 @@ def check_clients(config: Config, findings: Findings, today: date) -> None:
         findings.error_at_key(("auth", "issuers", METHOD), fact, "give the issuer another name")
     if auth is None or auth.mtls is None:
         return
-    if config.gateway.tls is None and not findings.is_broken(("gateway", "tls")):
+    if config.gateway.tls is None:
         fact = "without `gateway.tls` no client shows a certificate"
         remedy = "add `gateway.tls: { cert: …, key: … }`; what a proxy in front says of certificates is never believed"
         findings.error_at_key(_AT, fact, remedy)
     _authorities(auth.mtls, findings, today)
     _required(config, auth, auth.mtls, findings)
-    if not auth.mtls.clients and not findings.is_broken((*_AT, "clients")):
+    if not auth.mtls.clients:
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
         findings.error_at_key(_AT, "no certificate is anybody's: there are no `clients`", remedy)
     found: list[_Found] = []
@@ -84,7 +84,7 @@ def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> Non
 def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
     at: KeyPath = (*_AT, "clients", name)
     found: list[tuple[KeyPath, ClientPattern]] = []
-    broken = findings.is_broken(at)
+    broken = False
     for kind in KINDS:
         for number, text in enumerate(getattr(client, kind)):
             here = (*at, kind, number)

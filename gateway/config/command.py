@@ -109,8 +109,7 @@ def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> Co
     if backend.card is None:
         here: KeyPath = (*at, "stdio", "command") if stdio.command else (*at, "stdio")
         if not stdio.command or not stdio.command[0]:
-            if not findings.is_broken((*at, "stdio")):
-                findings.error_at_key(here, "there is no command", "write `command: [PROGRAM, ARGUMENT, …]`")
+            findings.error_at_key(here, "there is no command", "write `command: [PROGRAM, ARGUMENT, …]`")
             return None
         if any("\0" in word for word in stdio.command):
             findings.error(here, "a word has a character that no command has", "remove it")

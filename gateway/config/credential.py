@@ -26,7 +26,7 @@ def check_credentials(config: Config, findings: Findings, today: date) -> None:
     auth = config.auth
     if auth is None:
         return
-    if not auth.issuers and not auth.api_keys and auth.mtls is None and not findings.is_broken(("auth",)):
+    if not auth.issuers and not auth.api_keys and auth.mtls is None:
         remedy = "add `api_keys`, `issuers` or `mtls`, or remove `auth` to serve anonymous callers"
         findings.error_at_key(("auth",), "nobody can sign in: there is no key and no issuer", remedy)
     _keys(auth, findings, today)
@@ -75,8 +75,7 @@ def _issuers(auth: Auth, findings: Findings) -> None:
         _urls(issuer, at, findings)
         _tls(issuer, at, findings)
         _anonymous(issuer, at, findings)
-        tenants = (*at, "tenant"), (*at, "tenant_claim")
-        if (issuer.tenant is None) == (issuer.tenant_claim is None) and not findings.is_broken(*tenants):
+        if (issuer.tenant is None) == (issuer.tenant_claim is None):
             remedy = "write `tenant_claim` where a claim names the tenant, or `tenant` where all tokens have the same"
             findings.error_at_key(at, "it needs exactly one of `tenant` and `tenant_claim`", remedy)
         for key in ("tenant_claim", "principal_claim"):
@@ -94,9 +93,9 @@ def _issuers(auth: Auth, findings: Findings) -> None:
 
 
 def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
-    if issuer.tenant_map and issuer.tenant_claim is None and not findings.is_broken((*at[:-1], "tenant_claim")):
+    if issuer.tenant_map and issuer.tenant_claim is None:
         findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
-    if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map and not findings.is_broken(at):
+    if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map:
         # Without its last entry the claims of tokens would all at once be names of tenants.
         remedy = "write who is which tenant, or remove it where claims are names of tenants"
         findings.error_at_key(at, "it maps nobody to a tenant", remedy)
@@ -119,7 +118,7 @@ def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if issuer.tls is None:
         return
     check_authority_file(issuer.tls.ca, (*at, "tls", "ca"), findings)
-    if not (issuer.jwks or issuer.issuer).lower().startswith("https:") and not findings.is_broken((*at, "jwks")):
+    if not (issuer.jwks or issuer.issuer).lower().startswith("https:"):
         fact = "the issuer is not reached over TLS: nobody has to vouch"
         findings.warning((*at, "tls"), fact, "write its URL with https, or remove `tls`")
 

@@ -74,8 +74,6 @@ def _hidden(
 def _rules(config: Config, findings: Findings) -> Iterator[tuple[Rule, KeyPath]]:
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
-        if findings.is_broken((*at, "match")):
-            continue
         paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
         yield from zip(agent_rules(name, agent, findings.marks).rules, paths, strict=True)
 

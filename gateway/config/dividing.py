@@ -6,8 +6,8 @@ from gateway.config import effective
 from gateway.config.backend import backends
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.source import Marks
 from gateway.config.stdio import is_stdio
+from gateway.config.yaml import Marks
 
 
 def divided(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]:

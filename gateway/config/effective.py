@@ -39,8 +39,8 @@ from gateway.config.replica import (
     Health,
     Retry,
 )
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl, default_state
+from gateway.config.yaml import Marks
 
 STANDARD_OUTPUT = Path("-")
 """Stands for no file, but where the access log goes."""

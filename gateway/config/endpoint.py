@@ -33,8 +33,6 @@ def check_endpoints(config: Config, findings: Findings) -> None:
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _grammar(agent, at, findings)
-        if findings.is_broken((*at, "match")):
-            continue
         agents[name] = agent_rules(name, agent, findings.marks)
         paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
         found += zip(agents[name].rules, paths, strict=True)
@@ -47,7 +45,7 @@ def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "match"), "there is no match in the list", "write one, or leave `match` out")
     for number, match in enumerate(agent.match):
         here: KeyPath = (*at, "match", number)
-        if not match.model_fields_set and not findings.is_broken(here, findings.marks.find(here)):
+        if not match.model_fields_set:
             remedy = "write `path: /` where it is meant to take everything that no other match takes"
             findings.error(here, "the match is empty", remedy)
         if match.path is not None:

@@ -62,13 +62,13 @@ def _open(config: Config, findings: Findings) -> None:
     """What a listener that other machines can reach needs."""
     at: KeyPath = (*_AT, "listen")
     _guarded(config, at, findings)
-    if config.gateway.public_url is None and not findings.is_broken((*_AT, "public_url")):
+    if config.gateway.public_url is None:
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
         findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
 
 
 def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
-    if config.auth is None and not config.gateway.anonymous and not findings.is_broken(("auth",), (*_AT, "anonymous")):
+    if config.auth is None and not config.gateway.anonymous:
         remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
         findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
 
@@ -92,7 +92,7 @@ def _grpc(config: Config, text: str, http: Listen | None, admin: Listen | None, 
         return
     _guarded(config, at, findings)
     listed = any("grpc" in agent.expose for agent in config.agents.values())
-    if listed and gateway.public_grpc is None and not findings.is_broken((*_AT, "public_grpc")):
+    if listed and gateway.public_grpc is None:
         remedy = "add `gateway.public_grpc: HOST:PORT`, which clients dial: cards advertise it"
         findings.error(at, "there is no `public_grpc`, and it cannot be guessed for this address", remedy)
 
@@ -107,7 +107,7 @@ def _public_grpc(gateway: Gateway, findings: Findings) -> None:
         fact, remedy = error.args
         findings.error(at, f"{printable(gateway.public_grpc)!r} {fact}", remedy)
         return
-    if gateway.listen_grpc is None and not findings.is_broken((*_AT, "listen_grpc")):
+    if gateway.listen_grpc is None:
         remedy = "add `listen_grpc: ADDRESS:PORT`, or remove `public_grpc`"
         findings.error_at_key(at, "there is no `listen_grpc` that it could lead to", remedy)
 
@@ -117,7 +117,7 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     token = gateway.admin.token
     if token is not None and not token.get_secret_value().strip():
         findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
-    elif token is None and not admin.is_loopback and not findings.is_broken((*at, "token")):
+    elif token is None and not admin.is_loopback:
         remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
         findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
     elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
@@ -129,7 +129,7 @@ def _public_url(config: Config, findings: Findings) -> None:
     url = config.gateway.public_url
     at: KeyPath = (*_AT, "public_url")
     if url is None:
-        if config.gateway.prefix_stripped and not findings.is_broken(at):
+        if config.gateway.prefix_stripped:
             remedy = "add `public_url` with the path, or remove `prefix_stripped`"
             findings.error_at_key((*_AT, "prefix_stripped"), "there is no path in front that could be removed", remedy)
         return
@@ -148,7 +148,7 @@ def _public_url(config: Config, findings: Findings) -> None:
 def _anonymous(config: Config, findings: Findings) -> None:
     named = ANONYMOUS_TENANT in config.tenants
     at: KeyPath = ("tenants", ANONYMOUS_TENANT)
-    if config.auth is not None and config.gateway.anonymous and not named and not findings.is_broken(at):
+    if config.auth is not None and config.gateway.anonymous and not named:
         remedy = f"add `tenants.{ANONYMOUS_TENANT}.agents: […]`, or remove `anonymous`"
         fact = f"callers without a credential reach no agent: there is no `tenants.{ANONYMOUS_TENANT}`"
         findings.warning((*_AT, "anonymous"), fact, remedy)

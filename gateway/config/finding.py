@@ -1,74 +1,54 @@
-"""Where checks write down what they find."""
+"""The list that the checks of meaning add to."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from gateway.config.problem import KeyPath, Problem
-from gateway.config.source import Marks
-from gateway.config.wording import nearest
+from gateway.config.problem import KeyPath, Problem, nearest
+from gateway.config.yaml import Marks
 
 
 class Findings:
     """The problems that checks find, at the places of the file.
 
-    A path that has a problem already gets no second one, which may be nothing but its consequence.
-
     Args:
-        marks: Where everything is written.
-        broken: Paths that have a problem already.
+        marks: The places of the configuration.
     """
 
-    def __init__(self, marks: Marks, broken: Iterable[KeyPath]) -> None:
+    def __init__(self, marks: Marks) -> None:
         self.marks = marks
         self.problems: list[Problem] = []
-        self._exactly = set(broken)
-        self._broken = {path[:length] for path in self._exactly for length in range(1, len(path) + 1)}
-
-    def is_broken(self, *paths: KeyPath) -> bool:
-        """Whether one of the paths, or something below it, has a problem already."""
-        return any(path in self._broken for path in paths)
-
-    def is_itself_broken(self, *paths: KeyPath) -> bool:
-        """Whether one of exactly these paths has a problem already."""
-        return any(path in self._exactly for path in paths)
 
     def error(self, path: KeyPath, fact: str, remedy: str) -> None:
-        """Something about the value at a path keeps the configuration from being used."""
-        self._add(Problem(self.marks.place(path), self.marks.find(path), fact, remedy), path)
+        """Add a mistake in the value at a path: the configuration cannot be used."""
+        self.problems.append(Problem(self.marks.place(path), self.marks.find(path), fact, remedy))
 
     def error_at_key(self, path: KeyPath, fact: str, remedy: str) -> None:
         """As `error`, about the key."""
-        self._add(Problem(self.marks.key(path), self.marks.find(path), fact, remedy), path)
+        self.problems.append(Problem(self.marks.key(path), self.marks.find(path), fact, remedy))
 
     def warning(self, path: KeyPath, fact: str, remedy: str) -> None:
-        """The operator should know something about the key at a path."""
-        self._add(Problem(self.marks.key(path), self.marks.find(path), fact, remedy, "warning"), path)
+        """Add a fact that the operator should know about the key at a path."""
+        self.problems.append(Problem(self.marks.key(path), self.marks.find(path), fact, remedy, "warning"))
 
     def known(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
-        """Whether the name at a path is one of `names`; tells it where it is not.
+        """Return whether the name at a path is one of `names`; add an error if not.
 
         Args:
-            what: What the names are, in the singular, such as `agent`.
+            what: The kind of name, in the singular, such as `agent`.
         """
-        if name in names:
-            return True
-        self.error(path, f"there is no {what} {name!r}", _instead(name, names, what))
-        return False
+        if name not in names:
+            self.error(path, f"there is no {what} {name!r}", _instead(name, names, what))
+        return name in names
 
     def known_key(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
         """As `known`, for a name that is the key at the path."""
-        if name in names:
-            return True
-        self.error_at_key(path, f"there is no {what} {name!r}", _instead(name, names, what))
-        return False
+        if name not in names:
+            self.error_at_key(path, f"there is no {what} {name!r}", _instead(name, names, what))
+        return name in names
 
     def line(self, path: KeyPath) -> str:
-        """Where something else is written, for a fact: `line 52`, or `other.yaml:52` for another file."""
+        """Return the place of another key for a fact: `line 52`, or `other.yaml:52` for another file."""
         place = self.marks.key(path)
         return f"line {place.line}" if place.file == self.marks.start.file else str(place)
-
-    def _add(self, problem: Problem, path: KeyPath) -> None:
-        if path not in self._exactly and problem.path not in self._exactly:
-            self.problems.append(problem)
 
 
 def _instead(name: str, names: Collection[str], what: str) -> str:

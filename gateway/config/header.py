@@ -58,9 +58,8 @@ def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, K
 
 def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
     if (auth.bearer is None) == (not auth.header):
-        if not findings.is_broken(at, (*at, "bearer"), (*at, "header")):
-            remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
-            findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
+        remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
+        findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
         return
     if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
         remedy = "write the token alone, without `Bearer`, spaces or line ends"

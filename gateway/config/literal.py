@@ -11,10 +11,9 @@ from pydantic import SecretStr
 
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.scalar import Value
 from gateway.config.secrets import REFERENCE
-from gateway.config.source import Marks
-from gateway.config.wording import annotation_below, bare
+from gateway.config.validation import annotation_below, bare
+from gateway.config.yaml import Marks, Value
 
 _FILLED = "\0"
 """Stands for what a reference is filled in with."""

@@ -18,14 +18,14 @@ _RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign", "tls"
 def check_notifications(config: Config, findings: Findings) -> None:
     """Find what is wrong with `push`."""
     push = config.push
-    if "allow" in push.model_fields_set and not push.allow and not findings.is_broken(_ALLOW):
+    if "allow" in push.model_fields_set and not push.allow:
         findings.error(_ALLOW, "no webhook may be named", "write `mode: none` for that, or name some")
     for number, pattern in enumerate(push.allow):
         _pattern(pattern, push, (*_ALLOW, number), findings)
-    if not push.block_private_networks and not push.allow and not findings.is_broken(_ALLOW):
+    if not push.block_private_networks and not push.allow:
         fact = "it opens nothing: only webhooks that `allow` lists may have private addresses"
         findings.warning((*_AT, "block_private_networks"), fact, "list them in `allow`, or remove it")
-    if push.mode != "relay" and not findings.is_broken((*_AT, "mode")):
+    if push.mode != "relay":
         for key in sorted(_RELAYED & push.model_fields_set):
             fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {push.mode}"
             findings.warning((*_AT, key), fact, "write `mode: relay`, or remove it")
@@ -44,7 +44,7 @@ def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Finding
     if _is_never_called(pattern.host):
         findings.error(at, "no webhook is called at this address, whatever allows it", "name a machine's own address")
         return
-    if not push.block_private_networks or findings.is_broken((*_AT, "block_private_networks")):
+    if not push.block_private_networks:
         return
     if pattern.scheme == "http":
         fact = "plain http goes nowhere while private networks are blocked"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from gateway.routing.route import Place
@@ -121,6 +122,13 @@ def printable(text: str) -> str:
     """Text that cannot move the cursor, colour the terminal or break the line; at most 200 characters of it."""
     safe = "".join(character if character.isprintable() else "�" for character in text[:200])
     return safe if len(text) <= 200 else safe + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `did you mean 'x'?`, or an empty text if no known name is close."""
+    by_lower = {one.lower(): str(one) for one in known}
+    close = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def _window(line: str, column: int) -> tuple[str, int]:

@@ -61,8 +61,6 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
     names: dict[str, int] = {}
     for number, one in enumerate(replicas):
         here: KeyPath = (*at, number) if len(replicas) > 1 else at
-        if findings.is_broken(here):
-            continue
         if is_stdio(one.url):
             _command(one, here, findings, several=len(replicas) > 1)
             continue
@@ -138,7 +136,7 @@ def _health(written: Health, holding: list[Health], at: KeyPath, findings: Findi
     if written.path is not None and (not written.path.startswith("/") or not _is_plain(written.path)):
         fact = f"{printable(written.path)!r} is no path"
         findings.error((*at, "path"), fact, "start it with /, and write no spaces and no fragment")
-    if not any(one.path is not None for one in holding) and not findings.is_broken((*at, "path")):
+    if not any(one.path is not None for one in holding):
         for key in _OF_REQUESTS:
             if key in written.model_fields_set:
                 fact = "nobody is asked how it is without `path`"

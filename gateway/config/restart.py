@@ -11,7 +11,7 @@ from typing import Any
 from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.problem import KeyPath, spell
-from gateway.config.source import Marks
+from gateway.config.yaml import Marks
 from gateway.routing.route import Place
 
 UNTIL_RESTART: Mapping[KeyPath, str] = {

@@ -13,8 +13,8 @@ from gateway.config.client import Client, Mtls
 from gateway.config.model import Config
 from gateway.config.part import Part, every_part
 from gateway.config.problem import KeyPath
+from gateway.config.removed import REMOVED_KEYS
 from gateway.config.state import may_be_shown
-from gateway.config.unbuilt import UNBUILT_KEYS
 
 MASK = "***"
 _LONGEST_WORD = 20
@@ -177,7 +177,7 @@ def is_unknown(path: KeyPath) -> bool:
     """Whether a value stands below a key that is not of the format: it may be a misspelt `token`."""
     names = [step for step in path if isinstance(step, str)]
     for name in _telling(names) if names else ():
-        if name in UNBUILT_KEYS or name == "set":
+        if name in REMOVED_KEYS or name == "set":
             return False
         if name not in _KEYS:
             return True

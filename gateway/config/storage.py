@@ -25,11 +25,7 @@ def check_storage(config: Config, findings: Findings) -> None:
         # Where that cannot be told, as of a name that is too long, it is told by who opens it.
         if os.path.isdir(path):  # noqa: PTH112 - that of pathlib raises
             findings.error(_STATE, "this is a folder", "name a file in it, such as state.db")
-    if (
-        gateway.replicas > 1
-        and not findings.is_broken(_STATE)
-        and (gateway.state is None or not gateway.state.is_shared)
-    ):
+    if gateway.replicas > 1 and (gateway.state is None or not gateway.state.is_shared):
         kept = "memory" if gateway.state is not None and gateway.state.kind == "memory" else "a file"
         fact = f"each of {gateway.replicas} gateways would remember in {kept} of its own whose task is whose"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")

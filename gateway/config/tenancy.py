@@ -1,8 +1,7 @@
 """Tenants: names that must exist, both sides of what they may call, and whose tasks they are."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from gateway.a2a.tenant import fits_path
 from gateway.config import effective
@@ -16,34 +15,24 @@ from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the file names, broken entries too, so that a mistake in one place is no unknown name in another."""
-
-    agents: Collection[str]
-    tenants: Collection[str]
-    keys: Collection[str]
-
-
-def check_tenancy(config: Config, names: Names, findings: Findings) -> None:
+def check_tenancy(config: Config, findings: Findings) -> None:
     """Find what is wrong between tenants, keys and agents."""
-    _tenant_names(config, names, findings)
-    _agent_names(config, names, findings)
+    _tenant_names(config, findings)
+    _agent_names(config, findings)
     reached = reach(config)
-    _matched_keys(config, names, reached, findings)
+    _matched_keys(config, reached, findings)
     _required(config, findings)
     _agreement(config, findings)
-    _unreached(config, names, reached, findings)
-    _adoption(config, names, reached, findings)
-    _two_names(config, names, reached, findings)
-    if not _is_uncertain(names, findings):
-        check_disclosure(config, reached, findings)
+    _unreached(config, reached, findings)
+    _adoption(config, reached, findings)
+    _two_names(config, reached, findings)
+    check_disclosure(config, reached, findings)
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 
-def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
+def _tenant_names(config: Config, findings: Findings) -> None:
     auth = config.auth
     signed_in: dict[KeyPath, str | None] = {}
     if auth is not None:
@@ -58,57 +47,57 @@ def _tenant_names(config: Config, names: Names, findings: Findings) -> None:
         signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
     for at, tenant in signed_in.items():
         if tenant is not None and tenant != ANONYMOUS_TENANT:
-            findings.known(at, tenant, names.tenants, "tenant")
+            findings.known(at, tenant, config.tenants, "tenant")
     # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
-    acted = _unnameable(names, (entry.act_for for entry in config.tenants.values()))
-    divided = _unnameable(names, (agent.by_tenant for agent in config.agents.values()))
+    acted = _unnameable(config, (entry.act_for for entry in config.tenants.values()))
+    divided = _unnameable(config, (agent.by_tenant for agent in config.agents.values()))
     for name, entry in config.tenants.items():
         for number, other in enumerate(entry.act_for):
             findings.known(("tenants", name, "act_for", number), other, divided, "tenant")
     # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
-    closed = auth is not None or bool(names.tenants)
+    closed = auth is not None or bool(config.tenants)
     for name, agent in config.agents.items():
         for number, other in enumerate(agent.allow or ()):
             if other not in (EVERYONE, ANONYMOUS_TENANT):
-                findings.known(("agents", name, "allow", number), other, names.tenants, "tenant")
+                findings.known(("agents", name, "allow", number), other, config.tenants, "tenant")
         for other in agent.by_tenant if closed else ():
             findings.known_key(("agents", name, "by_tenant", other), other, acted, "tenant")
 
 
-def _unnameable(names: Names, written: Iterable[Iterable[str]]) -> frozenset[str]:
+def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
     """The names of tenants, and of what is written the A2A tenants that can be no such name."""
-    return frozenset(names.tenants).union(each for one in written for each in one if not fits_path(each))
+    return frozenset(config.tenants).union(each for one in written for each in one if not fits_path(each))
 
 
-def _agent_names(config: Config, names: Names, findings: Findings) -> None:
+def _agent_names(config: Config, findings: Findings) -> None:
     for name, tenant in config.tenants.items():
         for number, agent in enumerate(tenant.agents or ()):
             if agent != EVERYONE:
-                findings.known(("tenants", name, "agents", number), agent, names.agents, "agent")
+                findings.known(("tenants", name, "agents", number), agent, config.agents, "agent")
     api_keys = {} if config.auth is None else config.auth.api_keys
     for name, key in api_keys.items():
         for number, agent in enumerate(key.agents or ()):
-            findings.known(("auth", "api_keys", name, "agents", number), agent, names.agents, "agent")
+            findings.known(("auth", "api_keys", name, "agents", number), agent, config.agents, "agent")
     clients = {} if config.auth is None or config.auth.mtls is None else config.auth.mtls.clients
     for name, client in clients.items():
         for number, agent in enumerate(client.agents or ()):
-            findings.known(("auth", "mtls", "clients", name, "agents", number), agent, names.agents, "agent")
+            findings.known(("auth", "mtls", "clients", name, "agents", number), agent, config.agents, "agent")
 
 
-def _matched_keys(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     for name, agent in config.agents.items():
         for number, match in enumerate(agent.match):
             at: KeyPath = ("agents", name, "match", number)
             if config.auth is None:
-                if (match.key is not None or match.claim) and not findings.is_broken(("auth",)):
+                if match.key is not None or match.claim:
                     written = "key" if match.key is not None else "claim"
                     remedy = "add `auth`, or match by path, host or tenant"
                     findings.error((*at, written), "without `auth` no caller has a key or a claim", remedy)
                 continue
-            if match.key is None or not findings.known((*at, "key"), match.key, names.keys, "API key"):
+            if match.key is None or not findings.known((*at, "key"), match.key, config.auth.api_keys, "API key"):
                 continue
             key = config.auth.api_keys.get(match.key)
-            if key is None or _is_uncertain(names, findings):
+            if key is None:
                 continue
             may = reached.get(key.tenant, reached.get(EVERYONE))
             if may is not None and (name not in may.agents or (key.agents is not None and name not in key.agents)):
@@ -129,7 +118,7 @@ def _required(config: Config, findings: Findings) -> None:
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name, "require")
         require = agent.require
-        if require is None or findings.is_broken(("auth",), at):
+        if require is None:
             continue
         if not require.scope and not require.role and not require.claim:
             findings.error(at, "it requires nothing", "write a `scope`, `role` or `claim`, or remove `require`")
@@ -150,15 +139,6 @@ def _required(config: Config, findings: Findings) -> None:
             findings.warning(at, "nobody can call this agent: without an issuer no caller has a token", remedy)
 
 
-def _is_uncertain(names: Names, findings: Findings) -> bool:
-    """Whether who may call what was cut out, so that what follows from it cannot be told."""
-    return findings.is_itself_broken(("tenants",), ("auth",)) or any(
-        findings.is_itself_broken(("tenants", name))
-        or findings.is_broken(("tenants", name, "agents"), ("tenants", name, "act_for"))
-        for name in names.tenants
-    )
-
-
 # ---- what tenants may call -----------------------------------------------------------------------------------------
 
 
@@ -170,23 +150,20 @@ def _agreement(config: Config, findings: Findings) -> None:
             known = listed.get(tenant, frozenset([EVERYONE]))
             if tenant == EVERYONE or name in known or EVERYONE in known:
                 continue
-            if not findings.is_broken(("tenants", tenant, "agents")):
-                fact = f"the tenant {tenant!r} does not list {name!r} ({findings.line(('tenants', tenant))})"
-                remedy = f"add {name!r} to `tenants.{tenant}.agents`, or remove {tenant!r} here"
-                findings.error(("agents", name, "allow", number), fact, remedy)
+            fact = f"the tenant {tenant!r} does not list {name!r} ({findings.line(('tenants', tenant))})"
+            remedy = f"add {name!r} to `tenants.{tenant}.agents`, or remove {tenant!r} here"
+            findings.error(("agents", name, "allow", number), fact, remedy)
     for tenant, entry in config.tenants.items():
         for number, name in enumerate(entry.agents or ()):
             known_agent = config.agents.get(name)
-            if known_agent is None or lets_in(known_agent, tenant) or findings.is_broken(("agents", name, "allow")):
+            if known_agent is None or lets_in(known_agent, tenant):
                 continue
             fact = f"{name!r} does not allow {tenant!r} ({findings.line(('agents', name, 'allow'))})"
             remedy = f"add {tenant!r} to `agents.{name}.allow`, or remove {name!r} here"
             findings.error(("tenants", tenant, "agents", number), fact, remedy)
 
 
-def _unreached(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
-    if _is_uncertain(names, findings):
-        return
+def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     called = frozenset[str]().union(*(one.agents for one in reached.values()))
     for name, agent in config.agents.items():
         if name not in called and agent.allow != ():
@@ -201,10 +178,8 @@ def _unreached(config: Config, names: Names, reached: Mapping[str, Reach], findi
 # ---- whose tasks they are ------------------------------------------------------------------------------------------
 
 
-def _adoption(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     """Tell where the first who names a task could be another than the one who has it."""
-    if _is_uncertain(names, findings):
-        return
     for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
@@ -217,10 +192,8 @@ def _adoption(config: Config, names: Names, reached: Mapping[str, Reach], findin
             findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
 
 
-def _two_names(config: Config, names: Names, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     """Tell where what is known by one name of a place is not known by the other."""
-    if _is_uncertain(names, findings):
-        return
     for first, *others in places(config, reached):
         callers = first.callers.union(*(part.callers for part in others))
         if len(callers) < 2 and EVERYONE not in callers:

@@ -10,9 +10,7 @@ from gateway.config.client_name import ClientName
 from gateway.config.client_rule import Clients, NobodyKnown
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
-from gateway.config.problem import KeyPath, Problem, printable
-from gateway.config.tenancy import Names
-from gateway.config.wording import nearest
+from gateway.config.problem import KeyPath, Problem, nearest, printable
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
 from gateway.routing.question import Question, ask
@@ -103,13 +101,13 @@ def _certified(config: Config, subject: str) -> Principal:
 # ---- the tests of the file -----------------------------------------------------------------------------------------
 
 
-def check_tests(config: Config, names: Names, findings: Findings) -> None:
+def check_tests(config: Config, findings: Findings) -> None:
     """Find what is wrong with the tests themselves."""
     for number, test in enumerate(config.tests):
         at: KeyPath = ("tests", number)
-        _check_caller(config, test, at, findings, names=names)
+        _check_caller(config, test, at, findings)
         if test.expect.agent is not None:
-            findings.known((*at, "expect", "agent"), test.expect.agent, names.agents, "agent")
+            findings.known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
         if test.expect.reason is not None and test.expect.reason not in REASONS:
             remedy = nearest(test.expect.reason, REASONS) or f"reasons are: {', '.join(REASONS)}"
             findings.error((*at, "expect", "reason"), f"{printable(test.expect.reason)!r} is no reason", remedy)
@@ -126,11 +124,11 @@ def check_tests(config: Config, names: Names, findings: Findings) -> None:
             findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
 
 
-def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings, *, names: Names) -> None:
+def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
     if test.certificate is not None:
         _check_certificate(config, test, at, findings)
     elif test.key is not None:
-        findings.known((*at, "key"), test.key, names.keys, "API key")
+        findings.known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
         if test.tenant is not None or test.claim:
             findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
     elif test.claim and test.tenant is None:
@@ -143,7 +141,7 @@ def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: F
         findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
         return
     try:
-        if test.certificate is not None and not findings.is_broken(("auth",)):
+        if test.certificate is not None:
             _certified(config, test.certificate)
     except NobodyKnown as error:
         remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"

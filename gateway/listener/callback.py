@@ -21,9 +21,9 @@ from gateway.a2a.headers import Pairs
 from gateway.exchange import FIELDS
 from gateway.listener.wire import ClientWire
 from gateway.origin import client_address, trace_id
-from gateway.push.hook import Hook
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
+from gateway.push.subscription import Subscription
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.metrics import NO_TENANT, OTHER
@@ -45,7 +45,7 @@ class _Answer(msgspec.Struct, frozen=True):
     """What is answered, and what is told of it.
 
     Attributes:
-        hook: Whose it was, where that was proven.
+        subscription: The one that was notified, where the sender is authenticated.
         bytes_in: Of the body, as far as it was read.
         outcome: As that of `Exchange`; empty where the status tells it.
     """
@@ -53,7 +53,7 @@ class _Answer(msgspec.Struct, frozen=True):
     status: int
     body: bytes = b""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    hook: Hook | None = None
+    subscription: Subscription | None = None
     bytes_in: int = 0
     outcome: str = ""
     reason: str | None = None
@@ -117,29 +117,29 @@ class Callbacks:
         prefix = self._prefix()
         if head.path == prefix + KEYS:
             return await _keys(service, head)
-        hook_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
+        callback_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
         if head.method == "GET":
-            said = await relay.challenge(hook_id, head.query.decode("latin-1"))
+            said = await relay.challenge(callback_id, head.query.decode("latin-1"))
             return _Answer(404) if said is None else _Answer(200, said, ((b"content-type", _TEXT),))
         if head.method != "POST":
             return _Answer(405, headers=((b"allow", b"GET, POST"),))
-        hook = await relay.proven(hook_id, dict(head.headers))
-        return _Answer(404) if hook is None else await self._receive(relay, hook, wire)
+        subscription = await relay.authenticate(callback_id, dict(head.headers))
+        return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
 
-    async def _receive(self, relay: PushRelay, hook: Hook, wire: ClientWire) -> _Answer:
+    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: ClientWire) -> _Answer:
         body = b""
         try:
-            async with self._turn(hook.agent):
+            async with self._turn(subscription.agent):
                 body = await wire.read(relay.max_body)
-                status = await relay.receive(hook, body)
+                status = await relay.receive(subscription, body)
         except TimeoutError:
             status = 503
         except Fault as fault:
             again = (_COME_AGAIN,) if fault.http_status == 503 else ()
-            return _Answer(fault.http_status, b"", again, hook, len(body), fault.outcome, fault.reason)
+            return _Answer(fault.http_status, b"", again, subscription, len(body), fault.outcome, fault.reason)
         if status == 503:
-            return _Answer(status, b"", (_COME_AGAIN,), hook, len(body), "limited")
-        return _Answer(status, hook=hook, bytes_in=len(body))
+            return _Answer(status, b"", (_COME_AGAIN,), subscription, len(body), "limited")
+        return _Answer(status, subscription=subscription, bytes_in=len(body))
 
     @asynccontextmanager
     async def _turn(self, agent: str) -> AsyncIterator[None]:
@@ -158,11 +158,13 @@ class Callbacks:
 
     def _tell(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
         """Count one, and log it: never the id of a callback, by which it is called."""
-        snapshot, hook = self._current(), answer.hook
-        backing = None if hook is None else snapshot.backings.get(hook.scope)
+        snapshot, subscription = self._current(), answer.subscription
+        backing = None if subscription is None else snapshot.backings.get(subscription.scope)
         outcome = answer.outcome or ("ok" if answer.status < 400 else "client_error")
         meter = snapshot.strangers if backing is None else backing.meter
-        meter.request(OTHER, Binding.REST.label, outcome, NO_TENANT if hook is None else hook.owner.tenant)
+        meter.request(
+            OTHER, Binding.REST.label, outcome, NO_TENANT if subscription is None else subscription.owner.tenant
+        )
         if answer.reason is not None:
             meter.rejected(answer.reason)
         path, is_callback, _ = head.path.partition(_PREFIX)
@@ -184,9 +186,10 @@ class Callbacks:
             "method": head.method,
             "path": shown,
         }
-        if hook is not None:
-            line |= {"agent": hook.agent, "backend": hook.scope, "tenant": hook.owner.tenant}
-            line |= {"principal": hook.owner.principal or None, "task_id": hook.task.removeprefix(hook.mark) or None}
+        if subscription is not None:
+            owner, task = subscription.owner, subscription.task.removeprefix(subscription.context_prefix)
+            line |= {"agent": subscription.agent, "backend": subscription.scope, "tenant": owner.tenant}
+            line |= {"principal": owner.principal or None, "task_id": task or None}
         self._access.write(line)
 
 

@@ -1,6 +1,5 @@
-"""Who calls the webhooks of clients: what may be called, what the agent is given instead, and what is on its way.
+"""Calls the webhooks of clients: which ones may be called, callbacks for agents in their place, delivery.
 
-A *webhook* is the URL that a client names for a task; a *hook* is what the gateway keeps of it, and the *callback* the
-URL of its own that the agent gets instead. What an agent posts there is a *notification*; until its webhook has taken
-it, it lies in the *outbox*.
+A *subscription* is a client's webhook for a task; the agent gets a *callback* of the gateway's own instead.
+Notifications that the agent posts there wait in the *queue* until the webhook has taken them.
 """

@@ -1,24 +1,21 @@
-"""Posts one notification to one webhook, once, and says what came of it.
+"""Posts one notification to one webhook, once, and tells the result.
 
-The webhook is judged again, and the very addresses that were judged are dialled: the connection goes to an address, TLS
-and `Host` to the name. Nothing is taken from the environment, no redirect is followed, no connection is used twice, and
-of the answer nothing but its head counts.
+The name of the webhook is looked up once, its addresses are checked, and one of them is dialled: the connection goes to
+that address, TLS and `Host` to the name. Nothing is taken from the environment, no redirect is followed, no connection
+is used twice, and of the answer only the head counts.
 
 | the answer | the notification |
 |---|---|
 | 2xx | is delivered |
 | none, 408, 425, 429, 5xx | is tried again, after `Retry-After` if there is one |
 | all others, redirects too | is dead: the receiver does not want it |
-| none asked for: the webhook may not be called any more | is refused |
+| none: the webhook may not be called any more | is refused |
 """
 
 import asyncio
 import ssl
-import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing, suppress
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Final, cast
 
@@ -28,8 +25,9 @@ import msgspec
 from gateway.a2a.fault import PushDenied, StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.push.signing import Signer
-from gateway.push.webhook import Target, Unresolved, WebhookPolicy
+from gateway.push.ssrf import Target, Unresolved, WebhookPolicy
 from gateway.tls_failure import kind
+from gateway.upstream.page import seconds_of
 
 MOST_READ: Final = 4096
 """Bytes of an answer's body that are read, so that its sender can finish; the rest is cut off."""
@@ -39,8 +37,40 @@ _MOST_TRIED: Final = 3
 _PASSING: Final = frozenset({408, 425, 429})
 
 
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """`push.deliver` of the configuration: how notifications are delivered.
+
+    Attributes:
+        attempts: Most attempts for each.
+        timeout: Seconds that an attempt may take.
+        keep: Seconds for which one is worth delivering.
+        first_pause: Seconds after the first attempt that failed, at least; up to twice as long.
+        longest_pause: Seconds, at most.
+        concurrency: Deliveries at a time.
+    """
+
+    attempts: int = 1000
+    timeout: float = 10.0
+    keep: float = 86_400.0
+    first_pause: float = 1.0
+    longest_pause: float = 300.0
+    concurrency: int = 16
+
+
+def backoff(failed: int, chance: float, policy: RetryPolicy) -> float:
+    """Return the seconds until the next attempt: from the first pause to twice that for each attempt that failed.
+
+    Args:
+        failed: Attempts that failed, from 1.
+        chance: 0 to 1; spreads attempts that failed at the same moment.
+    """
+    longest = min(policy.longest_pause, policy.first_pause * 2.0 ** min(failed, 32))
+    first = min(policy.first_pause, longest)
+    return first + chance * (longest - first)
+
+
 class Result(StrEnum):
-    """What came of an attempt; the closed set of the `result` label."""
+    """Result of an attempt; the closed set of the `result` label."""
 
     DELIVERED = "delivered"
     RETRIED = "retried"
@@ -49,25 +79,25 @@ class Result(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of an attempt.
+    """Outcome of an attempt.
 
     Attributes:
-        pause: Seconds that the receiver asked for before the next attempt, or None.
-        words: Why, for the log: no part of the URL but its origin, and nothing that the receiver wrote.
+        reason: For the log: only the origin of the URL, and nothing that the receiver wrote.
+        retry_after: Seconds that the receiver asked for before the next attempt, or None.
     """
 
     result: Result
-    words: str = ""
-    pause: float | None = None
+    reason: str = ""
+    retry_after: float | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One notification on its way.
+    """One attempt to deliver a notification.
 
     Attributes:
-        id: The same in all attempts, so that a receiver can drop what it has had.
-        config: Where it goes.
-        task_id: The task, as the client knows it.
+        id: The same in all attempts, so that a receiver can recognize duplicates.
+        config: The webhook.
+        task_id: The client's id of the task.
         attempt: Counts from 1.
     """
 
@@ -84,11 +114,10 @@ class Deliverer:
 
     Args:
         signer: Signs them; None for deliveries without a signature.
-        tls: How receivers are verified: always, and by name.
-        wall: Unix seconds.
+        tls: Verifies receivers: always, and by name.
 
     Attributes:
-        policy: What may be called; whoever reads the configuration again sets it, `tls` and `timeout`.
+        policy: Webhooks that may be called; replaced when the configuration is reloaded, as `tls` and `timeout` are.
         timeout: Seconds that an attempt may take in all.
     """
 
@@ -99,16 +128,14 @@ class Deliverer:
         *,
         tls: ssl.SSLContext,
         timeout: float = 10.0,
-        wall: Callable[[], float] = time.time,  # noqa: TID251 - Retry-After may be a date
     ) -> None:
         self.policy = policy
         self._signer = signer
         self.tls = tls
         self.timeout = timeout
-        self._wall = wall
 
     async def deliver(self, delivery: Delivery) -> Outcome:
-        """Post a notification; never raises for what a webhook or its network does."""
+        """Post a notification; never raises for a fault of a webhook or its network."""
         policy = self.policy
         try:
             target = policy.refuse_url(delivery.config.url)
@@ -132,7 +159,7 @@ class Deliverer:
         origin = httpcore.Origin(target.scheme.encode(), target.host.encode("ascii"), target.port)
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.path.encode("ascii"))
         times = {"connect": _CONNECT, "read": self.timeout, "write": self.timeout}
-        network = _JudgedNetwork(policy, target)
+        network = _CheckedNetwork(policy, target)
         async with httpcore.AsyncHTTPConnection(origin, self.tls, network_backend=network) as connection:
             async with asyncio.timeout(self.timeout):
                 headers = await self._headers(delivery, target)
@@ -144,7 +171,7 @@ class Deliverer:
                 await _drain(answer)
             finally:
                 await answer.aclose()
-        return self._judged(target, answer)
+        return _outcome(target, answer)
 
     async def _headers(self, delivery: Delivery, target: Target) -> list[tuple[bytes, bytes]]:
         config = delivery.config
@@ -177,18 +204,9 @@ class Deliverer:
                 headers["Authorization"] = f"Bearer {signature}"
         return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
 
-    def _judged(self, target: Target, answer: httpcore.Response) -> Outcome:
-        status = answer.status
-        if 200 <= status < 300:
-            return Outcome(Result.DELIVERED)
-        words = f"{target.origin} answered {status}"
-        if status in _PASSING or status >= 500:
-            return Outcome(Result.RETRIED, words, retry_after(answer.headers, self._wall()))
-        return Outcome(Result.DEAD, words)
 
-
-class _JudgedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were judged a moment ago, and to nothing else."""
+class _CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to the target's addresses that were checked a moment ago, and to nothing else."""
 
     def __init__(self, policy: WebhookPolicy, target: Target) -> None:
         self._policy = policy
@@ -203,7 +221,7 @@ class _JudgedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection to the target, whatever `host` says.
+        """Connect to the target, whatever `host` says.
 
         Raises:
             PushDenied: as `WebhookPolicy.refuse_address`.
@@ -219,25 +237,15 @@ class _JudgedNetwork(httpcore.AsyncNetworkBackend):
         raise failed or httpcore.ConnectError()
 
 
-def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float | None:
-    """Seconds that a `Retry-After` asks to wait (RFC 9110 §10.2.3); None where there is none that can be read.
-
-    Args:
-        now: Unix seconds, for one that is a date.
-    """
-    value = next((value for name, value in headers if name.lower() == b"retry-after"), None)
-    if value is None or len(value) > 40:
-        return None
-    text = value.decode("latin-1").strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(moment.timestamp() - now, 0.0)
+def _outcome(target: Target, answer: httpcore.Response) -> Outcome:
+    status = answer.status
+    if 200 <= status < 300:
+        return Outcome(Result.DELIVERED)
+    reason = f"{target.origin} answered {status}"
+    if status not in _PASSING and status < 500:
+        return Outcome(Result.DEAD, reason)
+    headers = {name.lower(): value for name, value in reversed(answer.headers)}
+    return Outcome(Result.RETRIED, reason, seconds_of(headers.get(b"retry-after"), headers.get(b"date")))
 
 
 async def _drain(answer: httpcore.Response) -> None:
@@ -253,5 +261,5 @@ async def _drain(answer: httpcore.Response) -> None:
                     return
 
 
-def _again(target: Target, words: str) -> Outcome:
-    return Outcome(Result.RETRIED, f"{target.origin} {words}")
+def _again(target: Target, reason: str) -> Outcome:
+    return Outcome(Result.RETRIED, f"{target.origin} {reason}")

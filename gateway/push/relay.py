@@ -1,20 +1,19 @@
-"""The gateway between an agent and the webhooks of its clients: `push.mode: relay`.
+"""`push.mode: relay`: registration of webhooks, and the callbacks that agents post notifications to.
 
-A client sets a push configuration, or brings one in a send: the line *adopts* it, and the agent is given a callback of
-the gateway's own instead, by which it learns nothing of the client's webhook. When the agent has agreed, the line
-*restores* what it answers, or *binds* the hook to the task that a send has begun; where it has not, the hook is let go.
-What the agent posts to the callback is *received*: checked, put into the words of the client's generation, and left to
-the outbox.
+A client sets a push configuration, or brings one in a send. The gateway registers a *subscription*, and the agent is
+given a callback of the gateway's own in place of the webhook. When the agent has agreed, the subscription is confirmed,
+and bound to the task that a send has begun; otherwise it is released. Notifications that the agent posts to the
+callback are checked, translated into the client's generation, and queued.
 
 | posted to a callback | status |
 |---|---|
-| at no hook's path, or without the hook's token: the two look alike | 404 |
+| at no subscription's path, or without its token: the two look alike | 404 |
 | longer than a notification may be | 413 |
-| no notification, or nothing that the client's generation could be told | 400 |
+| no notification, or one that the client's generation cannot express | 400 |
 | of another task, or of one that is another's | 403 |
 | for an owner that may not call the agent any more | 403 |
 | while the store does not answer, or too many wait for the webhook | 503 |
-| taken, or had before | 200 |
+| taken, or received before | 200 |
 """
 
 import asyncio
@@ -23,6 +22,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -34,56 +34,55 @@ from gateway.a2a.fault import Fault, PushDenied, StateUnavailable, UpstreamProto
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.a2a.tree import Tree
-from gateway.push.account import Account
 from gateway.push.delivery import Result
-from gateway.push.hook import MOST, OVER, PENDING, SETTLED, Hook, Hooks, digest, new_secrets
-from gateway.push.outbox import NOT_ENTITLED, Outbox, Queued
-from gateway.push.webhook import Target, WebhookPolicy
+from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued
+from gateway.push.ssrf import Target, WebhookPolicy
+from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
+from gateway.push.usage import Usage
 from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit import Event
 
 PATH: Final = "/-/push/"
-"""Where callbacks are, below the public URL; the hook's id is behind it."""
+"""Where callbacks are, below the public URL; the callback's id follows."""
 MOST_BODY: Final = 1024 * 1024
 """Bytes of a notification, by default."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9._~-]{1,256}")
-# From here on a body is translated in a thread.
-_ASIDE: Final = 64 * 1024
+# Bytes from which on a body is translated in a thread.
+_LONG: Final = 64 * 1024
 
 logger = logging.getLogger("gateway.push")
 
 
-class Adopted(NamedTuple):
-    """What stands for a client's configuration.
+class Registered(NamedTuple):
+    """The subscription for a client's configuration.
 
     Attributes:
-        hook_id: What the line binds or lets go; it calls nobody's callback.
-        config: What the agent is given, in the hub's words.
+        key: Names the subscription; calls nobody's callback.
+        config: The configuration for the agent, in the hub's words.
     """
 
-    hook_id: str
+    key: str
     config: Tree
 
 
 class PushRelay:
-    """Stands in for webhooks.
+    """Registers webhooks, and takes notifications for them.
 
     Args:
         public_url: Where agents reach the gateway.
         max_per_task: Most webhooks of one task.
-        account: How much tenants have.
-        entitled: Whether the owner of a hook may still call its agent.
-        meet: Told the hook and what a notification tells, before anything of it leaves: writes down whose the task is,
-            and gives whether that is the hook's owner.
-        count: As that of `Outbox`; told `refused` of notifications that are not taken.
+        entitled: Returns whether the owner of a subscription may still call its agent.
+        observe: Told the subscription and the content of a notification before anything of it leaves: records whose
+            the task is, and returns whether it is the subscription's owner's.
+        count: As that of `DeliveryQueue`; told `refused` of notifications that are not taken.
         audit: Told of each notification that is not the owner's to get, or shows no token, and why it is refused.
-        linger: Seconds for which a hook is kept when its task has ended: longer than a notification may be on its way.
+        linger: Seconds for which a subscription is kept when its task has ended: longer than a notification may wait.
         wall: Unix seconds.
 
     Attributes:
-        max_body: Bytes of a notification; who reads it need not read more.
+        max_body: Most bytes of a notification.
     """
 
     def __init__(
@@ -91,41 +90,41 @@ class PushRelay:
         store: Store,
         policy: WebhookPolicy,
         public_url: str,
-        outbox: Outbox,
+        queue: DeliveryQueue,
         *,
         max_per_task: int = 3,
         max_body: int = MOST_BODY,
-        account: Account | None = None,
-        entitled: Callable[[Hook], bool] = lambda _hook: True,
-        meet: Callable[[Hook, Progress], Awaitable[bool]],
+        usage: Usage | None = None,
+        entitled: Callable[[Subscription], bool] = lambda _subscription: True,
+        observe: Callable[[Subscription, Progress], Awaitable[bool]],
         count: Callable[[str, str], None] = lambda _agent, _result: None,
-        audit: Callable[[Event, Hook, str], None] = lambda _event, _hook, _words: None,
-        linger: int = OVER,
-        wall: Callable[[], float] = time.time,  # noqa: TID251 - hooks outlive the process
+        audit: Callable[[Event, Subscription, str], None] = lambda _event, _subscription, _why: None,
+        linger: int = ENDED,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - subscriptions outlive the process
     ) -> None:
         self.max_body = max_body
-        self._account = account = Account(store) if account is None else account
-        self._hooks = Hooks(store, lambda tenant: account.hooked(tenant, -1))
+        self._usage = usage = Usage(store) if usage is None else usage
+        self._subscriptions = Subscriptions(store, lambda tenant: usage.subscribed(tenant, -1))
         self._policy = policy
         self._prefix = public_url.rstrip("/") + PATH
-        self._outbox = outbox
+        self._queue = queue
         self._max_per_task = max_per_task
         self._entitled = entitled
-        self._meet = meet
+        self._observe = observe
         self._count = count
         self._audit = audit
         self._linger = linger
         self._wall = wall
 
     def change(self, policy: WebhookPolicy, *, max_per_task: int, linger: int) -> None:
-        """Go on with other terms."""
+        """Apply a reloaded configuration."""
         self._policy = policy
         self._max_per_task = max_per_task
         self._linger = linger
 
-    # ---- The line --------------------------------------------------------------------------------------------------
+    # ---- Registration ----------------------------------------------------------------------------------------------
 
-    async def adopt(
+    async def register(
         self,
         config: Tree,
         owner: Owner,
@@ -134,20 +133,18 @@ class PushRelay:
         dialect: Dialect,
         *,
         asked: Version | None = None,
-        mark: str = "",
-        name: str = "",
+        context_prefix: str = "",
+        task_name: str = "",
         session: str = "",
-    ) -> Adopted:
-        """Keep a client's configuration, and give one for the agent in its place.
+    ) -> Registered:
+        """Register a client's configuration, and return the one for the agent.
 
         Args:
             config: In the hub's words.
-            task_id: What the agent calls the task; None where it is still to begin.
+            task_id: The agent's id of the task; None where it is still to begin.
             dialect: The client's.
             asked: The generation in which the agent is asked.
-            mark: What stands in the agent's ids before those of the client.
-            name: What a client of 0.1 calls the task, where the agent calls it otherwise.
-            session: Likewise for the context.
+            context_prefix, task_name, session: As those of `Subscription`.
 
         Raises:
             PushDenied: the webhook may not be called, or the task or the tenant has as many as it may have.
@@ -155,7 +152,7 @@ class PushRelay:
             StateUnavailable: it could not be kept.
         """
         told = push_config.read(config)
-        # What an agent calls a configuration without an id would be its own taste; most call it as its task.
+        # Agents call a configuration without an id as they like; most give it the id of its task.
         wanted = replace(told, task_id=task_id or "", id=told.id or task_id or "")
         target = self._policy.refuse_url(wanted.url)
         if self._is_ours(target):
@@ -164,7 +161,7 @@ class PushRelay:
             await self._refuse_many(scope, wanted)
         await self._policy.refuse_address(target)
         secret, now = new_secrets(), int(self._wall())
-        hook = Hook(
+        subscription = Subscription(
             key=digest(secret.id),
             proof=digest(secret.token),
             scope=scope,
@@ -172,14 +169,14 @@ class PushRelay:
             config=wanted,
             version=dialect.version,
             asked=asked,
-            mark=mark,
-            name=name,
+            context_prefix=context_prefix,
+            task_name=task_name,
             session=session,
             made=now,
             until=now + PENDING,
         )
-        await self._add(hook)
-        # By the one or the other, whichever the agent sends: 1.0 demands the second, SDKs have the habit of the first.
+        await self._add(subscription)
+        # Agents show the token as one or the other: 1.0 demands the credentials, SDKs send the token header.
         given = PushConfig(
             url=self._prefix + secret.id,
             id=wanted.id,
@@ -188,95 +185,93 @@ class PushRelay:
             scheme="Bearer",
             credentials=secret.token,
         )
-        return Adopted(hook.key, push_config.write(given))
+        return Registered(subscription.key, push_config.write(given))
 
-    async def bind(self, hook_id: str, task_id: str) -> None:
-        """The agent has taken the send that brought a configuration, and this is what it calls the task.
+    async def bind(self, key: str, task_id: str) -> None:
+        """Confirm a subscription: the agent has taken the send that brought it, and given the task this id.
 
         Raises:
             StateUnavailable: it could not be kept.
         """
-        hook = await self._hooks.find(hook_id)
-        if hook is not None and not (hook.settled and hook.task == task_id):
-            await self._hooks.settle(hook, int(self._wall()), task_id=task_id)
+        found = await self._subscriptions.find(key)
+        if found is not None and not (found.confirmed and found.task == task_id):
+            await self._subscriptions.confirm(found, int(self._wall()), task_id=task_id)
 
-    async def release(self, hook_id: str) -> None:
-        """The agent has refused the call that brought a configuration, or made no task of it.
+    async def release(self, key: str) -> None:
+        """Drop a subscription: the agent has refused the call that brought it, or made no task of it.
 
-        A hook that the agent has called meanwhile stays: it has agreed, even if its answer reached nobody.
+        One that the agent has posted to meanwhile stays: it has agreed, even if its answer reached nobody.
 
         Raises:
-            StateUnavailable: the hook could not be dropped.
+            StateUnavailable: it could not be dropped.
         """
-        hook = await self._hooks.find(hook_id)
-        if hook is not None and not hook.settled:
-            await self._hooks.drop(hook_id, hook.owner.tenant)
+        found = await self._subscriptions.find(key)
+        if found is not None and not found.confirmed:
+            await self._subscriptions.drop(key, found.owner.tenant)
 
     async def restore(
         self, config: Tree, owner: Owner, scope: str, *, task: str = "", by_principal: bool = True
     ) -> Tree | None:
-        """What a client sees of a configuration that an agent answers: its own; None for what is another's.
+        """Return the client's own configuration for one in an agent's answer; None for one that is another's.
 
         Args:
-            config: In the hub's words; ids with the owner's mark, or without.
-            task: What the agent calls the task that it was asked about, where that is known.
+            config: In the hub's words; ids with the owner's context prefix, or without.
+            task: The agent's id of the task that it was asked about, where that is known.
             by_principal: Whether the callers of one tenant are told apart.
 
         Raises:
             StateUnavailable: nobody knows whose it is.
         """
         url, config_id, task_id = (_text(config, name) for name in ("url", "id", "taskId"))
-        if not url.startswith(self._prefix) or _ID.fullmatch(url[len(self._prefix) :]) is None:
+        found = await self._find(url.removeprefix(self._prefix)) if url.startswith(self._prefix) else None
+        if found is None or found.scope != scope:
             return None
-        hook = await self._hooks.find(digest(url[len(self._prefix) :]))
-        if hook is None or hook.scope != scope:
+        if task_id and found.task and task_id not in (found.task, found.task.removeprefix(found.context_prefix)):
             return None
-        if task_id and hook.task and task_id not in (hook.task, hook.task.removeprefix(hook.mark)):
+        if found.owner.tenant != owner.tenant or (by_principal and found.owner.principal != owner.principal):
             return None
-        if hook.owner.tenant != owner.tenant or (by_principal and hook.owner.principal != owner.principal):
-            return None
-        if config_id == hook.config.id.removeprefix(hook.mark):
+        if config_id == found.config.id.removeprefix(found.context_prefix):
             config_id = ""
-        if config_id or not (hook.settled and hook.task):
-            # In its answer to the first call the agent tells what it calls the configuration, and that it has it.
-            found = hook.task or task or task_id
-            hook = await self._hooks.settle(hook, int(self._wall()), id=config_id, task_id=found)
-        return push_config.write(hook.config)
+        if config_id or not (found.confirmed and found.task):
+            # By its first answer the agent agrees, and names the configuration.
+            named = found.task or task or task_id
+            found = await self._subscriptions.confirm(found, int(self._wall()), id=config_id, task_id=named)
+        return push_config.write(found.config)
 
     async def forget(self, scope: str, task_id: str, config_id: str) -> None:
-        """The agent has deleted a configuration; what was not delivered to it yet will not be.
+        """Drop a configuration that the agent has deleted, and with it all notifications that wait for it.
 
         Raises:
-            StateUnavailable: the hook could not be dropped.
+            StateUnavailable: it could not be dropped.
         """
-        for hook in await self._hooks.of(scope, task_id, MOST):
-            if hook.is_called(config_id):
-                await self._hooks.drop(hook.key, hook.owner.tenant)
+        for each in await self._subscriptions.of(scope, task_id):
+            if each.is_called(config_id):
+                await self._subscriptions.drop(each.key, each.owner.tenant)
 
-    async def _add(self, hook: Hook) -> None:
-        """Keep a new hook.
+    async def _add(self, subscription: Subscription) -> None:
+        """Write a new subscription.
 
         Raises:
             PushDenied: there are as many as there may be.
         """
-        tenant = hook.owner.tenant
-        if not self._account.has_room(tenant):
-            raise PushDenied(f"a tenant must not have more than {self._account.allowance.hooks} push configurations")
-        await self._hooks.write(hook)
-        self._account.hooked(tenant)
-        if not hook.task:
+        tenant = subscription.owner.tenant
+        if not self._usage.has_room(tenant):
+            raise PushDenied(f"a tenant must not have more than {self._usage.quota.subscriptions} push configurations")
+        await self._subscriptions.write(subscription)
+        self._usage.subscribed(tenant)
+        if not subscription.task:
             return
         try:
-            # Once more, now that it is there: of several that come at a time, each was counted by those behind it.
-            await self._refuse_many(hook.scope, hook.config)
+            # Once more, now that it is written: of several at the same time, each is counted by those behind it.
+            await self._refuse_many(subscription.scope, subscription.config)
         except Fault:
-            await self._hooks.drop(hook.key, tenant)
+            await self._subscriptions.drop(subscription.key, tenant)
             raise
 
     async def _refuse_many(self, scope: str, wanted: PushConfig) -> None:
-        # One takes the place of another of the same id.
-        there = await self._hooks.of(scope, wanted.task_id, MOST)
-        if sum(not hook.is_called(wanted.id) for hook in there) >= self._max_per_task:
+        # One replaces another of the same id.
+        there = await self._subscriptions.of(scope, wanted.task_id)
+        if sum(not each.is_called(wanted.id) for each in there) >= self._max_per_task:
             raise PushDenied(f"a task must not have more than {self._max_per_task} push configurations")
 
     def _is_ours(self, target: Target) -> bool:
@@ -286,58 +281,59 @@ class PushRelay:
 
     # ---- The callback ----------------------------------------------------------------------------------------------
 
-    async def proven(self, hook_id: str, headers: Mapping[bytes, bytes]) -> Hook | None:
-        """The hook of a callback, before anything of a body is read; None for 404.
+    async def authenticate(self, callback_id: str, headers: Mapping[bytes, bytes]) -> Subscription | None:
+        """Return the subscription of a callback, before anything of a body is read; None for 404.
 
         Args:
-            hook_id: The last segment of the path, as it came.
+            callback_id: The last segment of the path, as it came.
             headers: By name, in lower case.
 
         Raises:
             StateUnavailable: nobody knows it.
         """
-        hook = await self._hook_of(hook_id)
-        if hook is None or _proves(hook, headers):
-            return hook
-        self._audit(Event.NOTIFICATION_REFUSED, hook, "it does not show the token of its callback")
+        found = await self._find(callback_id)
+        if found is None or _is_authentic(found, headers):
+            return found
+        self._audit(Event.NOTIFICATION_REFUSED, found, "it does not show the token of its callback")
         return None
 
-    async def receive(self, hook: Hook, body: bytes) -> int:
-        """The status for a notification of a hook that was `proven`; the answer has no body.
+    async def receive(self, subscription: Subscription, body: bytes) -> int:
+        """Return the status for a notification whose sender is authenticated; the answer has no body.
 
         Raises:
             StateUnavailable: it could not be kept.
         """
-        if not self._entitled(hook):
-            self._audit(Event.NOTIFICATION_REFUSED, hook, NOT_ENTITLED)
-            return self._refuse(hook, 403, NOT_ENTITLED)
+        if not self._entitled(subscription):
+            self._audit(Event.NOTIFICATION_REFUSED, subscription, NOT_ENTITLED)
+            return self._refuse(subscription, 403, NOT_ENTITLED)
         if len(body) > self.max_body:
-            return self._refuse(hook, 413, "it is too long")
+            return self._refuse(subscription, 413, "it is too long")
         told = notification.read(body)
-        task_id = "" if told is None else told.task_id or hook.task
+        task_id = "" if told is None else told.task_id or subscription.task
         if told is None or not task_id or len(task_id) > LONGEST_ID:
-            return self._refuse(hook, 400, "it is none")
+            return self._refuse(subscription, 400, "it is none")
         told = replace(told, task_id=task_id)
-        if hook.task not in ("", task_id) or not await self._meet(hook, told):
-            self._audit(Event.NOTIFICATION_REFUSED, hook, "it is of another task")
-            return self._refuse(hook, 403, "it is of another task")
-        if not hook.settled:
-            # The agent was quicker than its own answer, which may have been lost, too.
-            hook = await self._hooks.settle(hook, int(self._wall()), task_id=task_id)
+        if subscription.task not in ("", task_id) or not await self._observe(subscription, told):
+            self._audit(Event.NOTIFICATION_REFUSED, subscription, "it is of another task")
+            return self._refuse(subscription, 403, "it is of another task")
+        if not subscription.confirmed:
+            # It came before the agent's own answer, which may have been lost, too.
+            subscription = await self._subscriptions.confirm(subscription, int(self._wall()), task_id=task_id)
         try:
-            shown = await self._shown(hook, body)
+            shown = await self._translated(subscription, body)
         except UpstreamProtocol as fault:
-            return self._refuse(hook, 400, fault.detail or fault.message)
+            return self._refuse(subscription, 400, fault.detail or fault.message)
         if shown is not None:
-            content_type = notification.CONTENT_TYPES[hook.version]
-            task = hook.name or task_id.removeprefix(hook.mark)
-            if await self._outbox.enqueue(hook, shown, task=task, content_type=content_type) is Queued.FULL:
-                return self._refuse(hook, 503, "too many wait for its webhook")
-        await self._keep_on(hook, told)
+            content_type = notification.CONTENT_TYPES[subscription.version]
+            task = subscription.task_name or task_id.removeprefix(subscription.context_prefix)
+            result = await self._queue.enqueue(subscription, shown, task=task, content_type=content_type)
+            if result is Enqueued.FULL:
+                return self._refuse(subscription, 503, "too many wait for its webhook")
+        await self._prolong(subscription, told)
         return 200
 
-    async def challenge(self, hook_id: str, query: str) -> bytes | None:
-        """What a callback answers to a GET that asks whether somebody is there; None for 404.
+    async def challenge(self, callback_id: str, query: str) -> bytes | None:
+        """Return the answer to a GET that asks whether a callback exists; None for 404.
 
         Agents of 0.1 send a `validationToken` before they agree to a webhook, and want it back.
 
@@ -349,63 +345,65 @@ class PushRelay:
         if _CHALLENGE.fullmatch(token) is None:
             return None
         try:
-            hook = await self._hook_of(hook_id)
+            found = await self._find(callback_id)
         except StateUnavailable:
             return None
-        return None if hook is None or not self._entitled(hook) else token.encode("ascii")
+        return None if found is None or not self._entitled(found) else token.encode("ascii")
 
-    async def _hook_of(self, hook_id: str) -> Hook | None:
-        return None if _ID.fullmatch(hook_id) is None else await self._hooks.find(digest(hook_id))
+    async def _find(self, callback_id: str) -> Subscription | None:
+        return None if _ID.fullmatch(callback_id) is None else await self._subscriptions.find(digest(callback_id))
 
-    async def _shown(self, hook: Hook, body: bytes) -> bytes | None:
-        """The notification as the client reads it; None where its generation has none for it.
+    async def _translated(self, subscription: Subscription, body: bytes) -> bytes | None:
+        """Return the notification in the client's generation; None where that has none for it.
 
         Raises:
             UpstreamProtocol: it is not what its generation says.
         """
-        mark = hook.mark.encode("ascii")
-        if mark:
-            body = body.replace(mark, b"")
+        prefix = subscription.context_prefix
+        if prefix:
+            body = body.replace(prefix.encode("ascii"), b"")
+        translate = partial(
+            notification.translate,
+            body,
+            subscription.version,
+            asked=subscription.asked,
+            task_id=subscription.task.removeprefix(prefix),
+            name=subscription.task_name,
+            session=subscription.session,
+        )
+        return translate() if len(body) < _LONG else await asyncio.to_thread(translate)
 
-        def translated() -> bytes | None:
-            task_id = hook.task.removeprefix(hook.mark)
-            return notification.translate(
-                body, hook.version, asked=hook.asked, task_id=task_id, name=hook.name, session=hook.session
-            )
-
-        return translated() if len(body) < _ASIDE else await asyncio.to_thread(translated)
-
-    async def _keep_on(self, hook: Hook, told: Progress) -> None:
-        """Keep a hook for as long as its task may go on, and then for a while."""
+    async def _prolong(self, subscription: Subscription, told: Progress) -> None:
+        """Keep a subscription for as long as its task may go on, and then for a while."""
         now = int(self._wall())
         if told.state in notification.TERMINAL and told.event in ("task", "status"):
-            if not hook.over:
-                await self._hooks.rewrite(replace(hook, over=True, until=now + self._linger))
-        elif not hook.over and hook.until - now < SETTLED // 2:
-            await self._hooks.rewrite(replace(hook, until=now + SETTLED))
+            if not subscription.ended:
+                await self._subscriptions.rewrite(replace(subscription, ended=True, until=now + self._linger))
+        elif not subscription.ended and subscription.until - now < CONFIRMED // 2:
+            await self._subscriptions.rewrite(replace(subscription, until=now + CONFIRMED))
 
-    def _refuse(self, hook: Hook, status: int, words: str) -> int:
-        self._count(hook.agent, Result.REFUSED.value)
+    def _refuse(self, subscription: Subscription, status: int, reason: str) -> int:
+        self._count(subscription.agent, Result.REFUSED.value)
         logger.warning(
             "a notification of agent %s, for a task of tenant %s, was refused: %s",
-            hook.agent, hook.owner.tenant, words,
+            subscription.agent, subscription.owner.tenant, reason,
         )  # fmt: skip
         return status
 
 
-def _proves(hook: Hook, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request has the token that the agent was given, in either place where it may stand."""
+def _is_authentic(subscription: Subscription, headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a request shows the token that the agent was given, in either place where it may stand."""
     token = headers.get(b"x-a2a-notification-token")
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     shown = [] if token is None else [token]
     if scheme.lower() == b"bearer" and credentials:
         shown.append(credentials.strip())
-    # All of them are compared, and by what they hash to: how long it takes tells nothing of the token.
-    proofs = [hmac.compare_digest(digest(each.decode("latin-1")), hook.proof) for each in shown]
-    if any(proofs):
+    # All of them are compared, and by their hashes: the time that it takes tells nothing of the token.
+    matches = [hmac.compare_digest(digest(each.decode("latin-1")), subscription.proof) for each in shown]
+    if any(matches):
         return True
-    # Agents of 0.1 sign with keys of their own, and show the token nowhere: the path is what they were given.
-    return hook.asked is Version.V0_1 and token is None
+    # Agents of 0.1 sign with keys of their own, and do not show the token: they prove themselves by the path alone.
+    return subscription.asked is Version.V0_1 and token is None
 
 
 def _text(tree: Tree, name: str) -> str:

@@ -59,18 +59,26 @@ def refuse_challenge(response: Response) -> None:
 
 
 def retry_after(response: Response) -> float | None:
-    """Seconds after which the agent wants to be asked again (RFC 9110 §10.2.3), or None if it does not say.
+    """Seconds after which the agent wants to be asked again, or None if it does not say."""
+    return seconds_of(response.header(b"retry-after"), response.header(b"date"))
 
-    A time of day is taken by the agent's own clock; no wait is longer than a day.
+
+def seconds_of(retry: bytes | None, date: bytes | None) -> float | None:
+    """Return the seconds that a `Retry-After` asks to wait (RFC 9110 §10.2.3), or None where it does not say.
+
+    A time of day is taken by the sender's own clock; no wait is longer than a day.
+
+    Args:
+        retry: The value of `Retry-After`.
+        date: That of `Date`.
     """
-    said = response.header(b"retry-after")
-    if said is None:
+    if retry is None:
         return None
-    if said.isdigit():
-        return min(float(said[:9]), _LONGEST_WAIT)
+    if retry.isdigit():
+        return min(float(retry[:9]), _LONGEST_WAIT)
     try:
-        then = email.utils.parsedate_to_datetime(said.decode("latin-1"))
-        now = email.utils.parsedate_to_datetime((response.header(b"date") or said).decode("latin-1"))
+        then = email.utils.parsedate_to_datetime(retry.decode("latin-1"))
+        now = email.utils.parsedate_to_datetime((date or retry).decode("latin-1"))
         return min(max((then - now).total_seconds(), 0.0), _LONGEST_WAIT)
     except (ValueError, TypeError):
         # No date, or one with a zone and one without.

@@ -137,7 +137,7 @@ def test_over_grpc_1_0_has_a_field_for_the_tenant_and_0_3_none() -> None:
 
 
 def test_what_a_schema_has_no_place_for_is_refused() -> None:
-    for version, params in ((GRPC, {"message": {"messageId": 5}}), (GRPC_0_3, {"message": {"role": "ROLE_NOBODY"}})):
+    for version, params in ((GRPC, {"message": {"messageId": 5}}), (GRPC_0_3, {"message": {"taskId": 5}})):
         with pytest.raises(BadParams):
             asked(Operation.SEND_MESSAGE, version, params)
     with pytest.raises(BadParams):
@@ -214,9 +214,9 @@ def test_an_event_over_grpc_is_a_message_behind_its_length() -> None:
 
 
 def test_what_grpc_has_no_place_for_is_no_answer() -> None:
-    wrong: tuple[Any, ...] = ({"id": 5}, [], {"status": "working"})
+    wrong: tuple[Any, ...] = ({"id": 5}, [], {"history": {}})
     for tree in wrong:
         with pytest.raises(UpstreamProtocol):
             envelope.answer(GET[GRPC], tree)
     with pytest.raises(UpstreamProtocol):
-        envelope.event(STREAMS[GRPC], {"statusUpdate": "working"})
+        envelope.event(STREAMS[GRPC], {"statusUpdate": {"taskId": 5}})

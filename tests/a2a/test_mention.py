@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from gateway.a2a import mention
 from gateway.a2a.bindings import grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
@@ -23,6 +22,7 @@ from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
 from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, cases, vector
 from tests.a2a.sample import CONTEXT, TASK
+from tests.doubles.grpc_bytes import text_field
 
 V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0
 SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}

@@ -24,7 +24,7 @@ from gateway.command.state import (
     written,
 )
 from gateway.config.state import StateUrl, read_state
-from gateway.push.signing import LOOK, Signer
+from gateway.push.signing import REFRESH, Signer
 from gateway.tasks import opening
 from gateway.tasks.store import Figures, Note, Owner, Sighting
 from tests.doubles.redis_server import needs_redis, redis_server
@@ -87,7 +87,7 @@ async def test_another_key_signs_and_gateways_find_it(places: tuple[Keeping, Kee
         signer = Signer(store, "https://gateway.example", wall=lambda: clock[0])
         before = (await signer.jwks())["keys"][0]["kid"]
         rotated = await rotate_key(places[0], clock[0], drops=drops)
-        clock[0] = rotated.at + LOOK
+        clock[0] = rotated.at + REFRESH
         assert [key["kid"] for key in (await signer.jwks())["keys"]][:2] == [rotated.kid, *([] if drops else [before])]
     finally:
         await store.aclose()

@@ -254,15 +254,16 @@ push: { mode: relay, tls: { ca: "." } }
 agents: { a: http://127.0.0.1:1 }
 """
     found = examine(tmp_path / "gateway.yaml", {}, text=text)
+    assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [(7, 75, "unknown key 'key'")]
+    # What may have been pasted there is not shown.
+    assert "a-private-thing" not in str(found.errors)
+    found = examine(tmp_path / "gateway.yaml", {}, text=text.replace("key: a-private-thing", "ca: ca.pem"))
     assert [(one.place.line, one.place.column, one.fact) for one in found.errors] == [
         (5, 78, "'none.pem' cannot be read: No such file or directory"),
-        (7, 75, "unknown key 'key'"),
         (9, 33, "'.' is a folder, not a file"),
     ]
     assert f"relative to {tmp_path}" in found.errors[0].remedy
     assert "none.pem" in found.errors[0].quote
-    # What may have been pasted there is not shown.
-    assert "a-private-thing" not in str(found.errors)
     told = [(one.place.line, one.fact) for one in found.warnings]
     assert (6, "the issuer is not reached over TLS: nobody has to vouch") in told
 

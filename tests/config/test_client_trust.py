@@ -11,7 +11,7 @@ from gateway.config.check import Examined, examine
 from gateway.config.client_name import ClientPattern
 from gateway.config.client_trust import _told_apart
 from gateway.config.finding import Findings
-from gateway.config.source import Marks
+from gateway.config.yaml import Marks
 from tests.config.reading import HASH, TODAY
 from tests.doubles.certificates import DAY, SERVER, Authority
 
@@ -96,7 +96,7 @@ def test_patterns_that_cross_are_found_however_they_are_compared(written: list[t
         ((number,), client, ClientPattern.parse("uri", "urn://m/" + "/".join(segments)))
         for number, (client, segments) in enumerate(written)
     ]
-    findings = Findings(Marks(), ())
+    findings = Findings(Marks())
     _told_apart(found, findings)
     crossing = any(
         one.meets(other)

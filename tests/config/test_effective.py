@@ -9,8 +9,8 @@ from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
 from gateway.config.model import Config, Gateway
-from gateway.config.source import Marks
 from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
 
 CONFIG = good(

@@ -1,15 +1,15 @@
 from pathlib import Path
 
 from gateway.config.finding import Findings
-from gateway.config.reader import read
 from gateway.config.secrets import Interpolation
+from gateway.config.yaml import read
 from gateway.routing.route import Place
 
 MARKS = read(Path("g.yaml"), Interpolation({}), "agents:\n  a: http://x\n  b: { match: { path: /x } }\n").marks
 
 
 def test_a_finding_stands_at_the_value_or_the_key_that_it_is_about() -> None:
-    findings = Findings(MARKS, ())
+    findings = Findings(MARKS)
     findings.error(("agents", "b", "match", 0, "path"), "f", "r")
     findings.error_at_key(("agents", "a", "backend", "url"), "f", "r")
     findings.warning(("agents", "b"), "f", "r")
@@ -20,19 +20,8 @@ def test_a_finding_stands_at_the_value_or_the_key_that_it_is_about() -> None:
     ]
 
 
-def test_a_path_that_has_a_problem_gets_no_second_one() -> None:
-    findings = Findings(MARKS, [("agents", "a"), ("agents", "b", "match", "path")])
-    findings.error(("agents", "a", "backend"), "f", "r")
-    findings.error(("agents", "b", "match", 0, "path"), "f", "r")
-    assert findings.problems == []
-    findings.error(("agents", "b", "match"), "f", "r")
-    assert len(findings.problems) == 1
-    assert findings.is_broken(("agents", "b"))
-    assert not findings.is_itself_broken(("agents", "b"))
-
-
 def test_an_unknown_name_is_told_with_the_nearest_or_with_all() -> None:
-    findings = Findings(MARKS, ())
+    findings = Findings(MARKS)
     assert findings.known(("agents", "a"), "a", {"a"}, "agent")
     assert not findings.known(("agents", "a"), "suport", {"support", "crm"}, "agent")
     assert not findings.known(("agents", "b"), "zzz", {f"agent{number}" for number in range(10)}, "agent")
@@ -46,5 +35,5 @@ def test_an_unknown_name_is_told_with_the_nearest_or_with_all() -> None:
 
 def test_another_place_is_a_line_or_a_file_and_a_line() -> None:
     marks = MARKS.__class__({("a",): Place("other.yaml", 7)}, {("a",): Place("other.yaml", 7)}, {}, Place("g.yaml", 1))
-    assert Findings(marks, ()).line(("a",)) == "other.yaml:7"
-    assert Findings(MARKS, ()).line(("agents", "b")) == "line 3"
+    assert Findings(marks).line(("a",)) == "other.yaml:7"
+    assert Findings(MARKS).line(("agents", "b")) == "line 3"

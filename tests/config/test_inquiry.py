@@ -7,7 +7,7 @@ import pytest
 from gateway.a2a.path import WRONG_NAME
 from gateway.config.inquiry import Inquiry, reply
 from gateway.config.routes import table
-from gateway.config.source import Marks
+from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
 from tests.config.test_client_trust import checked
 

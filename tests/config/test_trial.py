@@ -4,8 +4,8 @@ import pytest
 
 from gateway.config.model import Config
 from gateway.config.routes import table as routing_table
-from gateway.config.source import Marks
 from gateway.config.trial import caller, public_prefix
+from gateway.config.yaml import Marks
 from gateway.principal import Principal
 from gateway.routing.question import Question, ask
 from tests.config.reading import HASH, errors, examined, good

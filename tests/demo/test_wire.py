@@ -1,19 +1,12 @@
 """The sample agents on the wire: envelopes, errors, versions and cards, as one could send them with curl."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 
 import httpx
 import msgspec
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
 
-from gateway.background import Background
-from gateway.demo.agent import Agent, Profile, Refused
 from gateway.demo.fleet import serving
-from gateway.demo.task import Status, Step, Task
-from gateway.demo.wire import answer
 
 SAY = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 OLD = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}}
@@ -133,34 +126,6 @@ def test_streams_are_server_sent_events(http: httpx.Client) -> None:
     framed = events(rpc(http, "clock", "SendStreamingMessage", SAY))
     assert {(event["jsonrpc"], event["id"]) for event in framed} == {("2.0", 7)}
     assert len(framed) == 13
-
-
-def test_an_error_before_the_first_event_is_an_ordinary_answer(http: httpx.Client) -> None:
-    answer = rpc(http, "echo", "SendStreamingMessage", {})
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["error"]["code"] == -32602
-
-
-@pytest.mark.anyio
-async def test_work_that_gives_up_in_the_middle_ends_the_stream_with_an_error() -> None:
-    async def give_up(_task: Task, _text: str) -> AsyncGenerator[Step, None]:
-        yield Status("working")
-        raise Refused("INTERNAL_ERROR", "no more")
-
-    background = Background()
-    application = Starlette()
-    agent = Agent(Profile("A", "An agent.", "a", ("x",), "y"), give_up, background)
-
-    async def endpoint(request: Request) -> Response:
-        return await answer(agent, request, "http://agent", request.url.path)
-
-    application.add_route("/message:stream", endpoint, methods=["POST"])
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
-        streamed = await client.post("/message:stream", json=SAY)
-    await background.aclose()
-    assert streamed.text.split("\n\n")[-2].startswith("event: error\ndata: ")
-    assert events(streamed)[-1]["error"]["message"] == "no more"  # type: ignore[index]  # JSON
 
 
 def test_0_3_clients_are_answered_in_the_old_spelling(http: httpx.Client) -> None:

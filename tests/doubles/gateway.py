@@ -17,18 +17,16 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, BinaryIO, cast
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from gateway.app import Gateway
-from gateway.config.check import examine
-from gateway.config.files import stamped
+from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import WebhookPolicy
 from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
 from gateway.webhooks import Webhooks
+from tests.doubles.exposition import series
 from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 from tests.e2e.agents.server import Server
@@ -289,13 +287,7 @@ class Running:
 
     def series(self, name: str) -> list[tuple[dict[str, str], float]]:
         """Every series of a metric."""
-        text = self.gateway.metrics.render().decode()
-        return [
-            (dict(sample.labels), sample.value)
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == "a2a_gateway_" + name
-        ]
+        return series(self.gateway.metrics.render().decode(), name)
 
     @property
     def serving(self) -> int:

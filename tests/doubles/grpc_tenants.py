@@ -49,19 +49,6 @@ def message(operation: Operation = Operation.SEND_MESSAGE, version: Version = Ve
     return bytes(request_class(method_of(operation, version))(**members).SerializeToString())
 
 
-def held(number: int, value: bytes) -> bytes:
-    """A field that has a length: a message, a text, or bytes that are neither."""
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*found, number))
-
-
 def key(name: str) -> tuple[bytes, bytes]:
     """The metadata that shows a key."""
     return b"authorization", b"Bearer " + secret(name)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.push.resolver import Resolver
+from gateway.push.ssrf import Resolver
 
 PUBLIC = "93.184.215.14"
 

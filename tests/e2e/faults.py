@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from prometheus_client.parser import text_string_to_metric_families
-
+from tests.doubles.exposition import series
 from tests.doubles.gateway import CALL, JSON, Answer, Client, Pairs
 from tests.e2e.process import GatewayProcess
 
@@ -82,13 +81,7 @@ class Caller:
 
     async def series(self, name: str) -> list[tuple[dict[str, str], float]]:
         """Every series of a metric; the prefix is added."""
-        text = (await self.ask_admin("/metrics")).body.decode()
-        return [
-            (dict(sample.labels), sample.value)
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == "a2a_gateway_" + name
-        ]
+        return series((await self.ask_admin("/metrics")).body.decode(), name)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series that have these labels."""

@@ -14,10 +14,14 @@ from typing import IO, Any, Self
 import msgspec
 import yaml
 
+from tests.program import Forked
+
 ROOT = Path(__file__).parents[2]
 WAIT = 60.0
 """Seconds after which what a test waits for will not happen any more."""
 
+IS_ASGI = os.environ.get("A2A_TEST_EDGE") == "asgi"
+"""As `tests.edge`, which imports the gateway."""
 _SERVING = re.compile(r"serving (http[^\s,]+), admin on (http[^\s,\"]+)(?:, gRPC on ([^\s\"]+))?")
 
 Line = dict[str, Any]
@@ -80,6 +84,8 @@ class GatewayProcess:
         options: Of `serve`.
         before: Words in front of the command, such as those of a program that becomes it.
         environ: Variables beside those of this process.
+        forked: Whether it comes from a process that has loaded the program before (`tests/forked.py`). That saves most
+            of the start, and says nothing of how much memory it needs.
 
     Attributes:
         url: Where clients find it, without a slash at the end.
@@ -88,21 +94,32 @@ class GatewayProcess:
     """
 
     def __init__(
-        self, file: Path, *options: str, before: Sequence[str] = (), environ: Mapping[str, str] | None = None
+        self,
+        file: Path,
+        *options: str,
+        before: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        forked: bool = False,
     ) -> None:
         own = {"PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "STATE_DIRECTORY": str(file.parent)}
-        self._process = subprocess.Popen(
-            [*before, sys.executable, "-m", *_serve(file, options)],
-            cwd=ROOT,
-            env={**os.environ, **own, **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._access = Lines(self._process.stdout)
-        self._log = Lines(self._process.stderr)
+        arguments, variables = ["serve", "-c", str(file), *options], {**os.environ, **own, **(environ or {})}
+        (heard, out), (told, err) = os.pipe(), os.pipe()
+        self._process: Forked | subprocess.Popen[bytes]
+        if forked and not IS_ASGI:
+            self._process = Forked(arguments, ROOT, variables, out, err)
+        else:
+            self._process = subprocess.Popen(
+                [*before, sys.executable, "-m", *_program(file, arguments)],
+                cwd=ROOT,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        os.close(out)
+        os.close(err)
+        self._access = Lines(os.fdopen(heard, "rb"))
+        self._log = Lines(os.fdopen(told, "rb"))
         self.url = ""
         self.admin = ""
         self.grpc = ""
@@ -159,10 +176,10 @@ class GatewayProcess:
         self._log.close()
 
 
-def _serve(file: Path, options: Sequence[str]) -> list[str]:
-    if os.environ.get("A2A_TEST_EDGE") == "asgi" and not options:
+def _program(file: Path, arguments: Sequence[str]) -> list[str]:
+    if IS_ASGI and len(arguments) == 3:
         return ["tests.edge", str(file)]
-    return ["gateway", "serve", "-c", str(file), *options]
+    return ["gateway", *arguments]
 
 
 def write(configuration: Mapping[str, Any], folder: Path) -> Path:
@@ -180,9 +197,11 @@ def gateway_process(
     *,
     before: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
+    forked: bool = True,
 ) -> Iterator[GatewayProcess]:
-    """A gateway process that serves a configuration, until the end of the block; `before` as above."""
-    process = GatewayProcess(write(configuration, folder), before=before, environ=environ)
+    """A gateway process that serves a configuration, until the end of the block; the rest as above."""
+    forked = forked and not before and environ is None
+    process = GatewayProcess(write(configuration, folder), before=before, environ=environ, forked=forked)
     try:
         yield process.await_serving()
     finally:

@@ -36,7 +36,7 @@ async def ended(process: GatewayProcess) -> int:
 async def test_a_signal_ends_an_idle_gateway_with_exit_code_0(
     agent: Agent, tmp_path: Path, number: signal.Signals
 ) -> None:
-    with gateway_process(configuration(agent), tmp_path) as process:
+    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
         async with open_http(V1) as http:
             answer = await http.post(process.url + "/steady", content=frame("SendMessage", message()))
             assert answer.status_code == 200
@@ -53,7 +53,7 @@ async def test_a_signal_ends_an_idle_gateway_with_exit_code_0(
 async def test_an_open_stream_is_ended_with_an_error_event(
     agent: Agent, tmp_path: Path, number: signal.Signals, path: str
 ) -> None:
-    with gateway_process(configuration(agent, drain="300ms"), tmp_path) as process:
+    with gateway_process(configuration(agent, drain="300ms"), tmp_path, forked=False) as process:
         body = message("wait") if path else None
         content = frame("SendStreamingMessage", message("wait"))
         async with (
@@ -75,7 +75,7 @@ async def test_an_open_stream_is_ended_with_an_error_event(
 
 
 async def test_a_call_that_ends_in_time_gets_its_answer(agent: Agent, tmp_path: Path) -> None:
-    with gateway_process(configuration(agent), tmp_path) as process:
+    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
         async with open_http(V1) as http, asyncio.TaskGroup() as group:
             open_call = group.create_task(
                 http.post(process.url + "/steady", content=frame("SendMessage", message("wait")))
@@ -102,7 +102,7 @@ async def _draining(process: GatewayProcess) -> None:
 
 
 async def test_a_second_signal_waits_for_nobody(agent: Agent, tmp_path: Path) -> None:
-    with gateway_process(configuration(agent), tmp_path) as process:
+    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
         async with open_http(V1) as http, asyncio.TaskGroup() as group:
             open_call = group.create_task(
                 http.post(process.url + "/steady", content=frame("SendMessage", message("wait")))

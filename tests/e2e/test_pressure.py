@@ -43,7 +43,7 @@ async def answered(http: httpx.AsyncClient, url: str, status: int) -> httpx.Resp
 async def test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics(
     fleet: str, tmp_path: Path
 ) -> None:
-    with gateway_process({"gateway": {}, "agents": {"echo": f"{fleet}/echo"}}, tmp_path) as process:
+    with gateway_process({"gateway": {}, "agents": {"echo": f"{fleet}/echo"}}, tmp_path, forked=False) as process:
         limits = httpx.Limits(max_keepalive_connections=0)
         async with httpx.AsyncClient(
             trust_env=False, headers={"A2A-Version": "1.0"}, limits=limits, timeout=60
@@ -89,7 +89,7 @@ async def test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends(tmp
             echo = {"backend": backend.url, "connections": {"max": 2 * STREAMS}}
             return site({"echo": echo}, **({} if limit is None else {"memory_limit": str(limit)}))
 
-        with gateway_process(file(None), tmp_path) as process:
+        with gateway_process(file(None), tmp_path, forked=False) as process:
             async with calling(process) as caller:
                 await caller.until_answered("/echo", 200)
                 backend.script = agent(answers_and_hangs(SSE + EVENT))

@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 import pytest
 import trustme
-from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import process
 from gateway.demo.fleet import serving
 from gateway.reload import Result, Trigger
 from tests.doubles.assembly import CARD, certified
+from tests.doubles.exposition import total
 from tests.doubles.gateway import CALL, JSON, whole_file
 from tests.doubles.reloading import ECHO, backends
 from tests.doubles.reloading import serving as served
@@ -45,13 +45,7 @@ def site(fleet: str, *names: str, **gateway: Any) -> dict[str, Any]:
 
 
 def metric(process: GatewayProcess, name: str, **labels: str) -> float:
-    text = httpx.get(process.admin + "/metrics", trust_env=False).text
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "a2a_gateway_" + name and labels.items() <= sample.labels.items()
-    )
+    return total(httpx.get(process.admin + "/metrics", trust_env=False).text, name, **labels)
 
 
 async def reached(process: GatewayProcess, name: str, status: int = 200) -> None:

@@ -31,7 +31,7 @@ async def serving(folder: Path, **http: str) -> AsyncIterator[tuple[Caller, Scri
     ):
         flood = {"backend": flooding.url, "connections": {"max": 500}}
         file = site({"echo": backend.url, "flood": flood}, http=http)
-        with gateway_process(file, folder) as process:
+        with gateway_process(file, folder, forked=False) as process:
             async with calling(process) as caller:
                 await caller.until_answered("/echo", 200)
                 yield caller, flooding

@@ -125,7 +125,7 @@ async def figures(client: httpx.AsyncClient, admin: str) -> dict[str, float]:
 
 
 async def soak(seconds: float, folder: Path) -> None:
-    with serving(pace=0.005) as agents, gateway_process(site(agents), folder) as process:
+    with serving(pace=0.005) as agents, gateway_process(site(agents), folder, forked=False) as process:
         async with httpx.AsyncClient(base_url=process.url, trust_env=False, timeout=30) as client:
             callers = [Caller(client, name, number) for number in range(CLIENTS // 2) for name in KEYS]
 

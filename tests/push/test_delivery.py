@@ -5,14 +5,17 @@ import hashlib
 import jwt
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
+from gateway.config.push import Deliver
 from gateway.config.webhook import read_pattern
-from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, retry_after
+from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, RetryPolicy, backoff
 from gateway.push.signing import Signer
-from gateway.push.webhook import WebhookPolicy
+from gateway.push.ssrf import WebhookPolicy
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note
 from tests.doubles.scripted import (
@@ -28,7 +31,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.push.receiving import HOST, Names, local, trusting, url, webhook
+from tests.push.support import HOST, Names, local, trusting, url, webhook
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +47,7 @@ def delivery(to: str, **config: str) -> Delivery:
 
 
 def deliverer(policy: WebhookPolicy, signer: Signer | None = None, timeout: float = LONG) -> Deliverer:
-    return Deliverer(policy, signer, tls=trusting(), timeout=timeout, wall=lambda: NOW)
+    return Deliverer(policy, signer, tls=trusting(), timeout=timeout)
 
 
 async def post(backend: ScriptedBackend, *, within: float = LONG, **config: str) -> Outcome:
@@ -123,8 +126,8 @@ async def test_any_success_is_a_delivery(status: int) -> None:
 async def test_what_may_pass_is_tried_again(status: int) -> None:
     async with webhook(answers(whole(b"secret", b"retry-after: 7", status=b"%d No" % status))) as backend:
         outcome = await post(backend)
-        assert (outcome.result, outcome.pause) == (Result.RETRIED, 7.0)
-        assert outcome.words == f"https://{HOST}:{backend.port} answered {status}"
+        assert (outcome.result, outcome.retry_after) == (Result.RETRIED, 7.0)
+        assert outcome.reason == f"https://{HOST}:{backend.port} answered {status}"
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 413, 422])
@@ -148,7 +151,7 @@ async def test_a_name_that_changes_its_mind_is_not_followed() -> None:
     assert names.asked == [HOST, HOST]
 
 
-async def test_the_address_that_was_judged_is_the_one_that_is_dialled() -> None:
+async def test_the_address_that_was_judged_is_the_one_that_is_dialable() -> None:
     # Asked a third time, the name would lead elsewhere.
     names = Names(("127.0.0.1",), ("127.0.0.1",), ())
     async with webhook(answers(OK)) as backend:
@@ -179,7 +182,7 @@ async def test_a_webhook_that_is_not_allowed_any_more_is_refused() -> None:
         for to in (url(backend), "http://hooks.example/"):
             outcome = await worker.deliver(delivery(to))
             assert outcome.result is Result.REFUSED
-            assert "key" not in outcome.words
+            assert "key" not in outcome.reason
         assert backend.wires == []
 
 
@@ -235,7 +238,7 @@ async def test_an_attempt_has_its_time_and_no_more(script: object) -> None:
     async with webhook(script) as backend:  # type: ignore[arg-type]  # the scripts are
         outcome = await post(backend, within=0.5)
         assert outcome.result is Result.RETRIED
-        assert "within 0.5 s" in outcome.words
+        assert "within 0.5 s" in outcome.reason
         await backend.all_gone()
 
 
@@ -275,27 +278,24 @@ async def test_plain_http_is_posted_where_it_is_listed() -> None:
         assert backend.requests[0].target == b"/x"
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (b"0", 0.0),
-        (b" 120 ", 120.0),
-        (b"Fri, 15 Jan 2027 08:01:00 GMT", 60.0),
-        (b"Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
-        (b"Fri, 15 Jan 2027 08:01:00", 60.0),
-        (b"-1", None),
-        (b"1.5", None),
-        (b"soon", None),
-        (b"\xb2", None),
-        (b"9" * 41, None),
-    ],
-)
-def test_a_retry_after_is_seconds_or_a_date(value: bytes, expected: float | None) -> None:
-    assert retry_after([(b"Date", b"x"), (b"Retry-After", value)], NOW) == expected
+async def test_a_receiver_may_say_when_to_come_again_as_a_date() -> None:
+    fields = (b"retry-after: Fri, 15 Jan 2027 08:01:00 GMT", b"date: Fri, 15 Jan 2027 08:00:00 GMT")
+    async with webhook(answers(whole(b"", *fields, status=b"429 No"))) as backend:
+        assert (await post(backend)).retry_after == 60.0
 
 
-def test_without_a_retry_after_there_is_none() -> None:
-    assert retry_after([], NOW) is None
+@given(failed=st.integers(1, 100), chance=st.floats(0, 1))
+def test_pauses_grow_between_their_bounds(failed: int, chance: float) -> None:
+    policy = RetryPolicy(first_pause=2.0, longest_pause=60.0)
+    assert 2.0 <= backoff(failed, chance, policy) <= min(60.0, 2.0 * 2.0**failed)
+    assert backoff(failed, 0.0, policy) <= backoff(failed, chance, policy) <= backoff(failed, 1.0, policy)
+    assert backoff(failed, chance, RetryPolicy(first_pause=9.0, longest_pause=3.0)) == 3.0
+
+
+def test_by_default_the_time_ends_attempts_and_not_their_number() -> None:
+    policy, written = RetryPolicy(), Deliver()
+    assert sum(backoff(failed, 0.5, policy) for failed in range(1, policy.attempts)) > policy.keep
+    assert all(getattr(written, name) == getattr(policy, name) for name in RetryPolicy.__struct_fields__)
 
 
 def test_what_came_of_it_is_a_word_of_a_closed_set() -> None:

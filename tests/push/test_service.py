@@ -8,25 +8,24 @@ import pytest
 
 from gateway.a2a.progress import Progress
 from gateway.config.push import Push
-from gateway.push.hook import Hook
-from gateway.push.resolver import Resolver
 from gateway.push.service import PushService
+from gateway.push.ssrf import Resolver
+from gateway.push.subscription import Subscription
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.audit import Event
 from tests.doubles.scripted import WAIT
-from tests.push.desk import CLIENT, TASK, V1_0, id_of
-from tests.push.receiving import Names
+from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def owned(_hook: Hook, _told: Progress) -> bool:
+async def owned(_subscription: Subscription, _told: Progress) -> bool:
     return True
 
 
 def service(written: Push, store: SqliteStore | None = None) -> PushService:
-    return PushService(written, "https://gw.test", store, meet=owned, count=lambda _agent, _result: None)
+    return PushService(written, "https://gw.test", store, observe=owned, count=lambda _agent, _result: None)
 
 
 async def test_with_passthrough_webhooks_are_judged_and_nothing_runs() -> None:
@@ -64,13 +63,15 @@ async def test_what_is_not_signed_has_no_keys() -> None:
 async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audit_log() -> None:
     names, store, events = Names(("93.184.216.34",), ("10.0.0.7",)), SqliteStore(None), asyncio.Queue[Any]()
     made = PushService(
-        Push(mode="relay"), "https://gw.test", store, meet=owned,
+        Push(mode="relay"), "https://gw.test", store, observe=owned,
         count=lambda _agent, _result: None, audit=lambda event, fields: events.put_nowait((event, fields)),
         resolver=cast("Resolver", names),
     )  # fmt: skip
     assert made.relay is not None
-    adopted = await made.relay.adopt(dict(CLIENT), Owner("acme", "corp/ann/1"), "crm/acme", "task-7", V1_0)
-    found = await made.relay.proven(id_of(adopted), {b"x-a2a-notification-token": adopted.config["token"].encode()})
+    adopted = await made.relay.register(dict(CLIENT), Owner("acme", "corp/ann/1"), "crm/acme", "task-7", V1_0)
+    found = await made.relay.authenticate(
+        id_of(adopted), {b"x-a2a-notification-token": adopted.config["token"].encode()}
+    )
     assert found is not None
     assert await made.relay.receive(found, TASK) == 200
     task = asyncio.get_running_loop().create_task(made.run())

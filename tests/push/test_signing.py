@@ -1,93 +1,24 @@
-"""How notifications are signed."""
+"""Signatures of notifications, and the keys that they are made with: published before and after they sign."""
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.identity.jwk import parse_keys
-from gateway.push.signing import LIFE, MARGIN, TERM, Signer
+from gateway.push.signing import ANNOUNCED, LIFETIME, MOST, OVERLAP, REFRESH, SIGNS_FOR, Signer, rotate
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Note, Store, StoreBroken
+from gateway.tasks.store import Note, Store
 
 pytestmark = pytest.mark.anyio
 
 GATEWAY, WEBHOOK = "https://gateway.example", "https://hooks.example"
 NOW = 1_800_000_000.0
-KEY = f"push-signing-{int(NOW // TERM)}"
-ENDS = (NOW // TERM + 1) * TERM
-"""When the term ends in which `NOW` lies."""
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    made: Store = SqliteStore(None)
-    await made.open()
-    yield made
-    await made.aclose()
-
-
-def signer(store: Store) -> Signer:
-    return Signer(store, GATEWAY, wall=lambda: NOW)
-
-
-async def test_a_signature_is_for_one_body_one_webhook_and_five_minutes(store: Store) -> None:
-    made = signer(store)
-    token = await made.sign(b"{}", audience=WEBHOOK, task_id="task-7", id="1")
-    (written,) = (await made.jwks())["keys"]
-    header = jwt.get_unverified_header(token)
-    assert header == {"alg": "ES256", "typ": "JWT", "kid": written["kid"]}
-    claims = jwt.decode(token, jwt.PyJWK(written), ["ES256"], audience=WEBHOOK, issuer=GATEWAY,
-                        options={"verify_exp": False, "verify_iat": False})  # fmt: skip
-    assert claims == {
-        "iss": GATEWAY,
-        "aud": WEBHOOK,
-        "iat": NOW,
-        "exp": NOW + LIFE,
-        "jti": "1",
-        "task_id": "task-7",
-        "request_body_sha256": hashlib.sha256(b"{}").hexdigest(),
-    }
-
-
-async def test_the_key_set_has_nothing_private_and_is_one_that_verifiers_take(store: Store) -> None:
-    written = await signer(store).jwks()
-    (key,) = written["keys"]
-    assert set(key) == {"kty", "crv", "x", "y", "kid", "alg", "use"}
-    assert (key["kty"], key["crv"], key["alg"], key["use"]) == ("EC", "P-256", "ES256", "sig")
-    keys = parse_keys(json.dumps(written).encode(), frozenset({"ES256"}))
-    assert keys.find(key["kid"], "ES256") is not None
-
-
-async def test_every_gateway_of_a_store_has_the_same_key(store: Store) -> None:
-    first, other = signer(store), signer(store)
-    await first.open()
-    assert await first.jwks() == await other.jwks()
-    before = await first.jwks()
-    before["keys"][0]["kid"] = "changed"
-    assert await first.jwks() == await other.jwks()
-
-
-@pytest.mark.parametrize("kept", [b"", b"no key"])
-async def test_a_store_that_keeps_no_key_is_broken(store: Store, kept: bytes) -> None:
-    await store.keep(Note("secret", KEY, kept))
-    with pytest.raises(StoreBroken, match="no key"):
-        await signer(store).open()
-
-
-async def test_a_key_of_another_sort_is_not_signed_with(store: Store) -> None:
-    other = generate_private_key(SECP384R1()).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    await store.keep(Note("secret", KEY, other))
-    with pytest.raises(StoreBroken, match="P-256"):
-        await signer(store).sign(b"", audience=WEBHOOK, task_id="t", id="1")
-
-
-# ---- Terms -----------------------------------------------------------------------------------------------------------
+UNTIMED = {"verify_exp": False, "verify_iat": False}
 
 
 class Gateway:
@@ -97,103 +28,190 @@ class Gateway:
         self.now = now
         self.signer = Signer(store, GATEWAY, wall=lambda: self.now)
 
+    async def sign(self, body: bytes = b"") -> str:
+        return await self.signer.sign(body, audience=WEBHOOK, task_id="task-7", id="1")
+
     async def kid(self) -> str:
-        """Of the key that signs."""
-        token = await self.signer.sign(b"", audience=WEBHOOK, task_id="t", id="1")
-        return str(jwt.get_unverified_header(token)["kid"])
+        """The key that signs."""
+        return str(jwt.get_unverified_header(await self.sign())["kid"])
 
     async def kids(self) -> list[str]:
-        """Of the key set."""
+        """The key set."""
         return [str(key["kid"]) for key in (await self.signer.jwks())["keys"]]
 
 
 class Elastic(SqliteStore):
-    """A store whose time is the test's, and that may be gone."""
+    """A store that may be gone."""
 
-    def __init__(self) -> None:
-        self.now, self.down = NOW, False
-        super().__init__(wall=lambda: self.now)
+    down = False
 
-    async def settle(self, note: Note) -> bytes:
+    async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
         if self.down:
             raise StateUnavailable("gone")
-        return await super().settle(note)
+        return await super().group(kind, group, most)
 
 
-async def test_a_key_signs_for_a_term_and_is_known_a_day_before_and_after() -> None:
+def later(seconds: float, *gateways: Gateway) -> None:
+    for each in gateways:
+        each.now += seconds
+
+
+async def test_a_signature_is_for_one_body_one_webhook_and_five_minutes() -> None:
+    gateway = Gateway(Elastic())
+    token = await gateway.sign(b"{}")
+    written = await gateway.signer.jwks()
+    (key,) = written["keys"]
+    assert jwt.get_unverified_header(token) == {"alg": "ES256", "typ": "JWT", "kid": key["kid"]}
+    claims = jwt.decode(token, jwt.PyJWK(key), ["ES256"], audience=WEBHOOK, issuer=GATEWAY, options=UNTIMED)  # type: ignore[arg-type]  # a plain dict
+    assert claims == {
+        "iss": GATEWAY,
+        "aud": WEBHOOK,
+        "iat": NOW,
+        "exp": NOW + LIFETIME,
+        "jti": "1",
+        "task_id": "task-7",
+        "request_body_sha256": hashlib.sha256(b"{}").hexdigest(),
+    }
+    # Nothing private, and what other verifiers take.
+    assert set(key) == {"kty", "crv", "x", "y", "kid", "alg", "use"}
+    assert (key["kty"], key["crv"], key["alg"], key["use"]) == ("EC", "P-256", "ES256", "sig")
+    assert parse_keys(json.dumps(written).encode(), frozenset({"ES256"})).find(key["kid"], "ES256") is not None
+
+
+async def test_a_key_is_published_a_day_before_it_signs_and_a_day_after() -> None:
+    store = Elastic()
+    one, two = Gateway(store), Gateway(store)
+    first = await one.kid()
+    assert await two.kids() == await one.kids() == [first]
+    later(SIGNS_FOR - OVERLAP, one, two)
+    signature = await one.sign()
+    assert await one.kids() == await two.kids()
+    kid, second = await one.kids()
+    assert kid == first == await two.kid()
+    later(OVERLAP, one, two)
+    # A gateway that starts only now does as the others.
+    for gateway in (one, two, Gateway(store, one.now)):
+        assert await gateway.kid() == second
+        assert await gateway.kids() == [second, first]
+    keys = {key["kid"]: key for key in (await two.signer.jwks())["keys"]}
+    assert jwt.decode(signature, jwt.PyJWK(keys[first]), ["ES256"], audience=WEBHOOK, options=UNTIMED)["jti"] == "1"  # type: ignore[arg-type]  # a plain dict
+    later(OVERLAP, one, two)
+    assert await one.kids() == await two.kids() == [second]
+    assert len(await store.notes(("", ""), 10)) == 1
+
+
+async def test_a_gateway_that_was_off_for_months_publishes_the_next_key_before_it_signs() -> None:
+    store = Elastic()
+    first = await Gateway(store).kid()
+    gateway = Gateway(store, NOW + 3 * SIGNS_FOR)
+    kid, second = await gateway.kids()
+    assert kid == first == await gateway.kid()
+    later(OVERLAP, gateway)
+    assert await gateway.kids() == [second, first]
+
+
+async def test_gateways_that_make_a_key_at_the_same_time_use_one() -> None:
+    store = Elastic()
+    both = Gateway(store), Gateway(store)
+    await both[0].kid()
+    # The other one looked before that key was written.
+    found = await store.group("secret", "push-keys", 2)
+    assert len(found) == 1
+    assert await both[1].kid() == await both[0].kid()
+
+
+async def test_another_key_is_announced_before_it_signs() -> None:
+    store = Elastic()
+    one, two = Gateway(store), Gateway(store)
+    old = await one.kid()
+    assert await two.kid() == old
+    told = await rotate(store, NOW, drops=False)
+    assert told.at == NOW + ANNOUNCED
+    later(REFRESH, one, two)
+    for gateway in (one, two):
+        assert await gateway.kids() == [old, told.kid]
+        assert await gateway.kid() == old
+    later(ANNOUNCED, one, two)
+    for gateway in (one, two):
+        assert await gateway.kids() == [told.kid, old]
+        assert await gateway.kid() == told.kid
+    later(OVERLAP, one, two)
+    assert await one.kids() == await two.kids() == [told.kid]
+
+
+async def test_a_later_key_signs_though_an_earlier_one_was_to_begin_after_it() -> None:
     store = Elastic()
     gateway = Gateway(store)
     first = await gateway.kid()
-    assert await gateway.kids() == [first]
-    store.now = gateway.now = ENDS - MARGIN + 1
+    later(SIGNS_FOR - OVERLAP, gateway)
     _, second = await gateway.kids()
-    assert await gateway.kid() == first
-    store.now = gateway.now = ENDS
-    assert await gateway.kid() == second
-    assert await gateway.kids() == [second, first]
-    # What was signed a moment before is good for a while.
-    store.now = gateway.now = ENDS + LIFE + 1
-    assert first in await gateway.kids()
-    store.now = gateway.now = ENDS + MARGIN
-    assert await gateway.kids() == [second]
+    told = await rotate(store, gateway.now, drops=False)
+    later(OVERLAP / 2, gateway)
+    assert await gateway.kids() == [told.kid, first, second]
+    later(OVERLAP, gateway)
+    assert await gateway.kids() == [told.kid]
 
 
-async def test_gateways_of_one_store_agree_whenever_they_start_and_whatever_their_clocks_say() -> None:
+async def test_keys_that_have_leaked_are_worth_nothing_as_soon_as_gateways_look() -> None:
     store = Elastic()
-    early = Gateway(store)
-    first = await early.kid()
-    store.now = early.now = ENDS + 60
-    late, new = Gateway(store, ENDS - 60), Gateway(store, ENDS + 60)
-    second = await early.kid()
-    assert (await late.kid(), await new.kid()) == (first, second)
-    for gateway in (early, late, new):
-        assert set(await gateway.kids()) == {first, second}
+    one, two = Gateway(store), Gateway(store)
+    await one.kid()
+    # With it leaks the next one, and one that was to sign soon.
+    later(SIGNS_FOR - OVERLAP, one, two)
+    await one.kids()
+    await rotate(store, one.now, drops=False)
+    assert len(await two.kids()) == 3
+    # The command may run where the clock is ahead.
+    told = await rotate(store, one.now + 3600, drops=True)
+    later(REFRESH, one, two)
+    for gateway in (one, two, Gateway(store, one.now)):
+        assert await gateway.kid() == told.kid
+        assert await gateway.kids() == [told.kid]
+    assert len(await store.notes(("", ""), 10)) == 1
 
 
-async def test_a_term_in_which_nothing_was_signed_has_no_key() -> None:
-    gateway = Gateway(Elastic(), ENDS + 60)
+async def test_there_are_no_more_keys_than_gateways_read() -> None:
+    store = Elastic()
+    for _ in range(MOST - 1):
+        await rotate(store, NOW, drops=False)
+    with pytest.raises(ValueError, match="wait a day"):
+        await rotate(store, NOW, drops=False)
+    told = await rotate(store, NOW, drops=True)
+    assert await Gateway(store).kids() == [told.kid]
+
+
+@pytest.mark.parametrize("damage", [b"{", b"{}", b'{"signs_from":0,"jwk":{}}', b'{"signs_from":0,"jwk":{"kty":"EC"}}'])
+async def test_a_key_that_cannot_be_read_is_left_out(damage: bytes) -> None:
+    store = Elastic()
+    await store.keep(Note("secret", "push-key-000000007", damage, group="push-keys"))
+    gateway = Gateway(store)
     assert await gateway.kids() == [await gateway.kid()]
+    assert await gateway.kids() == await Gateway(store).kids()
 
 
-async def test_keys_are_forgotten_when_nobody_is_to_verify_by_them() -> None:
-    store = Elastic()
-    gateway = Gateway(store)
-    await gateway.kid()
-    store.now = gateway.now = ENDS + 2 * MARGIN
-    await gateway.kid()
-    assert [note.key for note in await store.notes(("", ""), 10)] == [f"push-signing-{int(NOW // TERM) + 1}"]
-    assert len(gateway.signer._keys) == 1
-
-
-async def test_a_store_that_lost_the_key_gets_it_back() -> None:
-    store = Elastic()
-    gateway = Gateway(store)
-    kid = await gateway.kid()
-    await store.erase("")
-    gateway.now += 60
-    assert await gateway.kid() == kid == await Gateway(store).kid()
-
-
-async def test_where_another_key_stands_by_now_it_is_everybodys_and_both_are_known() -> None:
-    store = Elastic()
-    gateway = Gateway(store)
-    before = await gateway.kid()
-    await store.erase("")
-    other = await Gateway(store).kid()
-    gateway.now += 60
-    assert await gateway.kid() == other
-    assert await gateway.kids() == [other, before]
-    gateway.now += MARGIN
-    assert await gateway.kids() == [other]
-
-
-async def test_a_store_that_is_gone_keeps_nobody_from_signing_with_a_key_that_is_known() -> None:
+async def test_known_keys_sign_while_the_store_is_away() -> None:
     store = Elastic()
     gateway = Gateway(store)
     kid = await gateway.kid()
     store.down = True
-    gateway.now += 3600
+    later(3600, gateway)
     assert await gateway.kid() == kid
     assert await gateway.kids() == [kid]
     with pytest.raises(StateUnavailable):
         await Gateway(store).kid()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_the_key_of_the_last_release_goes_on_unless_it_was_replaced(replaced: bool) -> None:  # noqa: FBT001
+    store = Elastic()
+    private = generate_private_key(SECP256R1())
+    former = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    await store.keep(Note("secret", f"push-signing-{int(NOW // SIGNS_FOR)}", former))
+    if replaced:
+        await store.keep(Note("secret", "push-signing-694-0", b"{}", group="push-signing"))
+    token = await Gateway(store).sign()
+    try:
+        jwt.decode(token, private.public_key(), ["ES256"], audience=WEBHOOK, options=UNTIMED)  # type: ignore[arg-type]  # a plain dict
+        assert not replaced
+    except jwt.InvalidSignatureError:
+        assert replaced

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
+from tests.doubles.exposition import total
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process, write
 from tests.soak.figure import Look, Trend, look, trend, watch
 from tests.soak.load import KEYS, Crowd, Findings
@@ -154,7 +154,7 @@ def site(agents: str, turn: int) -> dict[str, Any]:
 
 async def soak(length: Length, folder: Path) -> Soaked:
     """Run it."""
-    with serving(pace=0.05) as agents, gateway_process(site(agents, 0), folder) as process:
+    with serving(pace=0.05) as agents, gateway_process(site(agents, 0), folder, forked=False) as process:
         found = await _soak(length, process, agents, folder)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
@@ -217,10 +217,5 @@ async def _quiet(process: GatewayProcess, most: int = 0) -> Look:
 async def _open(process: GatewayProcess) -> dict[str, float]:
     """What is open at the gateway, by the names of its metrics; asked over a connection that is closed again."""
     names = ("streams_open", "requests_in_flight", "backend_connections")
-    found = dict.fromkeys(names, 0.0)
     text = await asyncio.to_thread(lambda: httpx.get(process.admin + "/metrics", trust_env=False, timeout=WAIT).text)
-    for family in text_string_to_metric_families(text):
-        name = family.name.removeprefix("a2a_gateway_")
-        if name in found:
-            found[name] += sum(each.value for each in family.samples)
-    return found
+    return {name: total(text, name) for name in names}

@@ -1,7 +1,7 @@
 """gRPC (1.0 §10, 0.3 §3.2.2): the messages of its calls, answers and events, read and written.
 
-A message goes on as the bytes that it came as, where nothing in it must change. What decides whose agent is called is
-read with the official classes, as the agent reads it, and what other parsers could read otherwise is refused.
+Messages are parsed with the official classes, as the agent parses them. A message whose parsed form needs no change
+goes on as the bytes that it came as. What other parsers could read otherwise is refused (`grpc_field`).
 
 Trees are those of ProtoJSON, which HTTP+JSON of the same generation has as well, so that both have one form.
 """
@@ -12,12 +12,13 @@ from typing import Any
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
 
 from gateway.a2a import parameter
-from gateway.a2a.bindings import grpc_tenant, grpc_tree
+from gateway.a2a.bindings import grpc_tenant
+from gateway.a2a.bindings.grpc_field import refuse_crowd
 from gateway.a2a.bindings.grpc_id import path_of, refuse_unknown
+from gateway.a2a.bindings.grpc_json import from_tree, to_tree
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, write_name
-from gateway.a2a.bindings.grpc_scan import refuse_crowd
-from gateway.a2a.bindings.grpc_schema import event_class, nesting, request_class, result_class
+from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -49,9 +50,9 @@ def read_call(
     operation, version = method.operation, method.version
     task_id = context_id = None
     if version is Version.V1_0:
-        places = grpc_tenant.read_places(method, message, request)
-        tenant = parameter.agreed("tenant", *places.said)
-        in_body, told = bool(places.said), places.tell(tenant)
+        outer, inner = grpc_tenant.read_tenants(method, message, request)
+        tenant = parameter.agreed("tenant", outer, inner)
+        in_body, told = tenant is not None, outer == tenant
     else:
         tenant = grpc_tenant.read_scope(method, message, scope_field)
         in_body, told = tenant is not None, True
@@ -84,16 +85,9 @@ def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIEL
     The outer place is made where there was none, but in a call of the plain service of 0.3, which can have none.
     """
     method = BY_PATH[call.method]
-    if method.version is not Version.V1_0:
-        return grpc_tenant.with_text(call.body, scope_field, tenant) if method.scoped else call.body
-    if method.operation.sends:
-        request = request_class(method).FromString(call.body)
-        if grpc_tenant.read_places(method, call.body, request).inner:
-            # It makes what is around it longer or shorter, which only a writer of all of it knows.
-            request.tenant = request.configuration.task_push_notification_config.tenant = tenant or ""
-            written: bytes = request.SerializeToString()
-            return written
-    return grpc_tenant.with_outer(method, call.body, tenant)
+    if method.version is Version.V1_0:
+        return grpc_tenant.with_tenant(method, call.body, tenant)
+    return grpc_tenant.with_scope(call.body, scope_field, tenant) if method.scoped else call.body
 
 
 def read_params(call: Call) -> Tree:
@@ -104,7 +98,7 @@ def read_params(call: Call) -> Tree:
     """
     request = request_class(BY_PATH[call.method]).FromString(call.body)
     try:
-        found = grpc_tree.read(request)
+        found = to_tree(request)
     except Misfit as misfit:
         raise BadParams(str(misfit), field=misfit.field) from misfit
     if call.dialect.version is Version.V1_0:
@@ -138,15 +132,16 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     method = method_of(operation, version)
     tree = dict(params) if version is Version.V1_0 else write_name(operation, params)
     try:
-        return grpc_tree.write(tree, request_class(method), strict=True)
+        return from_tree(tree, request_class(method))
     except Misfit as misfit:
         raise BadParams(str(misfit), field=misfit.field) from misfit
 
 
 def _parsed(method: GrpcMethod, message: bytes, bounds: BodyBounds) -> Message:
-    refuse_crowd(message, nesting(method), bounds.members + bounds.elements)
+    kind = request_class(method)
+    refuse_crowd(message, kind.DESCRIPTOR, bounds.members + bounds.elements)
     try:
-        return request_class(method).FromString(message)
+        return kind.FromString(message)
     except DecodeError as error:
         raise ParseFailed("the body is no message of this method") from error
 
@@ -226,14 +221,14 @@ def _answer(kind: type[Message], message: bytes) -> Message:
 
 def _read(kind: type[Message], message: bytes) -> Tree:
     try:
-        return grpc_tree.read(_answer(kind, message))
+        return to_tree(_answer(kind, message))
     except Misfit as misfit:
         raise UpstreamProtocol(_WRONG, detail=str(misfit)[:200]) from misfit
 
 
 def _write(kind: type[Message], tree: object) -> bytes:
     try:
-        return grpc_tree.write(tree, kind, strict=False)
+        return from_tree(tree, kind)
     except Misfit as misfit:
         raise UpstreamProtocol(_WRONG, detail=str(misfit)[:200]) from misfit
 

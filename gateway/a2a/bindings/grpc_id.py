@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]  # as above
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # as above
 
+from gateway.a2a.bindings.grpc_field import DELIMITED
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.bindings.grpc_name import BY_NAME, read_name
-from gateway.a2a.bindings.grpc_scan import DELIMITED
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call

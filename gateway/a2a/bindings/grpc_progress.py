@@ -1,15 +1,14 @@
 """What one message of gRPC tells of a task: as `a2a.progress`, of an answer or an event that is protobuf.
 
-Whatever an agent sends is read here before anything else is done with it. So here is what bounds that: a field of two
-bytes becomes a message of a hundred.
+An agent's message is read here before anything else is done with it, so its number of fields is bounded here.
 """
 
 from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
 
-from gateway.a2a.bindings.grpc_scan import refuse_crowd
-from gateway.a2a.bindings.grpc_schema import result_class, result_nesting
+from gateway.a2a.bindings.grpc_field import refuse_crowd
+from gateway.a2a.bindings.grpc_schema import result_class
 from gateway.a2a.bounds import BOUNDS
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
@@ -41,14 +40,11 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
     Args:
         operation: What the agent was asked; where that streams, this is an event.
     """
-    if len(message) > _MOST_FIELDS:
-        try:
-            refuse_crowd(message, result_nesting(operation, version), _MOST_FIELDS)
-        except BadRequest:
-            return None
+    kind = result_class(operation, version)
     try:
-        found = result_class(operation, version).FromString(message)
-    except DecodeError:
+        refuse_crowd(message, kind.DESCRIPTOR, _MOST_FIELDS)
+        found = kind.FromString(message)
+    except (BadRequest, DecodeError):
         return None
     # In one go and not in several functions: this is done for every event of every stream.
     if operation in _TASKS:

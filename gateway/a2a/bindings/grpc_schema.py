@@ -7,11 +7,15 @@ They are imported with the first call over gRPC and not before: that costs a ten
 from functools import cache
 from typing import Any
 
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types of its own
+from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]  # protobuf has no types of its own
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # as above
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_scan import Nesting
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 
@@ -39,36 +43,25 @@ def event_class(version: Version) -> type[Message]:
     return result_class(Operation.SEND_STREAMING_MESSAGE, version)
 
 
-def nesting(method: GrpcMethod) -> Nesting:
-    """Which fields of a method's request hold messages, all the way down."""
-    return _nesting_of(method.path)
-
-
 @cache
-def result_nesting(operation: Operation, version: Version) -> Nesting:
-    """As `nesting`, of an operation's answer or event."""
-    return _nesting(_method(method_of(operation, version)).output_type, {})
+def scope_class(number: int) -> type[Message]:
+    """The class of a message that has a `scope` under a number; every other field stays in it as it came."""
+    file = FileDescriptorProto(name="scope.proto", syntax="proto3")
+    file.message_type.add(name="Scoped").field.add(
+        name="scope",
+        number=number,
+        type=FieldDescriptorProto.TYPE_STRING,
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+    )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return _class(pool.FindMessageTypeByName("Scoped"))
 
 
 # By the path, which knows its hash.
 @cache
 def _request_class(path: str) -> type[Message]:
     return _class(_method(BY_PATH[path]).input_type)
-
-
-@cache
-def _nesting_of(path: str) -> Nesting:
-    return _nesting(_method(BY_PATH[path]).input_type, {})
-
-
-def _nesting(descriptor: Any, met: dict[str, dict[int, Nesting]]) -> Nesting:  # noqa: ANN401 - as `_class`
-    if descriptor.full_name not in met:
-        # There before it is full: a value of JSON may hold values of JSON.
-        found = met[descriptor.full_name] = {}
-        for field in descriptor.fields:
-            if field.message_type is not None:
-                found[field.number] = _nesting(field.message_type, met)
-    return met[descriptor.full_name]
 
 
 def _class(descriptor: Any) -> type[Message]:  # noqa: ANN401 - protobuf has no types of its own

@@ -1,6 +1,5 @@
 """Calls, answers and events of gRPC: beside the same in JSON, and whatever else a peer may send."""
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings import body, grpc
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.bindings.grpc_schema import request_class, result_class
 from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
@@ -20,6 +18,7 @@ from gateway.a2a.path import PathCall
 from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
+from tests.doubles.grpc_bytes import text_field
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 
@@ -116,7 +115,7 @@ def test_a_number_that_json_has_not_is_refused_when_it_must_be_said_in_json(doub
 
 def test_numbers_of_metadata_are_integers_where_they_are_whole() -> None:
     call = read(Operation.SEND_MESSAGE, V1_0, metadata={"whole": 42, "part": 0.1, "list": [1.0, -2.5]})
-    assert grpc.read_params(call)["metadata"] == {"whole": 42, "part": Decimal("0.1"), "list": [1, Decimal("-2.5")]}
+    assert grpc.read_params(call)["metadata"] == {"whole": 42, "part": 0.1, "list": [1, -2.5]}
     assert body.write(grpc.read_params(call)["metadata"]["whole"]) == b"42"
 
 
@@ -179,24 +178,12 @@ def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) ->
 # ---- Calls that are written ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30, "3", 3.0, Decimal(3), True])
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30, "x", 3.5, True, []])
 def test_parameters_that_do_not_fit_are_the_clients_mistake(number: Any) -> None:
     for version in VERSIONS:
         with pytest.raises(BadParams) as caught:
             grpc.write_call(Operation.GET_TASK, version, {"id": "t", "historyLength": number})
-        assert caught.value.field == "historyLength"
-
-
-@pytest.mark.parametrize("state", ["working", "TASK_STATE_CANCELLED", "TASK_STATE_NEW", 9])
-def test_a_filter_that_the_schema_does_not_know_is_refused(state: Any) -> None:
-    with pytest.raises(BadParams, match="status: must be one of"):
-        grpc.write_call(Operation.LIST_TASKS, V1_0, {"status": state})
-
-
-def test_the_role_of_a_clients_message_must_be_known() -> None:
-    for version in VERSIONS:
-        with pytest.raises(BadParams, match=r"message\.role: must be one of"):
-            grpc.write_call(Operation.SEND_MESSAGE, version, {"message": {"messageId": "m", "role": "user"}})
+        assert str(number) not in caught.value.message
 
 
 def test_members_that_the_schema_does_not_have_stay_behind() -> None:
@@ -264,7 +251,7 @@ def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> Non
         with pytest.raises(UpstreamProtocol):
             grpc.write_answer(Operation.GET_TASK, version, result)
         with pytest.raises(UpstreamProtocol):
-            grpc.write_event(version, {"task": result} if result is not None else None)
+            grpc.write_event(version, {"task": result} if result else result)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

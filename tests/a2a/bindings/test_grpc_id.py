@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings import grpc, grpc_id
+from gateway.a2a.bindings.grpc_json import to_tree
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_scan import text_field
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
-from gateway.a2a.bindings.grpc_tree import read
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import VERSIONS, made, messages, samples
+from tests.doubles.grpc_bytes import text_field
 
 V0_3, V1_0 = VERSIONS
 MARK = "gw-0123abcd-"
@@ -152,10 +152,10 @@ def test_a_mark_is_cut_out_of_every_text_of_the_vectors(sample: Any) -> None:
 def test_a_mark_is_cut_out_of_any_event(data: st.DataObject, version: Version) -> None:
     kind = event_class(version)
     event = data.draw(messages(kind))
-    before = read(event)
+    before = to_tree(event)
     mark_all(event)
     found = without(event.SerializeToString(), Operation.SEND_STREAMING_MESSAGE, version, event=True)
-    assert read(kind.FromString(found)) == before == cut(before)
+    assert to_tree(kind.FromString(found)) == before == cut(before)
 
 
 def test_a_mark_is_cut_out_of_names_and_texts_of_a_map() -> None:

@@ -8,10 +8,11 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICE_0_3, SERVICE_1_0, method_of
-from gateway.a2a.bindings.grpc_schema import event_class, nesting, request_class, result_class
+from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class, scope_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import Sample, samples
+from tests.doubles.grpc_bytes import text_field
 
 
 @pytest.mark.parametrize(("service", "schema"), [(SERVICE_1_0, new), (SERVICE_0_3, old)])
@@ -50,12 +51,12 @@ def test_a_generation_without_an_operation_has_no_class_for_it() -> None:
         result_class(Operation.GET_TASK, Version.V0_1)
 
 
-def test_messages_that_hold_their_own_kind_are_told_all_the_way_down() -> None:
-    send = nesting(method_of(Operation.SEND_MESSAGE, Version.V1_0))
-    value = send[2][5][4]
-    assert value[6][1] is value
-    assert value[5][1][2] is value
-    assert nesting(method_of(Operation.GET_TASK, Version.V1_0)) == {}
+def test_a_scope_is_read_and_changed_beside_fields_that_stay_as_they_are() -> None:
+    before, after = text_field(1, "a"), text_field(90, "b")
+    scoped = scope_class(7).FromString(before + text_field(7, "acme") + after)
+    assert scoped.scope == "acme"
+    scoped.scope = ""
+    assert scoped.SerializeToString() == before + after
 
 
 def test_the_classes_are_not_imported_before_one_is_asked_for() -> None:

@@ -1,0 +1,53 @@
+"""Keys that the format had, or will have, and this version refuses: each with the reason and the remedy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from gateway.config.problem import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The fact and the remedy for a key that is refused."""
+
+    fact: str
+    remedy: str
+
+
+_LATER = {
+    "agents.*.trust": "the catalog",
+    "agents.*.latency": "the catalog",
+    "agents.*.match.skill": "the catalog",
+    "agents.*.card.sign": "card signing",
+    "agents.*.upstream_auth.oauth2": "OAuth2 client credentials",
+    "agents.*.upstream_auth.token_exchange": "token exchange",
+    "observe.tracing": "OTLP tracing",
+}
+"""Keys of the format that are not built, with the feature that they belong to."""
+
+
+def _later(pattern: str, feature: str) -> Removed:
+    key = pattern.rpartition(".")[2]
+    return Removed(f"`{key}` is not available yet: it belongs to {feature}", "remove it for now")
+
+
+REMOVED: Mapping[str, Removed] = {
+    **{pattern: _later(pattern, feature) for pattern, feature in _LATER.items()},
+    "agents.*.upstream_auth.mtls": Removed(
+        "an agent is shown a certificate by its `tls`",
+        "write `tls: { cert: …, key: … }` at the agent, or in `defaults`",
+    ),
+}
+"""By pattern of the path without indexes; `*` stands for any names."""
+
+REMOVED_KEYS = frozenset(pattern.rpartition(".")[2] for pattern in REMOVED)
+"""The last keys of the patterns."""
+
+
+def removed(path: KeyPath) -> Removed | None:
+    """Return why the key at a path is refused, or None if it never was a key."""
+    if not path or path[-1] not in REMOVED_KEYS:
+        return None
+    spelled = ".".join(step for step in path if isinstance(step, str))
+    return next((found for pattern, found in REMOVED.items() if fnmatchcase(spelled, pattern)), None)

@@ -1,0 +1,483 @@
+"""The durable queue of notifications: in order for each webhook, fair between tenants, retried with back-off.
+
+A notification is two notes in the store: an *entry*, which is short and is leased when it is due, and its body. Both
+are deleted when the webhook has taken it or never will, and not before. So a restart loses nothing, and a webhook may
+get one twice, under the same id.
+
+Only the oldest entry of a webhook is ever sent. The others are due when the one before is done, or much later, should
+the process that has to say so be killed. Of several gateways that share a store one leases each entry, for longer than
+an attempt takes.
+
+| an entry | then |
+|---|---|
+| leased, and not the oldest of its webhook | is due when the oldest is done |
+| taken, dead or refused by the webhook (`delivery.py`) | is deleted, and counted |
+| failed for now | is due again after a pause |
+| failed too often, or is too old | is dead |
+| cannot be read, or its subscription cannot | is dead |
+| has lost its subscription | is deleted |
+| is for an owner that may not call the agent any more | is refused |
+"""
+
+import asyncio
+import hashlib
+import logging
+import math
+import random
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from enum import Enum
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.push.delivery import Delivery, Outcome, Result, RetryPolicy, backoff
+from gateway.push.subscription import Subscription, Subscriptions, SubscriptionUnreadable
+from gateway.push.usage import BODY, ENTRY, Usage
+from gateway.tasks.store import Note, Store
+from gateway.telemetry.metrics import NO_AGENT
+
+DUPLICATE: Final = "outbox-twin"
+DUPLICATE_FOR: Final = 600
+"""Seconds for which the same body for the same webhook is the same notification, which an agent has sent twice."""
+MOST_WAITING: Final = 100
+"""Notifications of one webhook that wait."""
+MOST_LEASED: Final = 2000
+"""Entries of one tenant that wait in memory, of first attempts and of retries; others wait until their lease ends."""
+
+# Other gateways of the store may have written, or put off, something.
+_POLL: Final = 5.0
+_STORE_AWAY: Final = 0.5
+_PAGE: Final = 100
+# How much longer a lease is than an attempt.
+_GRACE: Final = 30.0
+# How long a gateway that is stopped ends its leases.
+_STOPPING: Final = 2.0
+# How long an entry that is too old stays in the store, to be found and counted.
+_MARGIN: Final = 3600
+_LOG_EVERY: Final = 60.0
+"""Seconds between two lines about failed attempts: clients pick the webhooks, and could fill the log."""
+
+NOT_ENTITLED: Final = "its owner may not call the agent any more"
+
+logger = logging.getLogger("gateway.push")
+
+
+class Enqueued(Enum):
+    """Result of `DeliveryQueue.enqueue`."""
+
+    TAKEN = "taken"
+    DUPLICATE = "duplicate"
+    """It is, or was a short while ago, in the queue already."""
+    FULL = "full"
+    """So many wait for this webhook, or for all of its tenant's, that no more are taken."""
+
+
+class Entry(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    # As the store has always had them.
+    rename={"subscription": "hook", "failed": "tried"},
+):
+    """One notification in the queue.
+
+    Attributes:
+        subscription: The key of its subscription.
+        task: The client's id of the task.
+        made: Unix seconds.
+        failed: Attempts that failed.
+        size: Bytes of its body.
+    """
+
+    subscription: str
+    agent: str
+    tenant: str
+    task: str
+    content_type: str
+    made: float
+    failed: int = 0
+    size: int = 0
+
+    def encode(self) -> bytes:
+        """Return the value of its note."""
+        return msgspec.json.encode(self)
+
+
+def read_entry(value: bytes) -> Entry | None:
+    """Return the entry in a note; None where this gateway cannot read it: another version's, or damaged."""
+    try:
+        return _decoder.decode(value)
+    except msgspec.MsgspecError:
+        return None
+
+
+_decoder = msgspec.json.Decoder(Entry)
+
+
+class Leased(msgspec.Struct, eq=False):
+    """An entry that this process has leased until then, in Unix seconds."""
+
+    key: str
+    entry: Entry
+    until: float
+
+
+class FairQueue:
+    """The leased entries, those that are being sent included; the tenants take turns.
+
+    A tenant has at most half of the deliveries at a time. First attempts and retries are lanes of their own, and
+    retries have at most half of that: webhooks that never answer hold up the other ones of their tenant only once.
+    """
+
+    def __init__(self) -> None:
+        self._leased: dict[str, Leased] = {}
+        # By tenant and whether it is a retry, in the order of their turns.
+        self._lanes: dict[tuple[str, bool], deque[Leased]] = {}
+        self._sending: Counter[tuple[str, bool]] = Counter()
+
+    @property
+    def sending(self) -> int:
+        """Return how many deliveries are being made."""
+        return self._sending.total()
+
+    def add(self, leased: Leased) -> None:
+        """Add an entry, unless so many of its tenant are here that it has to wait in the store."""
+        known = self._leased.get(leased.key)
+        if known is not None:
+            # The lease ended here, and was taken again.
+            known.until = leased.until
+            return
+        lane = self._lanes.setdefault(_lane(leased), deque())
+        if len(lane) < MOST_LEASED:
+            self._leased[leased.key] = leased
+            lane.append(leased)
+
+    def take(self, concurrency: int) -> Leased | None:
+        """Return the entry whose turn it is, which is being sent until it is `done`; None where none may be."""
+        if self.sending >= concurrency:
+            return None
+        half = (concurrency + 1) // 2
+        for lane, waiting in self._lanes.items():
+            tenant, is_retry = lane
+            if self._sending[tenant, True] + self._sending[tenant, False] >= half:
+                continue
+            if is_retry and self._sending[lane] >= max(half // 2, 1):
+                continue
+            del self._lanes[lane]
+            leased = waiting.popleft()
+            if waiting:
+                # The lane has its next turn after all others.
+                self._lanes[lane] = waiting
+            self._sending[lane] += 1
+            return leased
+        return None
+
+    def done(self, leased: Leased) -> None:
+        """Remove an entry that was taken."""
+        del self._leased[leased.key]
+        self._sending[_lane(leased)] -= 1
+        # Without those that are 0.
+        self._sending = +self._sending
+
+    def __iter__(self) -> Iterator[Leased]:
+        return iter(tuple(self._leased.values()))
+
+
+def _lane(leased: Leased) -> tuple[str, bool]:
+    return leased.entry.tenant, leased.entry.failed > 0
+
+
+class DeliveryQueue:
+    """Keeps notifications, and delivers them while `run` runs.
+
+    Args:
+        deliver: Makes one attempt.
+        entitled: Returns whether the owner of a subscription may still call its agent; asked before each attempt.
+        audit: Told of each notification that is refused, and why.
+        count: Told the agent and the result of each attempt (`delivery.Result`); the agent is `-` where it cannot be
+            read.
+        wall: Unix seconds.
+        chance: 0 to 1, for pauses.
+
+    Attributes:
+        policy: Replaced when the configuration is reloaded.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        deliver: Callable[[Delivery], Awaitable[Outcome]],
+        *,
+        policy: RetryPolicy | None = None,
+        usage: Usage | None = None,
+        entitled: Callable[[Subscription], bool] = lambda _subscription: True,
+        count: Callable[[str, str], None] = lambda _agent, _result: None,
+        audit: Callable[[Subscription, str], None] = lambda _subscription, _why: None,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - notifications outlive the process
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.policy = RetryPolicy() if policy is None else policy
+        self._store = store
+        self._subscriptions = Subscriptions(store)
+        self._usage = Usage(store) if usage is None else usage
+        self._entitled = entitled
+        self._deliver = deliver
+        self._count = count
+        self._audit = audit
+        self._wall = wall
+        self._chance = chance
+        self._wake = asyncio.Event()
+        self._fair = FairQueue()
+        self._is_away = False
+        self._logged_at = -math.inf
+
+    # ---- In --------------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, subscription: Subscription, body: bytes, *, task: str, content_type: str) -> Enqueued:
+        """Keep a notification until it is delivered; it is in the store when this returns.
+
+        Args:
+            task: The client's id of the task.
+
+        Raises:
+            StateUnavailable: it could not be kept.
+        """
+        store, now = self._store, self._wall()
+        fingerprint = f"{subscription.key}:{hashlib.sha256(body).hexdigest()}"
+        if await store.note(DUPLICATE, fingerprint) is not None:
+            return Enqueued.DUPLICATE
+        before = await store.group(ENTRY, subscription.key, MOST_WAITING)
+        tenant = subscription.owner.tenant
+        if len(before) >= MOST_WAITING or not self._usage.has_room_for(tenant, len(body)):
+            return Enqueued.FULL
+        key = _new_key(int(now * 1e9), before[-1][0] if before else "")
+        entry = Entry(subscription.key, subscription.agent, tenant, task, content_type, now, size=len(body))
+        # The body first: an entry without one would be nothing.
+        await store.keep(Note(BODY, key, body, tenant, until=self._expires(entry)))
+        self._usage.queued(tenant, entry.size)
+        if before:
+            await self._put_behind(key, entry)
+        else:
+            await self._write(key, entry, due=now)
+        mark = Note(DUPLICATE, fingerprint, key.encode("ascii"), tenant, until=math.ceil(now) + DUPLICATE_FOR)
+        if await store.settle(mark) != mark.value:
+            # The same one came at the same time, and was quicker.
+            await self._delete(key, entry)
+            return Enqueued.DUPLICATE
+        self._wake.set()
+        return Enqueued.TAKEN
+
+    def wake(self) -> None:
+        """Look at once for entries that are due."""
+        self._wake.set()
+
+    # ---- Out -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Deliver until cancelled; what is leased then is due at once, for the next process that runs."""
+        self._fair = FairQueue()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    # Before looking: what comes meanwhile is looked for again.
+                    self._wake.clear()
+                    has_more = await self._lease()
+                    self._start(group)
+                    if has_more:
+                        await asyncio.sleep(0)
+                        continue
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_STORE_AWAY if self._is_away else _POLL):
+                            await self._wake.wait()
+        finally:
+            await self._end_leases()
+
+    async def _lease(self) -> bool:
+        """Lease a page of entries that are due, while a delivery is free; return whether there may be more."""
+        if self._fair.sending >= self.policy.concurrency:
+            return False
+        now, lease = self._wall(), self.policy.timeout + _GRACE
+        try:
+            page = await self._store.due(ENTRY, now, _PAGE, lease)
+            for key, value in page:
+                entry = read_entry(value)
+                if entry is None:
+                    await self._discard(key)
+                else:
+                    self._fair.add(Leased(key, entry, now + lease))
+        except StateUnavailable:
+            self._log_away()
+            return False
+        self._is_away = False
+        return len(page) == _PAGE
+
+    def _start(self, group: asyncio.TaskGroup) -> None:
+        latest = self._wall() + self.policy.timeout
+        while (leased := self._fair.take(self.policy.concurrency)) is not None:
+            if leased.until < latest:
+                # The lease might not last; the store gives the entry out again.
+                self._fair.done(leased)
+            else:
+                group.create_task(self._send(leased), name="webhook")
+
+    async def _end_leases(self) -> None:
+        latest = asyncio.get_running_loop().time() + _STOPPING
+        with suppress(StateUnavailable):
+            for leased in self._fair:
+                if asyncio.get_running_loop().time() > latest:
+                    return
+                if await self._store.note(ENTRY, leased.key) is not None:
+                    await self._write(leased.key, leased.entry, due=self._wall())
+
+    async def _send(self, leased: Leased) -> None:
+        try:
+            await self._attempt(leased.key, leased.entry)
+        except StateUnavailable:
+            # When the lease ends it is tried again: a second time, if it was taken.
+            self._log_away()
+        except asyncio.CancelledError:
+            # Its lease is to be ended.
+            raise
+        except BaseException:
+            self._fair.done(leased)
+            raise
+        self._fair.done(leased)
+        self._wake.set()
+
+    async def _attempt(self, key: str, entry: Entry) -> None:
+        store = self._store
+        if not await self._is_oldest(key, entry):
+            await self._put_behind(key, entry)
+            return
+        try:
+            subscription = await self._subscriptions.find(entry.subscription)
+        except SubscriptionUnreadable:
+            await self._finish(key, entry, Outcome(Result.DEAD, "its subscription cannot be read"))
+            return
+        body = await store.note(BODY, key)
+        if subscription is None or body is None:
+            # The client has deleted it, or its tenant was erased.
+            await self._finish(key, entry)
+            return
+        tried = replace(entry, failed=entry.failed + 1)
+        if self._wall() > entry.made + self.policy.keep:
+            outcome = Outcome(Result.DEAD, "it was not delivered in time")
+        elif not self._entitled(subscription):
+            outcome = Outcome(Result.REFUSED, NOT_ENTITLED)
+        else:
+            outcome = await self._deliver_once(
+                Delivery(_id(key), subscription.config, entry.task, entry.content_type, body, tried.failed), entry
+            )
+        if outcome.result is Result.RETRIED and tried.failed < self.policy.attempts:
+            await self._retry(key, tried, outcome)
+            return
+        if outcome.result is Result.RETRIED:
+            outcome = replace(outcome, result=Result.DEAD)
+        if outcome.result is Result.REFUSED:
+            self._audit(subscription, outcome.reason)
+        await self._finish(key, tried, outcome)
+
+    async def _deliver_once(self, delivery: Delivery, entry: Entry) -> Outcome:
+        try:
+            return await self._deliver(delivery)
+        except Exception:  # a defect that one notification hits must not keep the others from being sent
+            logger.exception("delivering a notification of agent %s failed", entry.agent)
+            return Outcome(Result.RETRIED, "the gateway failed")
+
+    async def _retry(self, key: str, entry: Entry, outcome: Outcome) -> None:
+        pause = backoff(entry.failed, self._chance(), self.policy)
+        if outcome.retry_after is not None:
+            pause = max(pause, min(outcome.retry_after, self.policy.longest_pause))
+        self._log_retry(entry, outcome)
+        await self._write(key, entry, due=self._wall() + pause)
+        if pause < _POLL:
+            asyncio.get_running_loop().call_later(pause, self._wake.set)
+        self._count(entry.agent, outcome.result.value)
+
+    async def _finish(self, key: str, entry: Entry, outcome: Outcome | None = None) -> None:
+        """Delete an entry, and make the next one of its webhook due.
+
+        Args:
+            outcome: The one that is counted; None where nobody waits for it.
+        """
+        await self._delete(key, entry)
+        while following := await self._store.group(ENTRY, entry.subscription, 1):
+            ((after, value),) = following
+            behind = read_entry(value)
+            if behind is not None:
+                await self._write(after, behind, due=self._wall())
+                break
+            await self._discard(after)
+        if outcome is None:
+            return
+        self._count(entry.agent, outcome.result.value)
+        if outcome.result is not Result.DELIVERED:
+            logger.warning(
+                "a notification of tenant %s, task %s of agent %s, is given up after %d attempts: %s",
+                entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
+            )  # fmt: skip
+
+    async def _discard(self, key: str) -> None:
+        """Delete an entry that cannot be read; those behind it are due later by themselves."""
+        logger.error("a notification is given up: its entry in the store cannot be read")
+        await self._store.drop(ENTRY, key)
+        await self._store.drop(BODY, key)
+        self._count(NO_AGENT, Result.DEAD.value)
+
+    async def _put_behind(self, key: str, entry: Entry) -> None:
+        """Let an entry wait behind an older one of its webhook."""
+        later = self._wall() + self.policy.longest_pause + self.policy.timeout + _GRACE
+        await self._write(key, entry, due=later)
+        # The older one may be done by now, and its process did not see this one.
+        if await self._is_oldest(key, entry):
+            await self._write(key, entry, due=self._wall())
+
+    async def _is_oldest(self, key: str, entry: Entry) -> bool:
+        oldest = await self._store.group(ENTRY, entry.subscription, 1)
+        return bool(oldest) and oldest[0][0] == key
+
+    async def _delete(self, key: str, entry: Entry) -> None:
+        # The entry first: a body without one expires.
+        if await self._store.drop(ENTRY, key):
+            self._usage.queued(entry.tenant, entry.size, -1)
+        await self._store.drop(BODY, key)
+
+    async def _write(self, key: str, entry: Entry, *, due: float) -> None:
+        note = Note(ENTRY, key, entry.encode(), entry.tenant, entry.subscription, due, self._expires(entry))
+        await self._store.keep(note)
+
+    def _expires(self, entry: Entry) -> int:
+        return math.ceil(entry.made + self.policy.keep + self.policy.longest_pause + _MARGIN)
+
+    def _log_retry(self, entry: Entry, outcome: Outcome) -> None:
+        now = self._wall()
+        if 0 <= now - self._logged_at < _LOG_EVERY:
+            return
+        self._logged_at = now
+        logger.warning(
+            "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
+            entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
+        )  # fmt: skip
+
+    def _log_away(self) -> None:
+        if not self._is_away:
+            self._is_away = True
+            logger.warning("notifications wait: the store does not answer: %s", self._store.label)
+
+
+def _new_key(moment: int, before: str) -> str:
+    """Return a unique key of an entry, greater than that of the one before it, whatever the clock says."""
+    if before:
+        moment = max(moment, int(before.partition("-")[0], 16) + 1)
+    return f"{moment:016x}-{secrets.token_hex(16)}"
+
+
+def _id(key: str) -> str:
+    """Return the id of a notification for receivers; the rest of the key tells when it came."""
+    return key.partition("-")[2]

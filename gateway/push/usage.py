@@ -1,0 +1,127 @@
+"""How much each tenant has in the store for its webhooks, so that none can fill it.
+
+Subscriptions and entries are counted where they are written and deleted. Nobody tells of those that expire, or that
+another gateway of the store writes: so all are counted anew each hour, and within a minute after one was refused.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from gateway.a2a.fault import StateUnavailable
+from gateway.push.subscription import KIND as SUBSCRIPTION
+from gateway.tasks.store import Store
+
+ENTRY: Final = "outbox"
+"""The kind of the notes that are entries of the queue (`queue.py`)."""
+BODY: Final = "body"
+"""The kind of their bodies; the first of all kinds, so that no page of the others ends with bodies."""
+
+_EVERY: Final = 3600.0
+_AT_MOST: Final = 60.0
+_PAGE: Final = 500
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """The most that one tenant may have: subscriptions, notifications that wait, and bytes of their bodies."""
+
+    subscriptions: int = 20_000
+    waiting: int = 10_000
+    waiting_bytes: int = 256 * 1024 * 1024
+
+
+class Usage:
+    """Counts, by tenant.
+
+    Attributes:
+        quota: Replaced when the configuration is reloaded.
+    """
+
+    def __init__(self, store: Store, quota: Quota | None = None) -> None:
+        self.quota = Quota() if quota is None else quota
+        self._store = store
+        self._subscriptions: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._refused = asyncio.Event()
+
+    def has_room(self, tenant: str) -> bool:
+        """Return whether a tenant may have one more subscription."""
+        return self._answer(fits=self._subscriptions[tenant] < self.quota.subscriptions)
+
+    def has_room_for(self, tenant: str, size: int) -> bool:
+        """Return whether a tenant may have one more notification, of so many bytes."""
+        quota = self.quota
+        fits = self._waiting[tenant] < quota.waiting and self._bytes[tenant] + size <= quota.waiting_bytes
+        return self._answer(fits=fits)
+
+    def subscribed(self, tenant: str, change: int = 1) -> None:
+        """Count one subscription more (1) or fewer (-1)."""
+        _change(self._subscriptions, tenant, change)
+
+    def queued(self, tenant: str, size: int, change: int = 1) -> None:
+        """Count one notification more (1) or fewer (-1)."""
+        _change(self._waiting, tenant, change)
+        _change(self._bytes, tenant, change * size)
+
+    async def run(self) -> None:
+        """Count the store anew at once, each hour, and within a minute after a refusal; until cancelled."""
+        while True:
+            with suppress(StateUnavailable):
+                await self.count()
+            await asyncio.sleep(_AT_MOST)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY):
+                    await self._refused.wait()
+
+    async def count(self) -> None:
+        """Count the store anew.
+
+        Raises:
+            StateUnavailable: it does not answer; the counts stay as they are.
+        """
+        self._refused.clear()
+        subscriptions: Counter[str] = Counter()
+        waiting: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for kind in (SUBSCRIPTION, ENTRY):
+            after = (kind, "")
+            while notes := await self._store.notes(after, _PAGE):
+                for note in notes:
+                    if note.kind == SUBSCRIPTION == kind:
+                        subscriptions[note.tenant] += 1
+                    elif note.kind == ENTRY == kind:
+                        waiting[note.tenant] += 1
+                        sizes[note.tenant] += _size(note.value)
+                after = (notes[-1].kind, notes[-1].key)
+                if after[0] != kind:
+                    break
+                # Others have their turn between two pages.
+                await asyncio.sleep(0)
+        self._subscriptions, self._waiting, self._bytes = subscriptions, waiting, sizes
+
+    def _answer(self, *, fits: bool) -> bool:
+        if not fits:
+            self._refused.set()
+        return fits
+
+
+def _change(counts: Counter[str], tenant: str, change: int) -> None:
+    counts[tenant] += change
+    if counts[tenant] <= 0:
+        del counts[tenant]
+
+
+class _Sized(msgspec.Struct):
+    size: int = 0
+
+
+def _size(entry: bytes) -> int:
+    """Return the bytes of an entry's body; 0 where the entry cannot be read."""
+    try:
+        return msgspec.json.decode(entry, type=_Sized).size
+    except msgspec.MsgspecError:
+        return 0

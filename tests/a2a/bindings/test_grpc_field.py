@@ -1,0 +1,105 @@
+"""The wire format of protobuf, without a schema."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings.grpc_field import MOST_FIELDS, refuse_crowd, refuse_twins, values
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_schema import request_class
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import BadRequest, DuplicateKey, ParseFailed
+from gateway.a2a.operation import Operation
+from tests.a2a.bindings.grpc_sample import Sample, messages, samples
+from tests.doubles.grpc_bytes import held, text_field
+
+SEND = request_class(method_of(Operation.SEND_MESSAGE, Version.V1_0))
+
+
+def test_the_values_of_a_number_are_found_among_others() -> None:
+    message = b"\x0a\x02hi" + b"\x10\x96\x01" + b"\x19" + bytes(8) + b"\x25" + bytes(4) + b"\x0a\x00"
+    assert values(message, 1) == [b"hi", b""]
+    assert values(message + text_field(100, "ä" * 200), 100) == ["ä".encode() * 200]
+    # A length may have spare bytes, as parsers read it.
+    assert values(b"\x0a\x81\x80\x80\x80\x00a", 1) == [b"a"]
+    assert SEND.FromString(b"\x0a\x81\x80\x80\x80\x00a").tenant == "a"
+    assert values(b"\x50\x00" * MOST_FIELDS, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        pytest.param(b"\x8a\x00\x01a", BadRequest, id="a tag with a spare byte"),
+        pytest.param(b"\x8a\x80\x00\x01a", BadRequest, id="a tag with two"),
+        pytest.param(b"\x0b\x0c", BadRequest, id="a group"),
+        pytest.param(b"\x0c", BadRequest, id="the end of a group"),
+        pytest.param(b"\x0e\x00", BadRequest, id="a wire type that does not exist"),
+        pytest.param(b"\x02\x00", BadRequest, id="the number 0"),
+        pytest.param(b"\xfa\xff\xff\xff\x1f\x00", BadRequest, id="a number of 30 bits"),
+        pytest.param(b"\x08\x01", BadRequest, id="a number where a text should be"),
+        pytest.param(b"\x50\x00" * (MOST_FIELDS + 1), BadRequest, id="too many fields"),
+        pytest.param(b"\x0a", ParseFailed, id="no length"),
+        pytest.param(b"\x0a\x05a", ParseFailed, id="a length beyond the end"),
+        pytest.param(b"\x0a\x81\x80\x80\x80\x80\x00a", ParseFailed, id="a length of six bytes"),
+        pytest.param(b"\x10" + b"\x80" * 10 + b"\x01", ParseFailed, id="a number of eleven bytes"),
+        pytest.param(b"\x0d\x00", ParseFailed, id="four bytes of which one is there"),
+        pytest.param(b"\x8a\x80\x80\x80\x80\x00\x01a", ParseFailed, id="a tag of six bytes"),
+    ],
+)
+def test_what_parsers_could_read_in_two_ways_or_not_at_all_is_refused(message: bytes, kind: type[BadRequest]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        values(message, 1)
+    assert type(caught.value) is kind
+
+
+def test_a_text_stands_once_in_each_place() -> None:
+    once, twice = text_field(1, "a"), text_field(1, "a") + text_field(1, "")
+    refuse_twins(once + held(3, held(2, once)), "tenant", 1)
+    for message in (held(3, held(2, twice)), held(3, held(2, once)) * 2, held(3, held(2, once) * 2)):
+        refuse_twins(message, "tenant", 1)
+        with pytest.raises(DuplicateKey, match="the tenant stands twice"):
+            refuse_twins(message, "tenant", 3, 2, 1)
+
+
+@given(st.data())
+def test_what_a_parser_writes_is_read_here(data: st.DataObject) -> None:
+    message = data.draw(messages(SEND))
+    assert len(values(message.SerializeToString(), 1)) == bool(message.tenant)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_of_any_kind_are_read_or_refused(message: bytes) -> None:
+    with suppress(BadRequest):
+        values(message, 1)
+    with suppress(BadRequest):
+        refuse_crowd(message, SEND.DESCRIPTOR, 8)
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        pytest.param(b"\x50\x00" * 21, True, id="fields that nobody knows"),
+        pytest.param(held(2, b"\x2a\x00" * 21), True, id="parts"),
+        pytest.param(held(4, b"\x0a\x00" * 21), True, id="members of metadata"),
+        pytest.param(held(2, held(5, held(4, held(6, b"\x0a\x00" * 18)))), True, id="values of a list"),
+        pytest.param(held(2, b"\x2a\x02\x0a\x00" * 21), True, id="parts with something in them"),
+        pytest.param(held(2, b"\x2a\x00" * 19), False, id="just as many"),
+        pytest.param(held(2, text_field(1, "x" * 10_000)), False, id="a long text"),
+        pytest.param(held(2, held(5, text_field(1, "*\x00" * 1_000))), False, id="a text that looks like parts"),
+        pytest.param(text_field(90, "*" * 1_000), False, id="what nobody knows"),
+    ],
+)
+def test_a_message_is_refused_for_many_fields_and_not_for_its_length(message: bytes, *, refused: bool) -> None:
+    if refused:
+        with pytest.raises(BadRequest, match="too many fields"):
+            refuse_crowd(message, SEND.DESCRIPTOR, 20)
+    else:
+        refuse_crowd(message, SEND.DESCRIPTOR, 20)
+
+
+@pytest.mark.parametrize("sample", [each for each in samples() if each.method is not None], ids=str)
+def test_no_request_of_the_vectors_has_too_many_fields(sample: Sample) -> None:
+    assert sample.method is not None
+    refuse_crowd(sample.message, request_class(sample.method).DESCRIPTOR, 60)

@@ -1,0 +1,88 @@
+"""What ProtoJSON of the gateway does beside that of protobuf."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from a2a.types import a2a_pb2 as new
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # protobuf ships no types
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.a2a.bindings.grpc_json import from_tree, to_tree
+from gateway.a2a.versions.version import Misfit
+from tests.a2a.bindings.grpc_sample import classes, messages
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(classes()), st.data())
+def test_whatever_a_class_can_hold_is_a_tree_and_the_same_message_again(kind: Any, data: st.DataObject) -> None:
+    message = data.draw(messages(kind))
+    tree = to_tree(message)
+    assert tree == MessageToDict(message)
+    assert kind.FromString(from_tree(tree, kind)) == message
+
+
+def test_whole_numbers_are_integers_as_far_as_doubles_tell_them_apart() -> None:
+    task = new.Task()
+    task.metadata["a"] = [42.0, -(2.0**53), 2.0**54, 0.1, {"b": 1e300}]
+    found = to_tree(task)["metadata"]["a"]
+    assert found == [42, -(2**53), 2.0**54, 0.1, {"b": 1e300}]
+    assert [type(each) for each in found[:4]] == [int, int, float, float]
+
+
+@pytest.mark.parametrize("double", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_has_not_is_refused(double: float) -> None:
+    task = new.Task()
+    task.metadata["a"] = {"b": double}
+    with pytest.raises(Misfit, match="a number that JSON has not"):
+        to_tree(task)
+
+
+def test_a_timestamp_that_json_has_not_is_refused() -> None:
+    status = new.TaskStatus()
+    status.timestamp.seconds = 2**50
+    with pytest.raises(Misfit, match="outside of the years 1 to 9999"):
+        to_tree(status)
+
+
+def test_numbers_are_written_as_doubles() -> None:
+    written = from_tree({"metadata": {"a": [Decimal("0.1"), 2**53 + 1, Decimal(3)]}}, new.Task)
+    values = new.Task.FromString(written).metadata["a"].values
+    assert [value.number_value for value in values] == [0.1, 2.0**53, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("tree", "field", "words"),
+    [
+        ([], "", "must be an object"),
+        (None, "", "must be an object"),
+        ({"id": 1}, "id", "is not what the schema says"),
+        ({"id": "\ud800"}, "id", "is not what the schema says"),
+        ({"status": {"message": {"parts": [{"raw": "a"}]}}}, "status.message.parts.raw", "is not what the schema says"),
+        ({"history": [None]}, "history", "is not what the schema says"),
+        ({"contextId": "a", "context_id": "b", "artifacts": {}}, "artifacts", "is not what the schema says"),
+        ({"artifacts": [{"parts": [{"text": "a", "url": "b"}]}]}, "artifacts.parts", "is not what the schema says"),
+        ({"metadata": {"a": 10**400}}, "", "holds a number that protobuf has not"),
+        ({"metadata": {"a": Decimal("1e400")}}, "", "holds a number that protobuf has not"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_way_and_without_its_value(tree: Any, field: str, words: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        from_tree(tree, new.Task)
+    assert (caught.value.field, caught.value.words) == (field, words)
+
+
+@pytest.mark.parametrize("depth", [40, 2_000])
+def test_what_is_nested_deeper_than_parsers_go_is_refused(depth: int) -> None:
+    tree: Any = {}
+    for _ in range(depth):
+        tree = {"a": tree}
+    with pytest.raises(Misfit, match="nested too deeply"):
+        from_tree({"metadata": tree}, new.Task)
+
+
+def test_names_that_nobody_knows_are_left_out() -> None:
+    tree = {"id": "t", "odd": 1, "status": {"state": "TASK_STATE_NEW"}}
+    task = new.Task.FromString(from_tree(tree, new.Task))
+    assert (task.id, task.HasField("status"), task.status.state) == ("t", True, 0)

@@ -1,0 +1,106 @@
+"""What each tenant may have in the store for its webhooks."""
+
+import asyncio
+
+import pytest
+
+from gateway.a2a.fault import PushDenied
+from gateway.push.queue import DeliveryQueue, Enqueued, Entry
+from gateway.push.subscription import KIND as SUBSCRIPTION
+from gateway.push.usage import BODY, ENTRY, Quota, Usage
+from gateway.tasks.store import Note, Store
+from tests.doubles.scripted import WAIT
+from tests.push.support import ANN, BOB, CLIENT, EVE, OK, Desk, Receiver, keep, running, subscription, told
+
+pytestmark = pytest.mark.anyio
+
+FEW = Quota(subscriptions=3, waiting=4, waiting_bytes=100)
+
+
+async def test_no_more_notifications_wait_than_a_tenant_may_have(store: Store) -> None:
+    queue = DeliveryQueue(store, Receiver().deliver, usage=Usage(store, FEW))
+
+    async def put(name: str, body: bytes, tenant: str = "acme") -> Enqueued:
+        return await queue.enqueue(subscription(name, tenant=tenant), body, task="t", content_type="application/json")
+
+    assert [await put(name, b"1") for name in "abcde"] == [Enqueued.TAKEN] * 4 + [Enqueued.FULL]
+    assert await put("x", b"1", "globex") is Enqueued.TAKEN
+    assert await put("x", b"1" * 99, "globex") is Enqueued.TAKEN
+    assert await put("y", b"1", "globex") is Enqueued.FULL
+
+
+async def test_what_is_delivered_makes_room(store: Store) -> None:
+    receiver, counted = Receiver(), asyncio.Queue[str]()
+    receiver.always = OK
+    usage = Usage(store, FEW)
+    queue = DeliveryQueue(store, receiver.deliver, usage=usage, count=lambda _, result: counted.put_nowait(result))
+    await keep(store, subscription())
+    for round_ in range(3):
+        body = b"%d" % round_ * 60
+        assert usage.has_room_for("acme", 60)
+        assert await queue.enqueue(subscription(), body, task="t", content_type="text/plain") is Enqueued.TAKEN
+        assert not usage.has_room_for("acme", 60)
+        async with running(queue), asyncio.timeout(WAIT):
+            assert await counted.get() == "delivered"
+    assert usage.has_room_for("acme", 100)
+
+
+async def test_a_notification_that_came_twice_takes_no_more_room(store: Store) -> None:
+    usage = Usage(store, FEW)
+    queue = DeliveryQueue(store, Receiver().deliver, usage=usage)
+    for expected in (Enqueued.TAKEN, Enqueued.DUPLICATE, Enqueued.DUPLICATE):
+        assert await queue.enqueue(subscription(), b"1" * 60, task="t", content_type="text/plain") is expected
+    assert usage.has_room_for("acme", 40)
+
+
+async def test_no_more_webhooks_are_named_than_a_tenant_may_have(store: Store) -> None:
+    desk = Desk(store, usage=Usage(store, FEW))
+    adopted = [await desk.register({**CLIENT, "taskId": f"t{number}"}, f"t{number}") for number in range(3)]
+    for owner in (ANN, BOB):
+        with pytest.raises(PushDenied, match="a tenant must not have more than 3 push configurations"):
+            await desk.register({**CLIENT, "taskId": "t9"}, "t9", owner=owner)
+    await desk.register({**CLIENT, "taskId": "t9"}, "t9", owner=EVE)
+    # One is let go, one deleted, and one takes the place of another.
+    await desk.relay.release(adopted[0].key)
+    await desk.register({**CLIENT, "taskId": "t3"}, "t3")
+    await desk.relay.forget("crm/acme", "t1", "cfg-1")
+    again = await desk.register({**CLIENT, "taskId": "t2"}, "t2")
+    for one in (adopted[2], again):
+        await desk.relay.restore(told(one, taskId="t2"), ANN, "crm/acme")
+    await desk.register({**CLIENT, "taskId": "t4"}, "t4")
+
+
+async def test_what_was_there_before_counts(store: Store) -> None:
+    for number in range(1200):
+        await store.keep(Note(SUBSCRIPTION, f"{number:04d}", b"{}", "acme" if number % 2 else "globex"))
+    for number in range(3):
+        entry = Entry("h", "crm", "acme", "t", "text/plain", 1.0, size=30)
+        await store.keep(Note(ENTRY, f"{number}", entry.encode(), "acme"))
+        await store.keep(Note(BODY, f"{number}", b"1" * 30, "acme"))
+    await store.keep(Note(ENTRY, "poison", b"", "acme"))
+    usage = Usage(store, Quota(subscriptions=601, waiting=5, waiting_bytes=100))
+    await usage.count()
+    assert usage.has_room_for("acme", 10)
+    assert not usage.has_room_for("acme", 11)
+    usage.queued("acme", 0)
+    assert not usage.has_room_for("acme", 0)
+    for tenant in ("acme", "globex"):
+        assert usage.has_room(tenant)
+        usage.subscribed(tenant)
+        assert not usage.has_room(tenant)
+
+
+async def test_bodies_are_not_listed_with_what_is_counted(store: Store) -> None:
+    # All kinds that are long come before those that are counted.
+    assert BODY < SUBSCRIPTION < ENTRY
+
+
+async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(store: Store) -> None:
+    usage = Usage(store, FEW)
+    usage.subscribed("acme", 3)
+    usage.queued("acme", 100)
+    assert not usage.has_room("acme")
+    assert not usage.has_room_for("acme", 1)
+    await usage.count()
+    assert usage.has_room("acme")
+    assert usage.has_room_for("acme", 100)
