@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, Self
 import yaml
 
 from gateway.app import Gateway
-from gateway.config.check import Examined, examine
+from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
+from gateway.config.yaml import Marks
 from gateway.listener.asgi import AsgiListener, Receive, Scope, Send
 from gateway.listener.server import ListenFailed
 from gateway.opening import StartFailed
@@ -166,17 +167,13 @@ class _Running:
 def _examined(config: Configuration) -> tuple[Examined, Origin | None]:
     origin = None
     if isinstance(config, Config):
-        written: Mapping[str, Any] = config.model_dump(mode="json", exclude_unset=True)
+        examined = examine_again(Examined(None, (), (), Marks(), "", ()), config)
     elif isinstance(config, Mapping):
-        written = config
+        text = yaml.safe_dump({"version": 1, **config}, sort_keys=False, allow_unicode=True)
+        examined = examine(Path("<mapping>"), os.environ, text=text.encode())
     else:
         origin = Origin(Path(config), os.environ)
-        written = {}
-    if origin is not None:
         examined = origin.read()
-    else:
-        text = yaml.safe_dump({"version": 1, **written}, sort_keys=False, allow_unicode=True)
-        examined = examine(Path("<mapping>"), os.environ, text=text.encode())
     if examined.config is None or examined.failed:
         raise ConfigurationInvalid(as_text((*examined.errors, *examined.failed)))
     return examined, origin

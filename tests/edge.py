@@ -45,6 +45,7 @@ def main(file: Path) -> None:
             log_config=None,
             access_log=False,
             proxy_headers=False,
+            server_header=False,
             lifespan="on",
             timeout_graceful_shutdown=5,
         )

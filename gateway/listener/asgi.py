@@ -259,13 +259,14 @@ class AsgiResponder:
             self._complete = True
 
     def cut(self) -> None:
-        """End the connection without the clean end of the answer: servers do so with one that stays incomplete."""
-        self._lost = True
-        self._wake()
+        """End the answer behind what was written, without its clean end: servers close one that stays incomplete."""
+        self._complete = True
 
     async def finish(self) -> None:
         """Let go of everything, once nobody serves the request any more."""
         self._gone = None
+        if self._sender is not None and not self._lost:
+            await self._sender
         for task in (self._watcher, self._sender):
             if task is not None and not task.done():
                 task.cancel()

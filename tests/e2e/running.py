@@ -5,7 +5,7 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from gateway.config.check import examine
 from gateway.config.state import StateUrl
 from tests.doubles.names import public_names
 from tests.doubles.scripted import Script, ScriptedBackend
+from tests.e2e.agents.server import Server
 from tests.e2e.process import write
+from tests.edge import IS_ASGI, in_front_of
 
 
 @dataclass
@@ -78,17 +80,29 @@ async def running(
         file = write(
             {"agents": {"agent": {"backend": {"url": at, **protocol}, "card": "card.json", **settings}}}, folder
         )
+        server = Server() if IS_ASGI else None
+        if server is not None:
+            file.write_text(file.read_text().replace("listen: 127.0.0.1:0", f"listen: 127.0.0.1:{server.port}"))
         examined = examine(file, os.environ)
         assert not examined.errors, examined.errors
         log = io.BytesIO()
-        gateway = Gateway(examined, access_stream=log, state=StateUrl("memory"), resolver=public_names())
+        gateway = Gateway(
+            examined,
+            access_stream=log,
+            state=StateUrl("memory"),
+            resolver=public_names(),
+            over_http=server is None,
+        )
         await gateway.start()
         found = Running(gateway, backend, log)
-        try:
-            yield found
-        finally:
-            if not gateway.draining:
-                await found.stop()
+        async with AsyncExitStack() as stack:
+            if server is not None:
+                await stack.enter_async_context(in_front_of(gateway, server))
+            try:
+                yield found
+            finally:
+                if not gateway.draining:
+                    await found.stop()
 
 
 def _card(url: str) -> dict[str, Any]:

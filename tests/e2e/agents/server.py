@@ -24,7 +24,7 @@ class Server:
     async def serving(self, app: App) -> AsyncIterator[None]:
         """Serve an application until the end of the block; streams that are open then are cut."""
         # A lifespan would outlive what it belongs to, and these applications need none.
-        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False))
         running = asyncio.create_task(server.serve(sockets=[self._socket]))
         try:
             yield
