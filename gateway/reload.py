@@ -172,7 +172,7 @@ class Reloader:
         metrics: Metrics,
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
-        told: Callable[[Report], Awaitable[None]] | None = None,
+        told: Callable[[Report], None] | None = None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -182,7 +182,7 @@ class Reloader:
         self._running = running
         self._metrics = metrics
         self._applied = applied
-        self._told = _told if told is None else told
+        self._told = told
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
@@ -207,7 +207,8 @@ class Reloader:
                 logger.exception("the configuration cannot be put to use")
                 report = self._refused(trigger, began, f"it cannot be put to use: {type(error).__name__}: {error}")
             self._tell(report)
-            await self._told(report)
+            if self._told is not None:
+                self._told(report)
             return report
 
     async def watch(self, written: Callable[[], Reload]) -> None:
@@ -349,10 +350,6 @@ def usable(
     if problems:
         raise Unusable(f"{processes} workers cannot serve it", problems)
     return examined, waiting
-
-
-async def _told(_report: Report) -> None:
-    pass
 
 
 def _changes(old: Examined, now: Examined) -> tuple[Change, ...]:
