@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp
 
@@ -16,7 +16,7 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
-from gateway.listener.server import HttpServer, client_limits
+from gateway.listener.server import HttpServer, bind, client_limits
 from gateway.opening import asked_of_clients, open_tls
 from gateway.proxy import Line
 
@@ -25,7 +25,7 @@ class Listeners:
     """The listeners of one gateway: opened at its start, closed at its end, and other certificates in between.
 
     Args:
-        listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
+        sockets: Those that are bound already, by role (`public`, `admin`, `grpc`).
         line: Serves whoever comes.
         ready: Whether new calls are taken.
         trouble: What else than draining keeps them from being taken; empty for nothing.
@@ -40,14 +40,14 @@ class Listeners:
 
     def __init__(
         self,
-        listen: Callable[[str, str], socket.socket],
+        sockets: Mapping[str, socket.socket],
         line: Line,
         *,
         ready: Callable[[], bool],
         trouble: Callable[[], str],
         shares: Callable[[str], bool],
     ) -> None:
-        self._listen = listen
+        self._sockets = sockets
         self._line = line
         self._ready = ready
         self._trouble = trouble
@@ -99,6 +99,10 @@ class Listeners:
             self.servers.append(grpc)
             self._public.append((grpc, "h2"))
             self.grpc_address = grpc.address
+
+    def _listen(self, role: str, address: str) -> socket.socket:
+        bound = self._sockets.get(role)
+        return bind(address) if bound is None else bound
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""
