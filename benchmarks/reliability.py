@@ -161,7 +161,7 @@ ROWS = (
         "SIGKILL for one of two workers",
         "the other serves; only the calls of the dead one are lost; another in its place in < 1 s",
         ("tests/e2e/test_workers.py::test_one_that_is_killed_is_replaced_and_its_counts_stay",),
-        ("tests/test_supervisor.py",),
+        ("tests/test_workers.py",),
     ),
     Row(
         "R15",

@@ -25,7 +25,7 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callback import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.listeners import Listeners
-from gateway.opening import ALONE, StartFailed, Worker, open_audit, open_ledger
+from gateway.opening import StartFailed, open_audit, open_ledger
 from gateway.origin import is_trusted
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
@@ -41,9 +41,9 @@ from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
-from gateway.uptake import STARTED, Word, gathered
 from gateway.version import package_version
 from gateway.webhooks import Webhooks
+from gateway.workers import Worker
 
 _LAST_WORDS = 1.0
 _WARM = 3.0
@@ -62,7 +62,7 @@ class Gateway:
         state: Where the ledger is kept, instead of where the configuration says.
         resolver: Looks up the hosts of webhooks, instead of the system.
         origin: Where the configuration comes from, to be read again; None for what cannot be.
-        worker: What this process is of the gateway.
+        worker: Which worker this process is; None in a gateway of one process.
         over_http: As `Listeners`.
     """
 
@@ -74,7 +74,7 @@ class Gateway:
         state: StateUrl | None = None,
         resolver: Resolver | None = None,
         origin: Origin | None = None,
-        worker: Worker = ALONE,
+        worker: Worker | None = None,
         over_http: bool = True,
     ) -> None:
         if examined.config is None:
@@ -83,7 +83,8 @@ class Gateway:
         self._config: Config = examined.config
         self._background = Background()
         self._worker = worker
-        self.metrics = Metrics(package_version(), self._samples, worker.board)
+        self._processes = 1 if worker is None else worker.processes
+        self.metrics = Metrics(package_version(), self._samples, None if worker is None else worker.metrics)
         self.access = AccessLog(access_stream, form=self._config.observe.log.format)
         self.started = False
         self.draining = False
@@ -101,7 +102,7 @@ class Gateway:
         self._limits = Limits(on_hit=self._count_hit)
         self._pressure = Pressure(
             lambda: self._config.gateway.memory_limit,
-            processes=worker.processes,
+            processes=self._processes,
             changed=self._press,
         )
         self._line = Line(
@@ -113,7 +114,7 @@ class Gateway:
             pressure=self._pressure,
         )
         self._listeners = Listeners(
-            worker.listen,
+            {} if worker is None else worker.sockets,
             self._line,
             ready=self._takes_calls,
             trouble=lambda: self.state_trouble,
@@ -130,7 +131,7 @@ class Gateway:
                 lambda: self._examined,
                 self.metrics,
                 applied=self._audit_configuration,
-                told=self._take_up,
+                told=None if worker is None else worker.reloaded,
             )
 
     @property
@@ -159,8 +160,6 @@ class Gateway:
             StartFailed: a file or a store cannot be used.
         """
         try:
-            if self._worker.uptake is not None:
-                await asyncio.to_thread(self._worker.uptake.tell, Word(0.0, STARTED, self._examined.text_hash))
             await self._start()
         except BaseException:
             await self._close()
@@ -182,7 +181,7 @@ class Gateway:
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
         self._push.trust(self._snapshot.webhook_tls)
-        self._line.admission.processes = self._worker.processes
+        self._line.admission.processes = self._processes
         self._line.admission.configure(self._config)
         self._snapshot.open(self._background)
         if self._ledger is not None:
@@ -191,9 +190,10 @@ class Gateway:
         await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("pressure", self._pressure.run)
-        if self._worker.board is not None:
-            posting = partial(self._worker.board.keep_posting, self.metrics.registry)
-            self._background.start("metrics of this process", posting)
+        if self._worker is not None:
+            self._background.start(
+                "metrics of this worker", partial(self._worker.metrics.keep_writing, self.metrics.registry)
+            )
         if self.reloader is not None:
             self._background.start("configuration", partial(self.reloader.watch, lambda: self._config.gateway.reload))
         self._audit_configuration(self._examined)
@@ -240,7 +240,7 @@ class Gateway:
                 self._config,
                 examined,
                 has_store=self._ledger is not None,
-                processes=self._worker.processes,
+                processes=self._processes,
             )
         )
         config = examined.config
@@ -302,18 +302,9 @@ class Gateway:
             raise Unusable("the gateway is shutting down")
         return snapshot
 
-    async def reload_all(self, report: Report) -> dict[str, Any]:
-        """Have the other processes of this gateway read their configuration again; what they make of it."""
-        uptake, since = self._worker.uptake, time.monotonic()
-        if uptake is None:
-            return {}
-        self._worker.reload_all()
-        return await gathered(uptake, self._worker.processes, since, report.text_hash)
-
-    async def _take_up(self, report: Report) -> None:
-        if self._worker.uptake is not None:
-            word = Word(report.began, report.result.value, report.text_hash, report.why or None)
-            await asyncio.to_thread(self._worker.uptake.tell, word)
+    async def reload_others(self) -> dict[str, Any]:
+        """Have the other workers reload; return what each made of it, and how many did not answer in time."""
+        return {} if self._worker is None else await self._worker.reload_others()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""
@@ -335,7 +326,6 @@ class Gateway:
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
         if report is not None:
-            self._worker.applied()
             fields |= {"trigger": report.trigger.value, "changes": [str(each) for each in report.changed[:_MOST_TOLD]]}
         self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 

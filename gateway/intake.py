@@ -32,8 +32,7 @@ from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
-from gateway.identity.pending import Pending
-from gateway.identity.vouched import vouched
+from gateway.identity.mtls import caller_of
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
@@ -146,9 +145,9 @@ def _grpc_place(snapshot: Snapshot, head: Head, method: GrpcMethod) -> Place:
 
 
 async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:
-    """Who calls; the exchange learns it, and None is who shows nothing.
+    """Authenticate the caller; the exchange gets its principal, or None where it shows nothing.
 
-    Waits only for the turn of a token that was never seen before, and for keys that are being read.
+    Waits only for the turn of a token that is not cached, and for keys that are being read.
 
     Args:
         count: Told the method, issuer and result.
@@ -159,7 +158,7 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
         RateLimited: too many of this address proved nothing.
         BadRequest, NotAdmitted: a trusted client's identity headers name nobody, or somebody of another tenant.
     """
-    head, identity = exchange.head, snapshot.identity
+    head = exchange.head
     known = head.known.get(Credentials)
     if isinstance(known, Credentials) and known.address == exchange.client_ip:
         shown = known
@@ -167,10 +166,7 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
         shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip, head.certificate)
         head.known[Credentials] = shown
     try:
-        try:
-            principal = identity.identify(shown, wall(), exchange.started)
-        except Pending as pending:
-            principal = await identity.prove(pending, shown, wall, exchange.started)
+        principal = await snapshot.authenticator.authenticate(shown, wall, exchange.started)
     except Fault as fault:
         issuer = fault.issuer if isinstance(fault, faults.AuthMissing | faults.AuthUnavailable) else ""
         count(_method(shown), issuer, _RESULTS.get(fault.reason, "invalid"))
@@ -181,7 +177,7 @@ async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wal
         return
     count(principal.method, principal.issuer, "ok")
     if principal.trusted:
-        exchange.principal = vouched(principal, head, snapshot.vouched)
+        exchange.principal = caller_of(principal, head, snapshot.identity_headers)
 
 
 def _method(shown: Credentials) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
@@ -18,7 +18,7 @@ from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
 from gateway.listener.pages import PagesListener
-from gateway.listener.server import HttpServer, client_limits
+from gateway.listener.server import HttpServer, bind, client_limits
 from gateway.opening import asked_of_clients, open_tls
 from gateway.proxy import Line
 
@@ -27,7 +27,7 @@ class Listeners:
     """The listeners of one gateway: opened at its start, closed at its end, and other certificates in between.
 
     Args:
-        listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
+        sockets: Those that are bound already, by role (`public`, `admin`, `grpc`).
         line: Serves whoever comes.
         ready: Whether new calls are taken.
         trouble: What else than draining keeps them from being taken; empty for nothing.
@@ -45,7 +45,7 @@ class Listeners:
 
     def __init__(
         self,
-        listen: Callable[[str, str], socket.socket],
+        sockets: Mapping[str, socket.socket],
         line: Line,
         *,
         ready: Callable[[], bool],
@@ -53,7 +53,7 @@ class Listeners:
         shares: Callable[[str], bool],
         over_http: bool = True,
     ) -> None:
-        self._listen = listen
+        self._sockets = sockets
         self._over_http = over_http
         self._line = line
         self._ready = ready
@@ -115,6 +115,10 @@ class Listeners:
             self._add("grpc", grpc)
             self._public.append((grpc, "h2"))
             self.grpc_address = grpc.address
+
+    def _listen(self, role: str, address: str) -> socket.socket:
+        bound = self._sockets.get(role)
+        return bind(address) if bound is None else bound
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""

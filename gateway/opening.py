@@ -1,10 +1,8 @@
 """What a configuration names and the gateway opens when it starts: the ledger, the audit log, certificates."""
 
 import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,57 +14,13 @@ from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
-from gateway.listener.server import ListenFailed, bind, server_tls
+from gateway.listener.server import ListenFailed, server_tls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
 from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry.audit import AuditLog
-from gateway.telemetry.board import Board
-from gateway.uptake import Uptake
-
-
-def _bound(_role: str, address: str) -> socket.socket:
-    return bind(address)
-
-
-def _nothing() -> None:
-    pass
-
-
-def _never() -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """What one process is of a gateway: all of it, or one of several.
-
-    Attributes:
-        processes: How many there are.
-        board: Where they put up what they count; None for one alone.
-        listen: The socket of a role (`public`, `admin`, `grpc`) at an address.
-        ready: Called once requests are taken.
-        applied: Called when another configuration was put to use.
-        reload_all: Has all of them read their configuration again.
-        uptake: Where they say what they made of the configuration; None for one alone.
-        orphaned: Whether nobody looks after it any more.
-        beat: Called every second while its loop turns.
-    """
-
-    processes: int = 1
-    board: Board | None = None
-    listen: Callable[[str, str], socket.socket] = _bound
-    ready: Callable[[], None] = _nothing
-    applied: Callable[[], None] = _nothing
-    reload_all: Callable[[], None] = _nothing
-    uptake: Uptake | None = None
-    orphaned: Callable[[], bool] = _never
-    beat: Callable[[], None] = _nothing
-
-
-ALONE = Worker()
 
 
 class StartFailed(Exception):  # noqa: N818 - told to the operator as it is

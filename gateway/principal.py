@@ -1,7 +1,8 @@
-"""Who calls, proven from the head of a request alone."""
+"""The caller of a request, proven from its head alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 ANONYMOUS_TENANT = "anonymous"
 """The tenant of callers that show no credential, where the configuration admits them."""
@@ -51,3 +52,7 @@ class Principal:
     def shown(self) -> str:
         """The same for people, in logs."""
         return f"{self.subject} for {self.on_behalf_of}" if self.on_behalf_of else self.subject
+
+
+ANONYMOUS = Principal(tenant=ANONYMOUS_TENANT, claims=MappingProxyType({}))
+"""The one principal of all callers without a credential, where the configuration admits them."""

@@ -15,53 +15,25 @@ import uvloop
 from gateway.app import Gateway
 from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.departure import SIGNALS, leave_at_once, leave_within
 from gateway.listener.server import ListenFailed, raise_file_limit
-from gateway.opening import ALONE, StartFailed, Worker
-from gateway.pulse import EVERY
+from gateway.opening import StartFailed
 from gateway.reload import Origin, Trigger
-from gateway.supervisor import supervise
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
+from gateway.workers import Worker, supervise
 
 _SWITCH = 0.0001
-"""Seconds after which a thread that works gives the interpreter to another one that waits for it. Python's own 5 ms are
-those for which every socket that is ready would wait, one after the other, while a configuration is read."""
-_LOOK = 0.5
+"""Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
+socket would wait that long, one after the other, while a thread reads a configuration."""
 _AT_ONCE = 3.0
-"""Seconds that a second signal leaves, for last words."""
+"""Seconds that a second signal leaves for the last errors to clients."""
 _CLOSING = 8.0
-"""Seconds for all that is left to do once calls have had their time; who manages services waits for 10 s."""
+"""Seconds to close everything after the drain; service managers kill after 10 s."""
 
 logger = logging.getLogger("gateway")
-
-
-class _Bound:
-    """Sees to it that a process ends in time once it is told to, even one of whose threads or peers hangs."""
-
-    def __init__(self, config: Config) -> None:
-        self._whole = effective.drain_delay(config) + config.gateway.drain.timeout + _CLOSING
-        self._timers: list[threading.Timer] = []
-
-    def on_signal(self, again: bool) -> None:  # noqa: FBT001 - as `run` tells it
-        """Count from now."""
-        self._timers.append(leave_within(_AT_ONCE if again else self._whole))
-
-    def lift(self) -> None:
-        """It has ended."""
-        for timer in self._timers:
-            timer.cancel()
-
-
-def _hand_over() -> None:
-    """Have signals end this process while its loop is closed, which hears none."""
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.remove_signal_handler(number)
-    leave_at_once()
 
 
 async def run(
@@ -70,108 +42,86 @@ async def run(
     delay: float | None = None,
     on_started: Callable[[], None] = lambda: None,
     on_signal: Callable[[bool], None] = lambda _again: None,
-    orphaned: Callable[[], bool] = lambda: False,
-    beat: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second one stops at once. SIGHUP has the configuration read again.
+    """Serve until SIGTERM or SIGINT; a second one stops at once. SIGHUP reloads the configuration.
 
-    One that comes before it serves ends it likewise: what was opened by then is closed.
+    A signal that comes before the gateway serves ends it likewise: what is open by then is closed.
 
     Args:
         delay: As `Gateway.stop`, for SIGTERM.
-        on_started: Called once requests are taken.
+        on_started: Called once requests are served.
         on_signal: Called with each signal to end: whether it is not the first.
-        orphaned: Whether nobody looks after this process any more: then it stops at once, too.
-        beat: Called every second from when requests are taken, as long as the loop turns.
 
     Raises:
         ListenFailed, StartFailed: as `Gateway.start`.
     """
-    heard = _Heard(gateway, on_signal, orphaned)
-    if not await _unless(heard.stop, gateway.start()):
+    signals = _Signals(gateway, on_signal)
+    if not await _unless(signals.stop, gateway.start()):
         logger.info("stopped before it served")
         return
     on_started()
-    heard.serve()
-    if beat is not None:
-        _keep_beating(beat)
-    await heard.stop.wait()
-    heard.notifier.stopping()
-    # A person at a terminal has no balancer that must be given time.
-    await gateway.stop(heard.hurry, delay=0.0 if heard.quick else delay)
+    signals.serve()
+    await signals.stop.wait()
+    signals.notifier.stopping()
+    # A person at a terminal has no load balancer that must be given time.
+    await gateway.stop(signals.hurry, delay=0.0 if signals.interactive else delay)
 
 
-class _Heard:
-    """What a process is told while its loop runs; it listens from the beginning.
+class _Signals:
+    """Handles signals of a process while its event loop runs.
 
     Attributes:
-        stop: Set once it is to end.
-        hurry: Set once that is to be at once.
-        quick: Whether it was a person who asked.
+        stop: Set by the first signal to end.
+        hurry: Set by the second one.
+        interactive: Whether the first was SIGINT.
     """
 
-    def __init__(self, gateway: Gateway, on_signal: Callable[[bool], None], orphaned: Callable[[], bool]) -> None:
+    def __init__(self, gateway: Gateway, on_signal: Callable[[bool], None]) -> None:
         self._gateway = gateway
         self._on_signal = on_signal
-        self._orphaned = orphaned
         self._loop = asyncio.get_running_loop()
-        self._serves = self._asked = False
+        self._serves = self._reload_asked = False
         self.stop, self.hurry = asyncio.Event(), asyncio.Event()
-        self.quick = False
+        self.interactive = False
         self.notifier = Notifier(os.environ)
         for number in SIGNALS:
             self._loop.add_signal_handler(number, self._end, number)
-        self._loop.add_signal_handler(signal.SIGHUP, self._hangup)
+        self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
     def serve(self) -> None:
-        """It takes requests from now on."""
+        """Requests are served from now on: tell the service manager, and reload if that was asked for meanwhile."""
         self.notifier.ready()
         self._serves = True
-        if self._asked:
-            self._hangup()
+        if self._reload_asked:
+            self._reload()
         if self.notifier.alive_every:
-            self._live()
-        self._look()
+            self._tell_alive()
 
     def _end(self, number: signal.Signals) -> None:
-        again = self.stop.is_set() or self._orphaned()
+        again = self.stop.is_set()
         self._on_signal(again)
         if again:
             self.hurry.set()
-        if not self.stop.is_set():
-            self.quick = number is signal.SIGINT
-            self.stop.set()
+            return
+        self.interactive = number is signal.SIGINT
+        self.stop.set()
 
-    def _hangup(self) -> None:
+    def _reload(self) -> None:
         if not self._serves:
-            # What was read before it came may be old: it is read again once there is something to put it beside.
-            self._asked = True
+            # The file may have changed since it was read. It is read again once there is a snapshot to compare with.
+            self._reload_asked = True
             return
         self.notifier.reloading()
         self._gateway.reload_nowait(Trigger.SIGNAL, self.notifier.ready)
 
-    def _live(self) -> None:
+    def _tell_alive(self) -> None:
         self.notifier.alive()
-        self._loop.call_later(self.notifier.alive_every, self._live)
-
-    def _look(self) -> None:
-        """See whether somebody looks after this process, where the system does not tell."""
-        if self.stop.is_set():
-            return
-        if self._orphaned():
-            self._end(signal.SIGTERM)
-        else:
-            self._loop.call_later(_LOOK, self._look)
-
-
-def _keep_beating(beat: Callable[[], None]) -> None:
-    beat()
-    asyncio.get_running_loop().call_later(EVERY, _keep_beating, beat)
+        self._loop.call_later(self.notifier.alive_every, self._tell_alive)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do it, unless the event comes before it is done; whether it was done."""
+    """Do the work unless the event comes before it is done; return whether it was done."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -186,38 +136,33 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 
 
 def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
-    """Serve a configuration file until a signal; the exit code.
+    """Serve a configuration file until a signal; return the exit code, and print problems to standard error.
 
-    Args:
-        workers: Processes that serve it.
-
-    Problems and addresses that are taken are told on standard error. A SIGHUP that comes before it serves waits.
+    A SIGHUP that comes before the gateway serves waits.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        return _serve(path, environ, workers)
+        return _serve(Origin(path, environ), workers)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(path: Path, environ: Mapping[str, str], workers: int) -> int:
-    origin = Origin(path, environ)
+def _serve(origin: Origin, workers: int) -> int:
     examined = origin.read()
     if examined.config is None or examined.failed:
         sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
         if examined.config is not None:
-            # A file that breaks a promise of its own about who reaches what is not put to use.
             sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
         return 1
-    if workers > 1:
-        raise_file_limit()
+    if workers == 1:
+        return serve_examined(examined, origin=origin)
+    raise_file_limit()
 
-        def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
-            stream = cast("BinaryIO", output)  # written to, and nothing else
-            return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
+    def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
+        stream = cast("BinaryIO", output)  # It is only written to.
+        return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
 
-        return supervise(examined, origin, workers, work)
-    return serve_examined(examined, origin=origin)
+    return supervise(examined, origin, workers, work)
 
 
 def serve_examined(
@@ -226,38 +171,43 @@ def serve_examined(
     origin: Origin | None = None,
     access_stream: BinaryIO | None = None,
     on_started: Callable[[], None] = lambda: None,
-    worker: Worker = ALONE,
+    worker: Worker | None = None,
 ) -> int:
-    """Serve a configuration that was examined and has no errors; the exit code.
+    """Serve a configuration without errors until a signal; return the exit code.
 
     Args:
-        origin: Where it comes from, to be read again.
-        access_stream: Where the access log goes; standard output where it is left out.
-        on_started: Called once requests are taken.
-        worker: What this process is of the gateway.
+        origin: Where it comes from, for reloads.
+        access_stream: Where the access log goes, instead of standard output.
+        on_started: Called once requests are served.
+        worker: Which worker this process is; None in a gateway of one process.
     """
-    assert examined.config is not None
-    settings = examined.config.observe.log
-    sink = log.configure(settings.format, settings.level)
+    config = examined.config
+    assert config is not None
+    sink = log.configure(config.observe.log.format, config.observe.log.level)
     raise_file_limit()
     for problem in examined.problems:
         logger.warning("%s: %s", problem.place, problem.fact)
     stream = sys.stdout.buffer if access_stream is None else access_stream
     gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
+    in_time = effective.drain_delay(config) + config.gateway.drain.timeout + _CLOSING
+    timers: list[threading.Timer] = []
+
+    def signalled(again: bool) -> None:  # noqa: FBT001 - as `run` calls it
+        # A thread or a peer that hangs does not keep the process from ending.
+        timers.append(leave_within(_AT_ONCE if again else in_time))
 
     def started() -> None:
         on_started()
-        worker.ready()
-
-    bound = _Bound(examined.config)
+        if worker is not None:
+            worker.ready()
 
     async def whole() -> None:
+        if worker is not None:
+            worker.answer_pings()
         try:
-            # Who is alone has nobody to give a sign to.
-            beat = None if worker is ALONE else worker.beat
-            await run(gateway, on_started=started, on_signal=bound.on_signal, orphaned=worker.orphaned, beat=beat)
+            await run(gateway, on_started=started, on_signal=signalled)
         finally:
-            _hand_over()
+            _handle_without_loop()
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
@@ -268,8 +218,17 @@ def serve_examined(
         return 1
     finally:
         sys.setswitchinterval(interval)
-        bound.lift()
-        if worker is not ALONE:
-            # Its process ends without looking back.
+        for timer in timers:
+            timer.cancel()
+        if worker is not None:
+            # A worker ends without the handlers that write what is queued.
             sink.close()
     return 0
+
+
+def _handle_without_loop() -> None:
+    """Have signals end this process while its event loop is being closed."""
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
+    leave_at_once()

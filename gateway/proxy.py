@@ -315,7 +315,7 @@ class Line:
 
     async def _refuse(self, exchange: Exchange, wire: Wire, snapshot: Snapshot, fault: Fault) -> None:
         try:
-            await refuse(exchange, wire, fault, challenge=snapshot.identity.challenge, clock=self._clock)
+            await refuse(exchange, wire, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
         except Exception:
             logger.exception("request %s could not be refused", exchange.id)
             wire.cut()

@@ -170,7 +170,7 @@ class Reloader:
         metrics: Metrics,
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
-        told: Callable[[Report], Awaitable[None]] | None = None,
+        told: Callable[[Report], None] | None = None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -180,7 +180,7 @@ class Reloader:
         self._running = running
         self._metrics = metrics
         self._applied = applied
-        self._told = _told if told is None else told
+        self._told = told
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
@@ -205,7 +205,8 @@ class Reloader:
                 logger.exception("the configuration cannot be put to use")
                 report = self._refused(trigger, began, f"it cannot be put to use: {type(error).__name__}: {error}")
             self._tell(report)
-            await self._told(report)
+            if self._told is not None:
+                self._told(report)
             return report
 
     async def watch(self, written: Callable[[], Reload]) -> None:
@@ -347,10 +348,6 @@ def usable(
     if problems:
         raise Unusable(f"{processes} workers cannot serve it", problems)
     return examined, waiting
-
-
-async def _told(_report: Report) -> None:
-    pass
 
 
 def _changes(old: Examined, now: Examined) -> tuple[Change, ...]:

@@ -22,7 +22,6 @@ and a stream is one call; to renew the token within it no generation of A2A has 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
 from gateway.config.client_rule import METHOD
 from gateway.exchange import Exchange
-from gateway.identity.standing import still_proven
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 
@@ -38,15 +37,7 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
     if principal is None or backend is None or exchange.operation is None or not exchange.operation.streams:
         return None
     auth = snapshot.config.auth
-    anonymous = snapshot.config.gateway.anonymous or auth is None
-    caller = still_proven(
-        auth,
-        principal,
-        anonymous=anonymous,
-        now=now,
-        clients=snapshot.identity.clients,
-        tenants=snapshot.named,
-    )
+    caller = snapshot.authenticator.entitlement.of_caller(principal, now)
     certificate = exchange.head.certificate
     is_void = certificate is not None and certificate.void
     # Nobody stays without one, whatever else was shown.

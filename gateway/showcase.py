@@ -88,7 +88,7 @@ def _sign_in(snapshot: Snapshot, exchange: Exchange, rule: Rule, path: PathCall,
         exchange.head.host if rule.host is not None and rule.host.startswith("*.") else rule.host,
         rule.path,
         tenant=path.tenant,
-        schemes=snapshot.identity.schemes,
+        schemes=snapshot.authenticator.schemes,
         old=path.card == _OLD,
         modern=modern,
     )

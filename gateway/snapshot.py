@@ -25,11 +25,10 @@ from gateway.config.routes import table
 from gateway.cors import Policy
 from gateway.entry import Place
 from gateway.holdings import Holdings
-from gateway.identity.authenticator import Identity
+from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
-from gateway.identity.standing import standing
-from gateway.identity.vouched import VouchedNames
+from gateway.identity.mtls import IdentityHeaders
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -80,8 +79,7 @@ class Snapshot:
         webhooks: How webhooks are treated.
         webhook_tls: How those are verified that the gateway calls.
         holdings: What of it runs and is closed.
-        named: The tenants of the file, where an issuer has a `tenant_map`; else none.
-        vouched: The headers by which trusted clients say for whom they call.
+        identity_headers: The headers by which trusted clients name their callers.
         calls: Its open calls.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
@@ -89,7 +87,7 @@ class Snapshot:
     config: Config
     examined: Examined
     table: Table
-    identity: Identity
+    authenticator: Authenticator
     key_sets: Mapping[str, KeySet]
     backings: Mapping[str, Backing]
     strangers: AgentMeter
@@ -101,8 +99,7 @@ class Snapshot:
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
     holdings: Holdings
-    named: frozenset[str] = frozenset()
-    vouched: VouchedNames = field(default_factory=VouchedNames)
+    identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
@@ -147,17 +144,17 @@ class Snapshot:
         anonymous = config.gateway.anonymous or config.auth is None
         named = _named_tenants(config)
         # With what it knows of credentials: nobody is verified anew because of what is said of agents.
-        identity = holdings.hold(
-            ("identity",),
+        authenticator = holdings.hold(
+            ("authenticator",),
             (config.auth, anonymous, tuple(key_sets.values()), named),
-            lambda: Identity(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
+            lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
         )
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         builder = Backings(
-            examined, metrics, identity.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
+            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
         )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
@@ -168,7 +165,7 @@ class Snapshot:
             config=config,
             examined=examined,
             table=routes,
-            identity=identity,
+            authenticator=authenticator,
             key_sets=key_sets,
             backings=backings,
             strangers=AgentMeter(metrics, NO_AGENT, tenants),
@@ -180,8 +177,7 @@ class Snapshot:
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             holdings=holdings,
-            named=named,
-            vouched=_vouched_names(config),
+            identity_headers=_identity_headers(config),
         )
 
     def open(self, background: Background) -> None:
@@ -195,17 +191,7 @@ class Snapshot:
         Args:
             now: Unix seconds.
         """
-        auth = self.config.auth
-        anonymous = self.config.gateway.anonymous or auth is None
-        principal = standing(
-            auth,
-            owner.tenant,
-            owner.principal,
-            anonymous=anonymous,
-            now=now,
-            clients=self.identity.clients,
-            tenants=self.named,
-        )
+        principal = self.authenticator.entitlement.of_owner(owner.tenant, owner.principal, now)
         agent, tenant = read_backend_key(scope)
         if principal is None:
             return False
@@ -340,10 +326,10 @@ def _key_set(
     )
 
 
-def _vouched_names(config: Config) -> VouchedNames:
-    """The headers that trusted clients send: those by which agents are told, and the usual one for a session."""
+def _identity_headers(config: Config) -> IdentityHeaders:
+    """Return the headers that trusted clients send: those by which agents are told, and the usual one for a session."""
     written = effective.identity_headers(config)
-    return VouchedNames(
+    return IdentityHeaders(
         **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
     )
 

@@ -26,7 +26,8 @@ from gateway.telemetry.access import AccessLog
 from tests.doubles.gateway import RESULT, agent, compiled, keys, secret
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.wire import RecordedWire
-from tests.identity.issuance import ISSUER, NOW, jwk, keys_of, rsa_key, token
+from tests.identity.issuance import ISSUER, NOW, jwk, rsa_key, token
+from tests.identity.provider import KEYS, provider
 
 NAMES = ("alpha", "beta", "gamma")
 COVERED = {"one": ("alpha", "beta"), "two": ("gamma",)}
@@ -221,7 +222,10 @@ class Gateway:
       - {{ path: /a2a, claim: {{ agent: {name} }} }}"""
             for name in NAMES
         )
-        issuers = f"  issuers: {{ corp: {{ issuer: {ISSUER}, audience: agents, tenant_claim: org }} }}\n"
+        served = await self.stack.enter_async_context(provider())
+        served.publish(jwk(rsa_key()))
+        corp = f"issuer: {ISSUER}, audience: agents, jwks: {served.url}{KEYS}, tenant_claim: org"
+        issuers = f"  issuers: {{ corp: {{ {corp} }} }}\n"
         # Nobody is slowed down here for failing often.
         issuers += "  verification: { failures: 1000000/s }\n"
         tenants = ", ".join(f"{tenant}: [{', '.join(agents)}]" for tenant, agents in COVERED.items())
@@ -233,9 +237,7 @@ agents:{shared}
 """
         self.snapshot: Snapshot = await self.stack.enter_async_context(compiled(text))
         [key_set] = self.snapshot.key_sets.values()
-        key_set._begin_first()
-        key_set._take(keys_of(jwk(rsa_key())))
-        key_set._settle()
+        assert await key_set.refresh()
         self.log = AccessLog(BytesIO())
         self.line = Line(lambda: self.snapshot, self.log, lambda *_: None, wall=lambda: NOW)
 
@@ -266,7 +268,7 @@ def gateway() -> Iterator[Gateway]:
     opened.close()
 
 
-@settings(max_examples=400)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(asked=requests | likely())
 def test_a_request_is_forwarded_if_and_only_if_all_that_it_says_names_one_agent_of_its_credential(
     gateway: Gateway, asked: Asked

@@ -1,5 +1,6 @@
 """Which endpoint, in which dialect, who and what: read from a request in the order in which it may be known."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +25,6 @@ from gateway.a2a.operation import Operation
 from gateway.entry import Entry
 from gateway.exchange import Exchange
 from gateway.identity.authenticator import Credentials
-from gateway.identity.pending import Pending
 from gateway.intake import decode, decode_aside, identify, locate, version_text
 from gateway.principal import Principal
 from gateway.snapshot import Snapshot
@@ -198,32 +198,20 @@ async def test_who_shows_nonsense_is_refused_and_counted() -> None:
             assert await who(found, authorization=shown) == (None, [(method, "", "invalid")])
 
 
-class Slow:
-    """An identity that makes callers wait, and then says this."""
-
-    def __init__(self, outcome: Principal | Fault) -> None:
-        self.outcome = outcome
-
-    def identify(self, *_: object) -> Principal:
-        raise Pending("not yet", self.settled)
-
-    async def prove(self, _pending: Pending, shown: Credentials, wall: Callable[[], float], tick: float) -> Principal:
-        assert (shown.address, wall(), tick) == ("192.0.2.1", 0.0, 7.0)
-        if isinstance(self.outcome, Fault):
-            raise self.outcome
-        return self.outcome
-
-    async def settled(self) -> None:
-        """Nothing to wait for."""
-
-
 async def after_waiting(
     monkeypatch: pytest.MonkeyPatch, outcome: Principal | Fault
 ) -> tuple[Principal | None, Counted]:
+    """What becomes of a caller whose token has to wait, and then has this outcome."""
+
+    async def slow(shown: Credentials, wall: Callable[[], float], tick: float) -> Principal:
+        await asyncio.sleep(0)
+        assert (shown.address, wall(), tick) == ("192.0.2.1", 0.0, 7.0)
+        if isinstance(outcome, Fault):
+            raise outcome
+        return outcome
+
     async with snapshot() as found:
-        slow = Slow(outcome)
-        monkeypatch.setattr(found.identity, "identify", slow.identify)
-        monkeypatch.setattr(found.identity, "prove", slow.prove)
+        monkeypatch.setattr(found.authenticator, "authenticate", slow)
         exchange, counted = exchange_for(found, "/", authorization=b"Bearer a.b.c"), Counted()
         exchange.client_ip, exchange.started = "192.0.2.1", 7.0
         with suppress(Fault):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -141,27 +140,6 @@ async def test_where_one_is_required_it_is_good_still_beside_a_token(tmp_path: P
                 answer = await client.answer()
                 assert answer.status == status
                 assert status == 200 or answer.reasons == ["AUTH_EXPIRED"]
-
-
-async def test_whose_it_is_is_found_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    async with certifying(tmp_path) as (site, gateway, _):
-        certificates = gateway.gateway.snapshot.identity._certificates
-        assert certificates is not None
-        judge = certificates._judge
-
-        def judged(*those: Any) -> Any:
-            asked.append(those)
-            return judge(*those)
-
-        monkeypatch.setattr(certificates, "_judge", judged)
-        tls = site.tls(site.authority.issue(ACME))
-        for _ in range(2):
-            client = await site.client(tls)
-            for number in range(3):
-                await client.ask("POST", "/echo", CALL, [JSON, (b"x-number", b"%d" % number)])
-                assert (await client.answer()).status == 200
-        assert len(asked) == 1
 
 
 async def test_what_a_proxy_says_of_a_certificate_is_never_believed(tmp_path: Path) -> None:

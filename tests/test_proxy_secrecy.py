@@ -120,8 +120,11 @@ async def test_a_hidden_agents_card_looks_like_no_card_over_every_tenant() -> No
 
 async def test_a_tenant_that_is_not_admitted_is_told_so_wherever_it_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
     async with guarded() as (gateway, _):
-        unnamed = Principal("unnamed", method="jwt")
-        monkeypatch.setattr(gateway.gateway.snapshot.identity, "identify", lambda *_: unnamed)
+
+        async def unnamed(*_: object) -> Principal:
+            return Principal("unnamed", method="jwt")
+
+        monkeypatch.setattr(gateway.gateway.snapshot.authenticator, "authenticate", unnamed)
         for target in ("/support", "/hermit", "/nothing"):
             answer = await gateway.post(target, CALL)
             assert (answer.status, answer.json["error"]["code"]) == (403, -31403)

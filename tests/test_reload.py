@@ -103,7 +103,7 @@ async def test_what_the_change_is_not_about_stays_connected_and_known(tmp_path: 
             assert (await site.running.post("/one", headers=[bearer("acme")])).status == 200
             assert {request.connection for request in one.requests} == {one.requests[0].connection}
             assert after.backings["one"].source is before.backings["one"].source
-            assert after.identity is before.identity
+            assert after.authenticator is before.authenticator
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ async def test_the_status_is_that_of_the_worst_worker(
     async def told(*_: object) -> dict[str, Any]:
         return others
 
-    monkeypatch.setattr(Gateway, "reload_all", told)
+    monkeypatch.setattr(Gateway, "reload_others", told)
     async with serving(tmp_path, "agents: { one: 'http://127.0.0.1:1' }") as site:
         answer = await site.running.ask("POST", "/-/reload", b"", admin=True)
         assert (answer.status, answer.json["workers"], answer.json["unheard"]) == (status, *others.values())

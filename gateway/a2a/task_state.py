@@ -1,20 +1,26 @@
 """The states of tasks, and how the generations spell them."""
 
 STATES = (
-    "submitted", "working", "input-required", "auth-required", "completed", "canceled", "failed", "rejected", "unknown",
-)  # fmt: skip
-"""The closed set of task states, as metrics and logs spell them."""
-
-_STATES = {f"TASK_STATE_{state.upper().replace('-', '_')}": state for state in STATES} | {
-    state: state for state in STATES
-}
-_STATES["TASK_STATE_CANCELLED"] = "canceled"
-_STATES["TASK_STATE_UNSPECIFIED"] = "unknown"
-# The numbers that the schemas of 0.3 and 1.0 give them.
-_BY_NUMBER = (
     "unknown", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected", "auth-required",
 )  # fmt: skip
-SPOKEN: dict[str | float, str] = {**dict(enumerate(_BY_NUMBER)), **dict(_STATES.items())}
+"""The closed set of task states, as 0.3, metrics and logs spell them, by the numbers that the schemas give them."""
+
+HUB_STATES = (
+    "TASK_STATE_UNSPECIFIED",
+    *(f"TASK_STATE_{state.upper().replace('-', '_')}" for state in STATES[1:]),
+)
+"""The same as 1.0 spells them."""
+
+OLDER_STATES = {**dict(zip(STATES, HUB_STATES, strict=True)), "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
+"""The state of `HUB_STATES` by every word that an older generation has for it."""
+
+_STATES = {
+    **{state: state for state in STATES},
+    **dict(zip(HUB_STATES, STATES, strict=True)),
+    "TASK_STATE_UNKNOWN": "unknown",
+    "TASK_STATE_CANCELLED": "canceled",
+}
+SPOKEN: dict[str | float, str] = {**dict(enumerate(STATES)), **dict(_STATES.items())}
 """The state of `STATES` by every word, and by the number, that a generation has for it."""
 
 

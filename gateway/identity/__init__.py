@@ -1,7 +1,7 @@
-"""Who calls, proven from the head of a request alone.
+"""Authentication: who calls, proven from the head of a request alone.
 
-An `Identity` turns the `Credentials` of a request into a `Principal` without waiting for anything: `ApiKeys` looks a
-key up by its hash, `Tokens` verifies a JWT against a `KeySet`, which reads an issuer's public keys in the background.
-A token whose turn has not come, or whose key is not here yet, raises `Pending`: `Identity.prove` waits for it. An
-address whose credentials fail has `Failures`; what became of a token is a `Verdict`.
+An `Authenticator` turns the `Credentials` of a request into a `Principal`: `ApiKeys` looks a key up by its hash,
+`TokenVerifier` verifies a JWT with the keys of a `KeySet`, which reads them in the background, and `Certificates` knows
+the client certificates of mTLS. A `TokenCache` holds recent results; `throttle` bounds the cost of unknown credentials.
+`Entitlement` says whether a caller of the past would still be accepted.
 """

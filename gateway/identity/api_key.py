@@ -19,7 +19,7 @@ _DIGEST_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One hash of the file, whose it is, and the addresses from where it was shown."""
+    """One hash of the file, its principal, and the addresses from where it was shown."""
 
     digest: bytes
     principal: Principal
@@ -29,15 +29,14 @@ class _Known:
 class ApiKeys:
     """The keys of the file by their digests.
 
-    Looking a key up by its digest tells a guesser nothing through time: neighbouring guesses have unrelated digests
-    (safety H14).
+    A look-up by digest takes the same time for a guess that is nearly right: its digest is unrelated (safety H14).
 
     Args:
         keys: By name, as the configuration has them; a key may have two hashes while it is being replaced, and an
             empty hash is left out.
 
     Raises:
-        ValueError: a hash is not 64 hex digits, or two keys have the same one; which is meant cannot be told.
+        ValueError: a hash is not 64 hex digits, or two keys have the same one.
     """
 
     def __init__(self, keys: Mapping[str, ApiKey]) -> None:
@@ -54,7 +53,7 @@ class ApiKeys:
         self._known = known
 
     def find(self, digest: bytes, now: float) -> Principal | None:
-        """Whose key has this SHA-256, or None.
+        """Return the principal of the key with this SHA-256, or None.
 
         Args:
             now: Wall-clock seconds.
@@ -70,27 +69,22 @@ class ApiKeys:
         return known.principal
 
     def recall(self, digest: bytes, address: str, now: float) -> Principal | None:
-        """As `find`, for a key that was shown from this address before, so that it is nobody's guess; else None."""
+        """Return the same for a key that was shown from this address before, so that it is no guess; else None."""
         known = self._known.get(digest)
         if known is None or address not in known.places or not hmac.compare_digest(known.digest, digest):
             return None
         return known.principal if now < known.principal.expires else self.find(digest, now)
 
-    def settle(self, digest: bytes, address: str) -> None:
-        """Remember that the key with this SHA-256 is shown from this address; the oldest one makes place."""
+    def remember(self, digest: bytes, address: str) -> None:
+        """Remember that this address shows the key with this SHA-256; the oldest address is forgotten."""
         places = self._known[digest].places
         if len(places) >= MOST_PLACES:
             del places[next(iter(places))]
         places[address] = None
 
-    def expiring(self, now: float, within: float) -> Mapping[str, float]:
-        """Names of the keys that are still good and end in less than `within` seconds, with when each ends."""
-        principals = (known.principal for known in self._known.values())
-        return {one.subject: one.expires for one in principals if now < one.expires < now + within}
-
 
 def principal_of(name: str, key: ApiKey) -> Principal:
-    """Who calls with a key."""
+    """Return the principal that a key proves."""
     return Principal(
         tenant=key.tenant,
         subject=name,

@@ -1,52 +1,46 @@
-"""Finds out who calls, from the credentials of a request and what is in memory.
+"""Authentication of a request, by its credentials and what is in memory.
 
-A credential that is offered and bad is refused; it never falls through to another scheme or to being anonymous. Two
-credentials in one request are refused too: nobody shall have to guess which of them counts (safety T5).
+A credential that is shown and bad is refused; it never falls through to another scheme or to being anonymous. Two
+credentials in one request are refused too: which of them counts would be a guess (safety T5).
 
-In the order of what it costs: an API key that was shown from this address before, a token that was found good of late
-and one that was found bad are answered from memory. Whatever else an address shows is looked at for as long as not too
-many of its credentials have failed (`failure`); a token then waits for its turn (`turn`) and is verified (`jwt`). So a
-flood of bad credentials costs its sender's address alone: those who are known to be good never meet it.
+In the order of cost: an API key that was shown from this address before and a token with a cached result are answered
+from memory. Any other credential is checked as long as its network has not failed too often (`throttle`); a token then
+waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
 from gateway.certificate import Certificate
-from gateway.config.client_rule import Clients
 from gateway.config.model import Auth
-from gateway.identity.anonymous import ANONYMOUS
 from gateway.identity.api_key import ApiKeys
-from gateway.identity.failure import Failures
+from gateway.identity.entitlement import Entitlement
 from gateway.identity.jwks import KeySet
-from gateway.identity.jws import LONGEST
-from gateway.identity.jwt import Tokens
+from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
-from gateway.identity.pending import Pending
-from gateway.identity.turn import Turns
-from gateway.identity.verdict import Refusal, Verdict, Verdicts
-from gateway.principal import Principal
+from gateway.identity.throttle import FailureLimit, VerificationQueue
+from gateway.identity.token_cache import TokenCache
+from gateway.principal import ANONYMOUS, Principal
 
 CHALLENGE = 'Bearer realm="a2a"'
 """`WWW-Authenticate` of a 401 (RFC 6750 §3); API keys are shown as bearer tokens too."""
 CERTIFICATE_CHALLENGE = 'ClientCertificate realm="a2a"'
-"""The same where nothing but a certificate is taken. RFC 9110 §11.6.1 wants one, and none is registered for that."""
+"""The same where only certificates are accepted. RFC 9110 §11.6.1 wants one, and none is registered for that."""
 
 _BEARER = b"bearer "
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Every value of the headers that may prove who calls, as they came.
+    """Every value of the headers that can prove the caller, as they came.
 
     Attributes:
         authorization: Values of `Authorization`.
         api_key: Values of `X-API-Key`.
-        address: From where they were shown: the client's, behind trusted proxies.
-        certificate: What the connection began with, or None.
+        address: The client's address, behind trusted proxies.
+        certificate: The certificate of the connection, or None.
     """
 
     authorization: tuple[bytes, ...] = ()
@@ -55,36 +49,21 @@ class Credentials(msgspec.Struct, frozen=True):
     certificate: Certificate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """How far the judgement of a credential has come.
-
-    Attributes:
-        its_turn: Whether it has stood in line already.
-        patient: Whether it may still wait for keys.
-    """
-
-    its_turn: bool = False
-    patient: bool = True
-
-
-_AT_ONCE = _Stage()
-
-
-class Identity:
-    """Who calls, as one configuration sees it.
+class Authenticator:
+    """Authentication by one configuration.
 
     Args:
-        auth: None for a gateway that asks nobody: all callers are anonymous, whatever they show.
-        anonymous: Whether callers that show nothing are admitted.
+        auth: None for a gateway without authentication: all callers are anonymous, whatever they show.
+        anonymous: Whether callers without a credential are admitted.
         key_sets: By the names of `auth.issuers`.
-        turns: Who may verify when; left out, as the running event loop turns.
-        tenants: The tenants that the file names; asked for where an issuer has a `tenant_map`.
+        tenants: The tenants that the file names; needed where an issuer has a `tenant_map`.
+        queue: Spreads verifications over the turns of the event loop.
 
     Attributes:
         challenge: The value of `WWW-Authenticate` for a 401.
         schemes: What a card says that callers may show: `bearer` (a token), `api_key` (in `X-API-Key`), `mtls` (a
             certificate).
+        entitlement: Callers of the past, as this configuration sees them.
     """
 
     def __init__(
@@ -93,133 +72,114 @@ class Identity:
         *,
         anonymous: bool,
         key_sets: Mapping[str, KeySet],
-        turns: Turns | None = None,
         tenants: frozenset[str] = frozenset(),
+        queue: VerificationQueue | None = None,
     ) -> None:
-        self._open = auth is None
-        auth = Auth() if auth is None else auth
-        certificates_only = auth.mtls is not None and not auth.issuers and not auth.api_keys
-        self.challenge = CERTIFICATE_CHALLENGE if certificates_only else CHALLENGE
-        bounds = auth.verification
+        self._is_open = auth is None
+        settings = Auth() if auth is None else auth
+        bounds = settings.verification
+        only_certificates = settings.mtls is not None and not settings.issuers and not settings.api_keys
+        self.challenge = CERTIFICATE_CHALLENGE if only_certificates else CHALLENGE
         self._nobody = ANONYMOUS if anonymous else None
-        self._api_keys = ApiKeys(auth.api_keys)
-        self._tokens = Tokens(auth.issuers, key_sets, bounds, tenants)
-        self._certificates = None if auth.mtls is None else Certificates(auth.mtls, bounds.entries)
-        self._turns = Turns() if turns is None else turns
-        self._failures = Failures(bounds.failures, bounds.entries)
-        self._strange = Verdicts(bounds.entries)
-        self._strange_for = bounds.remember_bad
+        self._api_keys = ApiKeys(settings.api_keys)
+        self._queue = VerificationQueue() if queue is None else queue
+        self._tokens = TokenVerifier(settings.issuers, key_sets, bounds, tenants, self._queue)
+        self._certificates = None if settings.mtls is None else Certificates(settings.mtls, bounds.entries)
+        self._failures = FailureLimit(bounds.failures, bounds.entries)
+        self._unknown_keys = TokenCache(bounds.entries)
+        self._unknown_for = bounds.remember_bad
+        clients = None if self._certificates is None else self._certificates.clients
+        self.entitlement = Entitlement(auth, anonymous=anonymous, clients=clients, tenants=tenants)
         self.schemes: tuple[str, ...] = (
-            *(("bearer",) if auth.issuers else ()),
-            *(("api_key",) if auth.api_keys else ()),
-            *(("mtls",) if auth.mtls is not None else ()),
+            *(("bearer",) if settings.issuers else ()),
+            *(("api_key",) if settings.api_keys else ()),
+            *(("mtls",) if settings.mtls is not None else ()),
         )
 
-    def identify(
-        self, shown: Credentials, now: float, tick: float = 0.0, *, stage: _Stage = _AT_ONCE
-    ) -> Principal | None:
-        """Who calls; None for a caller that shows nothing where anonymous callers are not admitted.
+    async def authenticate(self, shown: Credentials, wall: Callable[[], float], tick: float = 0.0) -> Principal | None:
+        """Return the caller, or None where it shows nothing and anonymous callers are not admitted.
+
+        Waits only for the turn of a token that is not cached, and for keys that are being read.
 
         Args:
-            now: Wall-clock seconds, by which credentials begin and end.
+            wall: Wall-clock seconds, by which credentials begin and end.
             tick: Monotonic seconds, by which failures are forgiven.
-            stage: For `prove`: what has been waited for already.
 
         Raises:
-            AuthMissing: no certificate is shown, and one has to be.
+            AuthMissing: a certificate is required, and none is shown.
             AuthInvalid: the credential proves nothing, or there are two.
             AuthExpired: the credential was good once.
             AuthUnavailable: the keys of the token's issuer have never been read.
-            RateLimited: the credential is not known, and too many of this address failed.
-            Pending: others come first, or keys are being read: `prove` waits for it.
+            RateLimited: the credential is unknown, and too many of this address failed.
         """
-        if self._open:
+        if self._is_open:
             return ANONYMOUS
         count = len(shown.authorization) + len(shown.api_key)
-        if self._certificates is not None and self._certificates.required:
-            # The handshake has seen to it, by the file of then; and connections outlast certificates.
-            self._certificates.check(shown.certificate, now)
-        if shown.certificate is not None and self._certificates is not None:
-            if count == 0:
-                return self._certificates.find(shown.certificate, now)
-            if not self._certificates.gives_way:
-                raise AuthInvalid("show one credential", detail="a certificate, and another credential beside it")
+        now = wall()
+        if self._certificates is not None:
+            principal = self._certificates.prove(shown.certificate, now, alone=count == 0)
+            if principal is not None:
+                return principal
         if count == 0:
             return self._nobody
         if count > 1:
             raise AuthInvalid("show one credential", detail=f"{count} credentials")
         credential = shown.api_key[0] if shown.api_key else _bearer(shown.authorization[0])
         digest = _digest(credential)
-        principal = self._api_keys.recall(digest, shown.address, now)
-        if principal is None and not shown.api_key:
-            principal = self._tokens.recall(digest, now)
-        if principal is None:
-            principal = self._newcomer(credential, digest, shown, now=now, tick=tick, stage=stage)
-        return principal
-
-    async def prove(
-        self, pending: Pending, shown: Credentials, wall: Callable[[], float], tick: float
-    ) -> Principal | None:
-        """Go on where `identify` raised `Pending`: wait for the token's turn, and once for its keys.
-
-        Raises:
-            AuthInvalid, AuthExpired, AuthUnavailable, RateLimited: as `identify`.
-        """
-        stage = _AT_ONCE
-        while True:
-            await pending.settled()
-            # Those that waited for keys wake all at once, so each takes its turn again.
-            stage = _Stage(its_turn=not pending.issuer, patient=stage.patient and not pending.issuer)
-            try:
-                return self.identify(shown, wall(), tick, stage=stage)
-            except Pending as another:
-                pending = another
-
-    @property
-    def clients(self) -> Clients | None:
-        """Whose the names on certificates are; None where certificates prove nobody."""
-        return None if self._certificates is None else self._certificates.clients
-
-    def expiring_api_keys(self, now: float, within: float) -> Mapping[str, float]:
-        """Names of API keys that end in less than `within` seconds, with the wall-clock seconds of their end."""
-        return self._api_keys.expiring(now, within)
-
-    def _newcomer(
-        self, credential: bytes, digest: bytes, shown: Credentials, *, now: float, tick: float, stage: _Stage
-    ) -> Principal:
-        """Whose a credential is that is not known to be good.
-
-        Raises:
-            AuthInvalid, AuthExpired, AuthUnavailable, RateLimited, Pending: as `identify`.
-        """
-        principal = self._api_keys.find(digest, now)
+        known = self._api_keys.recall(digest, shown.address, now)
+        if known is None and not shown.api_key:
+            known = self._tokens.find(digest, now)
+        if known is not None:
+            return known
+        principal = self._api_key(digest, shown.address, now, tick)
         if principal is not None:
-            self._check_failures(shown.address, tick)
-            self._api_keys.settle(digest, shown.address)
             return principal
         if shown.api_key:
-            raise self._stranger(digest, shown.address, now=now, tick=tick)
-        if not self._tokens.is_familiar(digest):
-            self._check_failures(shown.address, tick)
-        if not stage.its_turn:
-            self._turns.take()
+            raise self._unknown_key(digest, shown.address, now, tick)
+        return await self._verify(credential, digest, shown.address, wall, tick)
+
+    def _api_key(self, digest: bytes, address: str, now: float, tick: float) -> Principal | None:
+        """Return the principal of an API key that this address shows for the first time, or None."""
+        principal = self._api_keys.find(digest, now)
+        if principal is not None:
+            self._check_failures(address, tick)
+            self._api_keys.remember(digest, address)
+        return principal
+
+    async def _verify(
+        self, token: bytes, digest: bytes, address: str, wall: Callable[[], float], tick: float
+    ) -> Principal:
+        """Return the principal of a token that is not cached."""
+        self._check_token(digest, address, tick)
+        await self._queue.take()
+        # Meanwhile another request may have shown the same token, or this address may have failed too often.
+        known = self._tokens.find(digest, wall())
+        if known is not None:
+            return known
+        self._check_token(digest, address, tick)
         try:
-            return self._tokens.judge(credential, digest, now, patient=stage.patient)
+            return await self._tokens.verify(token, digest, wall)
         except AuthMissing:
-            self._failures.add(shown.address, tick)
+            self._failures.add(address, tick)
             raise
 
-    def _stranger(self, digest: bytes, address: str, *, now: float, tick: float) -> AuthMissing:
-        """The refusal of an API key that is not in the file.
+    def _unknown_key(self, digest: bytes, address: str, now: float, tick: float) -> AuthMissing:
+        """Return the refusal of an API key that is not in the file; counts as one failure while it is cached.
 
         Raises:
-            RateLimited: as `identify`.
+            AuthInvalid: the same refusal, from the cache.
+            RateLimited: as `authenticate`.
         """
-        if self._strange.get(digest, now) is None:
+        self._unknown_keys.find(digest, now)
+        self._check_failures(address, tick)
+        self._failures.add(address, tick)
+        refusal = AuthInvalid("the credential is not known", detail="no API key of the file")
+        self._unknown_keys.put(digest, refusal, since=now, until=now + self._unknown_for)
+        return refusal
+
+    def _check_token(self, digest: bytes, address: str, tick: float) -> None:
+        if not self._tokens.is_familiar(digest):
             self._check_failures(address, tick)
-            self._failures.add(address, tick)
-            self._strange.put(digest, Verdict(_STRANGER, now, now + self._strange_for))
-        return _STRANGER.fault()
 
     def _check_failures(self, address: str, tick: float) -> None:
         delay = self._failures.delay(address, tick)
@@ -231,11 +191,8 @@ class Identity:
             )
 
 
-_STRANGER = Refusal(AuthInvalid, "the credential is not known", "no API key of the file")
-
-
 def _bearer(value: bytes) -> bytes:
-    """The credential in a value of `Authorization`.
+    """Return the credential in a value of `Authorization`.
 
     Raises:
         AuthInvalid: it is of another scheme.
@@ -247,7 +204,7 @@ def _bearer(value: bytes) -> bytes:
 
 
 def _digest(credential: bytes) -> bytes:
-    """SHA-256 of a credential.
+    """Return the SHA-256 of a credential.
 
     Raises:
         AuthInvalid: it is empty, or too long to be looked at.

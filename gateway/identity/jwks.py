@@ -1,14 +1,16 @@
-"""Keeps the public keys of one issuer at hand, so that verifying a token never waits for the network.
+"""The public keys of an issuer (RFC 7517), read in the background: verifying a token does not wait for the network.
 
-A key set is *unread* until its issuer has answered once with keys of use, then *ready*. While it is ready it is read
-again every five minutes; an answer that is no good (nothing, an error, HTML, an empty or hostile set) leaves the last
-good keys in place, for a day (safety K5, R16). After a failure it is asked again soon: after 1 s, then twice as long
-each time, up to 30 s, with jitter. A key set that could not be read for a day is unread again.
+A document is refused whole if it is no key set, has too many keys, or none that is usable. A single key is ignored if
+it is symmetric, private, weak, malformed, meant for something else, or fits none of the issuer's algorithms (safety
+K5). PyJWT builds the keys. If two different keys share a `kid` and an algorithm, the one that was known before stays;
+if neither was known, both are ignored.
 
-A token that names a key which is not here may be newer than what was read last. The first such token in ten seconds
-has the set read at once, and whoever shows one meanwhile waits for the same answer, for two seconds at most from when
-it was asked for (`Pending`); all others are refused on the spot (safety K6). Tokens whose key is here never wait. Five
-minutes, a day and ten seconds are defaults: `auth.verification` has them.
+A key set is read every five minutes; after a failure again after 1 s, then twice as long each time, up to 30 s, with
+jitter. A bad answer (nothing, an error, HTML, a hostile set) leaves the last good keys in place for a day (R16).
+
+A token may name a key that is newer than the last reading. The first such token in ten seconds causes a reading; tokens
+that name unknown keys wait for it for up to two seconds, all others are refused at once (K6). Tokens of known keys
+never wait. `auth.verification` configures five minutes, ten seconds and a day.
 """
 
 import asyncio
@@ -16,22 +18,32 @@ import ipaddress
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from ssl import SSLContext
-from typing import Final, cast
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, cast
 
 import httpx
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt import PyJWK, PyJWTError
+from msgspec import UNSET, Meta, UnsetType
 
 from gateway.config.limit import Verification
-from gateway.identity.jwk import Key, Keys, KeySetInvalid, parse_keys
-from gateway.identity.pending import Pending
 from gateway.tls_failure import kind
 
 DEFAULTS: Final = Verification()
 PATIENCE: Final = 2.0
 """Seconds that a token waits for a reading at most."""
+LONGEST_KID: Final = 256
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -41,11 +53,186 @@ _STEP_TIMEOUT: Final = 5.0
 _LARGEST_PORT: Final = 65535
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 
+_WEAKEST_RSA: Final = 2048
+# Longer ones take milliseconds per signature, and so do long exponents.
+_STRONGEST_RSA: Final = 8192
+_LONGEST_EXPONENT: Final = 64
+_RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_CURVE_ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "P-256": ("ES256",),
+        "P-384": ("ES384",),
+        "P-521": ("ES512",),
+        "Ed25519": ("EdDSA",),
+        "Ed448": ("EdDSA",),
+    }
+)
+"""Algorithms that a key may verify (RFC 7518 §3.1, RFC 8037); a type that is not here verifies nothing (`oct`)."""
+
+PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey | Ed448PublicKey
+
 logger = logging.getLogger("gateway.identity.jwks")
 
 
+class KeySetInvalid(Exception):  # noqa: N818 - named after what went wrong, as faults are
+    """A document that is no usable key set; the message is for the log."""
+
+
+# ---- Keys ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One public key.
+
+    Attributes:
+        algorithms: The issuer's algorithms that this key may verify.
+        material: The key in DER, to compare keys by.
+    """
+
+    kid: str | None
+    algorithms: frozenset[str]
+    public: PublicKey
+    material: bytes
+
+
+class Keys:
+    """The usable keys of one document.
+
+    Attributes:
+        ignored: How many keys of the document are not among them.
+        content: The keys without their order; equal for key sets that verify the same tokens.
+    """
+
+    def __init__(self, keys: Iterable[Key] = (), ignored: int = 0) -> None:
+        self.ignored = ignored
+        self._keys = tuple(keys)
+        self.content = frozenset((key.kid, key.algorithms, key.material) for key in self._keys)
+        self._by_kid: dict[str, list[Key]] = {}
+        for key in self._keys:
+            if key.kid is not None:
+                self._by_kid.setdefault(key.kid, []).append(key)
+
+    def find(self, kid: str | None, algorithm: str) -> Key | None:
+        """Return the one key that a token with this header can mean; None if there is none, or more than one."""
+        candidates = self._keys if kid is None else self._by_kid.get(kid, ())
+        fitting = [key for key in candidates if algorithm in key.algorithms]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def has(self, key: Key, algorithm: str) -> bool:
+        """Return whether this very key is here, by the same `kid` and for this algorithm."""
+        named = () if key.kid is None else self._by_kid.get(key.kid, ())
+        return any(each.material == key.material and algorithm in each.algorithms for each in named)
+
+    def has_kid(self, kid: str) -> bool:
+        """Return whether a key has this `kid`."""
+        return kid in self._by_kid
+
+
+class _Document(msgspec.Struct):
+    keys: list[msgspec.Raw]
+
+
+_Base64Url = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]*\Z")]
+
+
+class _Jwk(msgspec.Struct):
+    """The members of a key that matter here, with the bounds that PyJWT does not check."""
+
+    kty: str
+    kid: Annotated[str, Meta(max_length=LONGEST_KID)] | UnsetType = UNSET
+    use: Literal["sig"] | UnsetType = UNSET
+    key_ops: list[str] | UnsetType = UNSET
+    alg: str | UnsetType = UNSET
+    crv: str = ""
+    n: _Base64Url = ""
+    e: _Base64Url = ""
+    x: _Base64Url = ""
+    y: _Base64Url = ""
+    d: msgspec.Raw | UnsetType = UNSET
+
+
+def parse_keys(
+    document: bytes, algorithms: frozenset[str], *, most: int = DEFAULTS.keys_count, before: Keys | None = None
+) -> Keys:
+    """Return the usable keys of a key set document.
+
+    Args:
+        algorithms: Those that the issuer may use.
+        most: Keys that the set may have.
+        before: The keys of the last good reading.
+
+    Raises:
+        KeySetInvalid: the document is refused whole.
+    """
+    try:
+        written = msgspec.json.decode(document, type=_Document).keys
+    except (msgspec.MsgspecError, RecursionError):
+        raise KeySetInvalid("the answer is no key set") from None
+    if len(written) > most:
+        raise KeySetInvalid(f"the key set has over {most} keys")
+    keys = _without_conflicts([key for raw in written if (key := _read_key(raw, algorithms)) is not None], before)
+    if not keys:
+        raise KeySetInvalid("the key set has no usable key")
+    return Keys(keys, len(written) - len(keys))
+
+
+def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> Key | None:
+    """Return the key, or None if it is not usable."""
+    try:
+        jwk = msgspec.json.decode(raw, type=_Jwk)
+        # A private key that is published proves nothing.
+        if jwk.d is not UNSET or (jwk.key_ops is not UNSET and "verify" not in jwk.key_ops):
+            return None
+        fitting = _RSA_ALGORITHMS if jwk.kty == "RSA" else _CURVE_ALGORITHMS.get(jwk.crv, ())
+        usable = algorithms.intersection(fitting if jwk.alg is UNSET else {jwk.alg}.intersection(fitting))
+        if not usable:
+            return None
+        public: PublicKey = PyJWK(msgspec.to_builtins(jwk), min(usable)).key
+        if isinstance(public, RSAPublicKey) and not _is_sound(public):
+            return None
+        material = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    except (msgspec.MsgspecError, RecursionError, PyJWTError, ValueError, UnsupportedAlgorithm):
+        return None
+    return Key(None if jwk.kid is UNSET else jwk.kid, usable, public, material)
+
+
+def _is_sound(key: RSAPublicKey) -> bool:
+    numbers = key.public_numbers()
+    # OpenSSL accepts an even modulus, which is no product of two odd primes, and fails only when it verifies.
+    return (
+        _WEAKEST_RSA <= key.key_size <= _STRONGEST_RSA
+        and numbers.e.bit_length() <= _LONGEST_EXPONENT
+        and numbers.n % 2 == 1
+    )
+
+
+def _without_conflicts(keys: list[Key], before: Keys | None) -> list[Key]:
+    """Return the keys without those that share a `kid` and an algorithm with another; equal keys are merged."""
+    merged: dict[tuple[str | None, bytes], Key] = {}
+    for key in keys:
+        place = (key.kid, key.material)
+        algorithms = key.algorithms | merged[place].algorithms if place in merged else key.algorithms
+        merged[place] = Key(key.kid, algorithms, key.public, key.material)
+    claims = Counter((key.kid, algorithm) for key in merged.values() for algorithm in key.algorithms)
+
+    def may_verify(key: Key, algorithm: str) -> bool:
+        # Two keys cannot both have been known: the set before had no conflict either.
+        return claims[key.kid, algorithm] == 1 or (before is not None and before.has(key, algorithm))
+
+    # Keys without a `kid` cannot conflict here: `Keys.find` uses them only where exactly one fits.
+    return [
+        key
+        for key in merged.values()
+        if key.kid is None or all(may_verify(key, algorithm) for algorithm in key.algorithms)
+    ]
+
+
+# ---- Reading ---------------------------------------------------------------------------------------------------------
+
+
 def open_http(verify: SSLContext) -> httpx.AsyncClient:
-    """A client for key sets: no proxies or certificates from the environment (safety K9), no redirects (K8).
+    """Return a client for key sets: no proxies or certificates from the environment (safety K9), no redirects (K8).
 
     Args:
         verify: How issuers are verified; httpx's own context would write its keys where SSLKEYLOGFILE says.
@@ -53,23 +240,12 @@ def open_http(verify: SSLContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(verify=verify, trust_env=False, follow_redirects=False, timeout=_STEP_TIMEOUT)
 
 
+@dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reading that tokens wait for."""
+    """A reading that tokens wait for, until `deadline` in monotonic seconds at most."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.over = asyncio.Event()
-        self._clock = clock
-        self._deadline = clock() + PATIENCE
-
-    def remaining(self) -> float:
-        """Seconds that are left to wait; 0 or less where waiting is over."""
-        return 0.0 if self.over.is_set() else self._deadline - self._clock()
-
-    async def wait(self) -> None:
-        """Wait until the keys were read, or could not be, or two seconds have passed since they were asked for."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.remaining()):
-                await self.over.wait()
+    deadline: float
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _Discovered(msgspec.Struct):
@@ -126,7 +302,6 @@ class KeySet:
         self._read_at = 0.0
         self._first: _Reading | None = None
         self._demanded: _Reading | None = None
-        self._demanded_at = float("-inf")
         self._wake = asyncio.Event()
 
     @property
@@ -136,86 +311,86 @@ class KeySet:
 
     @property
     def located(self) -> bool:
-        """Whether it is known where the keys are: by the file, or by discovery."""
+        """Whether the address of the keys is known, by the file or by discovery."""
         return self._url is not None
 
     def find(self, kid: str | None, algorithm: str) -> Key | None:
-        """The one key that a token with this header means, or None."""
+        """Return the one key that a token with this header can mean, or None."""
         return None if self._keys is None else self._keys.find(kid, algorithm)
 
-    def pending(self, kid: str | None) -> Pending | None:
-        """What to wait for before a token with this `kid` is refused; None where waiting is no use.
+    async def wait_for(self, kid: str | None) -> bool:
+        """Wait for a reading that may bring the key of a token, or until its deadline.
 
-        Asks for a reading where one is allowed, at most one in `keys_on_demand` seconds.
+        Returns:
+            False, at once, where no reading can help, or none is due: at most one in `keys_on_demand` seconds.
         """
-        if self._keys is None:
-            reading = self._begin_first()
-            return self._wait_for(reading) if reading.remaining() > 0 else None
-        if self._keys.knows(kid):
-            return None
-        if self._demanded is not None and self._demanded.remaining() > 0:
-            return self._wait_for(self._demanded)
-        now = self._clock()
-        if now - self._demanded_at < self._bounds.keys_on_demand:
-            return None
-        self._demanded_at = now
-        self._demanded = _Reading(self._clock)
-        self._wake.set()
-        return self._wait_for(self._demanded)
+        if self._keys is not None and (kid is None or self._keys.has_kid(kid)):
+            return False
+        reading = self._first_reading() if self._keys is None else self._demand()
+        left = 0.0 if reading.over.is_set() else reading.deadline - self._clock()
+        if left <= 0.0:
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await reading.over.wait()
+        return True
 
     async def settled(self) -> None:
         """Wait until the keys were read once, or could not be."""
-        await self._begin_first().over.wait()
+        await self._first_reading().over.wait()
 
     async def run(self) -> None:
-        """Read the keys, for ever; cancel it to stop."""
+        """Read the keys again and again, until cancelled."""
         failures = 0
         while True:
-            failures = 0 if await self._refresh() else failures + 1
+            failures = 0 if await self.refresh() else failures + 1
             chance = random.random()  # noqa: S311 - spreads load, no secret
             pause = pause_after(failures, chance, every=self._bounds.keys_every)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    async def _refresh(self) -> bool:
-        self._begin_first()
+    async def refresh(self) -> bool:
+        """Read the keys once; return whether that succeeded."""
+        self._first_reading()
         # A reading that a token waits for is short of time: it trusts the address that was discovered last.
         rediscover = self._configured_url is None and not (self._wake.is_set() and self._url is not None)
         try:
             async with asyncio.timeout(_DEADLINE):
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, KeySetInvalid) as error:
-            self.error = _fact(error)
+            self.error = _describe(error)
             logger.warning("issuer %s: keys not read: %s", self.name, self.error)
-            self._give_up_stale()
-            good = False
+            self._drop_stale()
         else:
-            self._take(keys)
             self.error = None
-            good = True
+            self._accept(keys)
         finally:
-            self._settle()
+            # Tokens that asked during this reading have been served by it.
+            self._wake.clear()
+            for reading in (self._first, self._demanded):
+                if reading is not None:
+                    reading.over.set()
         if self._on_result is not None:
-            self._on_result(self.name, good)
-        return good
+            self._on_result(self.name, self.error is None)
+        return self.error is None
 
-    def _wait_for(self, reading: _Reading) -> Pending:
-        return Pending("the keys of the issuer are being read", reading.wait, issuer=self.name)
-
-    def _begin_first(self) -> _Reading:
+    def _first_reading(self) -> _Reading:
         if self._first is None:
-            self._first = _Reading(self._clock)
+            self._first = _Reading(self._clock() + PATIENCE)
         return self._first
 
-    def _settle(self) -> None:
-        # Whoever asked while this reading was under way has been served by it.
-        self._wake.clear()
-        for reading in (self._first, self._demanded):
-            if reading is not None:
-                reading.over.set()
+    def _demand(self) -> _Reading:
+        """Return the reading that unknown keys caused last, or a new one where that is over and another is due."""
+        now, last = self._clock(), self._demanded
+        is_under_way = last is not None and not last.over.is_set() and now < last.deadline
+        is_due = last is None or now - (last.deadline - PATIENCE) >= self._bounds.keys_on_demand
+        if last is None or (is_due and not is_under_way):
+            self._demanded = last = _Reading(now + PATIENCE)
+            self._wake.set()
+        return last
 
-    def _take(self, keys: Keys) -> None:
+    def _accept(self, keys: Keys) -> None:
         self.last_success = self._wall()
         self._read_at = self._clock()
         if self._keys is not None and keys.content == self._keys.content:
@@ -223,9 +398,9 @@ class KeySet:
         self._keys = keys
         self.version += 1
         if keys.ignored:
-            logger.warning("issuer %s: %d keys of its key set are of no use and left out", self.name, keys.ignored)
+            logger.warning("issuer %s: %d keys of its key set are unusable and ignored", self.name, keys.ignored)
 
-    def _give_up_stale(self) -> None:
+    def _drop_stale(self) -> None:
         if self._keys is not None and self._clock() - self._read_at > self._bounds.keys_kept:
             logger.error(
                 "issuer %s: keys given up, they could not be read again for %.0f s", self.name, self._bounds.keys_kept
@@ -237,27 +412,27 @@ class KeySet:
         if rediscover or self._url is None:
             self._url = await self._discover()
         document = await self._get(self._url)
-        # A hundred keys take up to 10 ms, which nothing else shall wait for.
+        # A hundred keys take up to 10 ms, which would hold the loop.
         most = self._bounds.keys_count
         return await asyncio.to_thread(parse_keys, document, self._algorithms, most=most, before=self._keys)
 
     async def _discover(self) -> str:
-        """The address of the keys, by OpenID Connect Discovery 1.0 §4."""
+        """Return the address of the keys, by OpenID Connect Discovery 1.0 §4."""
         document = await self._get(self._issuer_url.removesuffix("/") + _DISCOVERY)
         try:
             found = msgspec.json.decode(document, type=_Discovered)
         except (msgspec.MsgspecError, RecursionError):
             raise KeySetInvalid("the answer is no discovery document") from None
-        # §4.3: otherwise whoever answers here could speak for another issuer.
+        # §4.3: otherwise one issuer could speak for another.
         if found.issuer != self._issuer_url:
             raise KeySetInvalid("the discovery document is of another issuer")
         return found.jwks_uri
 
     async def _get(self, url: str) -> bytes:
-        """A document, its size bounded while it is read.
+        """Return a document, its size bounded while it is read.
 
         Raises:
-            KeySetInvalid: the address is not to be asked, or the answer is not to be read.
+            KeySetInvalid: the address is not allowed, or the answer is not acceptable.
         """
         self._check(url)
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
@@ -277,7 +452,7 @@ class KeySet:
         return bytes(body)
 
     def _check(self, url: str) -> None:
-        """Refuse addresses that a key set is not read from: only https, or http on this very machine."""
+        """Refuse every address but https, and http on loopback."""
         asked = httpx.URL(url)
         if asked.userinfo or not asked.host:
             raise KeySetInvalid("the address has no host, or a user in it")
@@ -286,31 +461,29 @@ class KeySet:
             raise KeySetInvalid("the address has an impossible port")
         if asked.scheme == "https":
             return
-        # An issuer elsewhere has no business with what listens here: only a local one leads to local addresses.
+        # Only a local issuer may lead to local addresses.
         local = _is_loopback(asked.host) and _is_loopback(httpx.URL(self._configured_url or self._issuer_url).host)
         if asked.scheme != "http" or not local:
             raise KeySetInvalid("the address is neither https nor on loopback")
 
 
 def pause_after(failures: int, chance: float, every: float = DEFAULTS.keys_every) -> float:
-    """Seconds until the next reading, after so many failures in a row.
+    """Return the seconds until the next reading, after so many failures in a row.
 
     Args:
-        every: Seconds between two good readings; failures are not waited for longer either.
-        chance: 0 to 1; takes up to a quarter away, so that a fleet of gateways does not knock in step.
+        every: Seconds between two good readings, and at most between two failed ones.
+        chance: 0 to 1; takes up to a quarter away, so that a fleet of gateways does not ask in step.
     """
-    again = _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
-    pause = every if failures == 0 else min(every, _LONGEST_PAUSE, again)
+    backoff = _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
+    pause = every if failures == 0 else min(every, _LONGEST_PAUSE, backoff)
     return pause * (1.0 - chance / 4)
 
 
-def _fact(error: Exception) -> str:
-    """Why keys were not read: the kind of an error, for its text can hold what a hostile peer wrote."""
-    return (
-        str(error)
-        if isinstance(error, KeySetInvalid)
-        else kind(error, connecting=isinstance(error, httpx.ConnectError))
-    )
+def _describe(error: Exception) -> str:
+    """Return why keys were not read: the kind of an error, for its text can hold what a hostile peer wrote."""
+    if isinstance(error, KeySetInvalid):
+        return str(error)
+    return kind(error, connecting=isinstance(error, httpx.ConnectError))
 
 
 def _is_loopback(host: str) -> bool:

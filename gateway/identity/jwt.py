@@ -1,56 +1,183 @@
-"""Tokens of the configured issuers: which of them is good, and whose it is.
+"""JSON Web Tokens of the configured issuers, verified by PyJWT behind one strict check.
 
-A token is judged in this order: is it strict (`jws`), whose is it (`iss` and `aud`, still unproven), may it be signed
-like this, with which key, is the signature right; only then, what it says of time and tenant. So `AuthExpired` is said
-of true tokens alone. A verdict is remembered: a good one for a minute but never past `exp`, a bad one for five seconds,
-and neither past a change of the issuer's keys (safety K7). What was good once stays *familiar* after that: it is judged
-anew, but as nobody's guess.
+PyJWT 2.15 accepts a name that stands twice, padded base64, NaN and times written as text (safety K1 to K4). The check
+refuses them first, and everything else that two readers could read differently. `jwk`, `jku`, `x5u` and `x5c` of a
+header are never used: keys come from the issuer's key set alone. `typ` is free, because issuers disagree about it.
+
+A token is checked in this order: its form; its issuer and audience, still unproven; its algorithm, key and signature;
+only then its times and its tenant. So `AuthExpired` is said of true tokens alone.
+
+Results are cached: a good one for a minute but never past `exp`, a bad one for five seconds, and neither past a change
+of the issuer's keys (K7). A token that was good once stays *familiar* afterwards: it is verified anew, but is not
+counted as a guess.
 """
 
-import math
-from collections.abc import Collection, Mapping
+import base64
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, TenantNotMapped
+import jwt
+
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.tenant import RESERVED
+from gateway.a2a.tree import Tree, parse_tree
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.config.value import NAME
-from gateway.identity.jwk import Key
-from gateway.identity.jwks import KeySet
-from gateway.identity.jws import Jws, parse
-from gateway.identity.verdict import Refusal, Verdict, Verdicts
+from gateway.identity.jwks import LONGEST_KID, Key, KeySet
+from gateway.identity.throttle import VerificationQueue
+from gateway.identity.token_cache import TokenCache
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.token_claim import claim_at, single
+
+LONGEST: Final = 8 * 1024
+"""Bytes of the longest credential that is looked at."""
 
 _LONGEST_LEEWAY = 30.0
 # The end of the year 9999. Times beyond are milliseconds taken for seconds, or an attempt at an overflow.
 _LATEST = 253_402_300_799
 _RETRY_AFTER = 5.0
+_COMPACT = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
+# RFC 7515 §4.1.11, RFC 7797: extensions that change how a token is read; none is supported.
+_UNSUPPORTED = ("crit", "b64", "zip")
+_TIMES = ("exp", "nbf", "iat")
 
 
 @dataclass(frozen=True, slots=True)
-class _Trust:
+class _Unverified:
+    """A well-formed token; whether it is true is not known yet."""
+
+    text: bytes
+    algorithm: str
+    kid: str | None
+    claims: Tree
+
+
+def _read(token: bytes) -> _Unverified:
+    """Read a token in compact form.
+
+    Raises:
+        AuthInvalid: it is no token, or one that two readers could read differently.
+    """
+    segments = _COMPACT.fullmatch(token) if len(token) <= LONGEST else None
+    if segments is None:
+        raise AuthInvalid("the credential is not known", detail="neither an API key of the file nor a signed token")
+    try:
+        header, claims = (
+            # PyJWT refuses stray bits, which are the one thing that this decoder forgives.
+            parse_tree(base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4)), max_bytes=LONGEST)
+            for segment in segments.groups()
+        )
+    except ValueError as error:
+        raise _malformed(f"{type(error).__name__} in a segment") from None
+    for name in _UNSUPPORTED:
+        if name in header:
+            raise _malformed(f"{name} in the header")
+    algorithm, kid = header.get("alg"), header.get("kid", "")
+    if not isinstance(algorithm, str):
+        raise _malformed("alg is no string")
+    if not isinstance(kid, str) or len(kid) > LONGEST_KID:
+        raise _malformed("kid is no short string")
+    for name in _TIMES:
+        # `bool` is an `int`: only the types themselves will do. NaN compares false.
+        if name in claims and not (type(claims[name]) in (int, float) and 0 <= claims[name] <= _LATEST):
+            raise _malformed(f"{name} is no time")
+    return _Unverified(token, algorithm, kid if "kid" in header else None, claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _TrustedIssuer:
     """One configured issuer and its keys."""
 
     name: str
-    issuer: Issuer
+    settings: Issuer
     audience: frozenset[str]
     key_set: KeySet
 
-    @property
-    def leeway(self) -> float:
-        return min(self.issuer.leeway, _LONGEST_LEEWAY)
+    async def wait_for_key(self, token: _Unverified) -> bool:
+        """Return whether there was a wait for the key that the token names.
+
+        Raises:
+            AuthInvalid: the issuer does not use the token's algorithm.
+        """
+        if token.algorithm not in self.settings.algorithms:
+            raise AuthInvalid("the token's algorithm is not accepted here", detail=f"issuer {self.name}")
+        return self.key_set.find(token.kid, token.algorithm) is None and await self.key_set.wait_for(token.kid)
+
+    def verify(self, token: _Unverified, now: float, tenants: frozenset[str]) -> Principal:
+        """Return the principal of a token.
+
+        Raises:
+            AuthInvalid: it proves nothing.
+            AuthExpired: it was good once.
+            AuthUnavailable: the keys have never been read.
+        """
+        claims = MappingProxyType(self._verified_claims(token, self._key(token)))
+        leeway = min(self.settings.leeway, _LONGEST_LEEWAY)
+        for name in ("nbf", "iat"):
+            if claims.get(name, 0) > now + leeway:
+                raise AuthInvalid("the token is not valid yet", detail=f"issuer {self.name}: {name}")
+        expires = float(claims["exp"]) + leeway
+        if now >= expires:
+            raise AuthExpired("the token has expired", detail=f"issuer {self.name}")
+        try:
+            tenant, subject = tenant_of(self.settings, claims, tenants), subject_of(self.settings, claims)
+        except AuthInvalid as fault:
+            fault.detail = f"issuer {self.name}: {fault.detail}"
+            raise
+        return Principal(tenant=tenant, subject=subject, method="jwt", issuer=self.name, claims=claims, expires=expires)
+
+    def _key(self, token: _Unverified) -> Key:
+        key = self.key_set.find(token.kid, token.algorithm)
+        if key is not None:
+            return key
+        if not self.key_set.ready:
+            raise AuthUnavailable(
+                "tokens cannot be verified now; try again soon",
+                detail=f"issuer {self.name}: its keys were never read, or not for long",
+                retry_after=_RETRY_AFTER,
+                issuer=self.name,
+            )
+        raise AuthInvalid("the token names no key of its issuer", detail=f"issuer {self.name}")
+
+    def _verified_claims(self, token: _Unverified, key: Key) -> Tree:
+        try:
+            return jwt.decode(
+                token.text,
+                key.public,
+                algorithms=[token.algorithm],
+                audience=self.audience,
+                issuer=self.settings.issuer,
+                options={
+                    "require": ["exp", "iss", "aud"],
+                    # Times are compared with the clock that is passed in; the subject may be another claim.
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                    "verify_sub": False,
+                    "verify_jti": False,
+                },
+            )
+        except jwt.InvalidSignatureError:
+            raise AuthInvalid("the token's signature is wrong", detail=f"issuer {self.name}") from None
+        except jwt.MissingRequiredClaimError as error:
+            raise AuthInvalid("the token has no expiry", detail=f"issuer {self.name}: {error.claim}") from None
+        except jwt.PyJWTError as error:
+            raise _malformed(f"issuer {self.name}: {type(error).__name__}") from None
 
 
-class Tokens:
-    """Verifies tokens, and remembers which were good; a new configuration starts with a new, empty one.
+class TokenVerifier:
+    """Verifies tokens and caches the results; a new configuration starts with a new one, whose cache is empty.
 
     Args:
         issuers: By name, as the configuration has them.
         key_sets: By the same names; every issuer has one.
-        bounds: How long and how many verdicts are remembered.
+        bounds: How long and how many results are cached.
         tenants: The tenants that the file names; see `tenant_of`.
+        queue: Spreads verifications over the turns of the event loop.
     """
 
     def __init__(
@@ -58,171 +185,103 @@ class Tokens:
         issuers: Mapping[str, Issuer],
         key_sets: Mapping[str, KeySet],
         bounds: Verification,
-        tenants: frozenset[str] = frozenset(),
+        tenants: frozenset[str],
+        queue: VerificationQueue,
     ) -> None:
-        trusted: dict[str, list[_Trust]] = {}
-        for name, issuer in issuers.items():
-            trust = _Trust(name, issuer, frozenset(issuer.audience), key_sets[name])
-            trusted.setdefault(issuer.issuer, []).append(trust)
-        self._trusted = trusted
+        self._issuers: dict[str, list[_TrustedIssuer]] = {}
+        for name, settings in issuers.items():
+            issuer = _TrustedIssuer(name, settings, frozenset(settings.audience), key_sets[name])
+            self._issuers.setdefault(settings.issuer, []).append(issuer)
         self._tenants = tenants
+        self._queue = queue
         self._good_for = bounds.remember
         self._bad_for = bounds.remember_bad
-        # Apart, so that whoever invents bad tokens cannot push out the good ones.
-        self._good = Verdicts(bounds.entries)
-        self._bad = Verdicts(bounds.entries)
+        # Apart, so that invented tokens cannot evict good ones.
+        self._good = TokenCache(bounds.entries)
+        self._bad = TokenCache(bounds.entries)
 
-    def recall(self, digest: bytes, now: float) -> Principal | None:
-        """Whose token this is, if it was found good of late.
+    def find(self, digest: bytes, now: float) -> Principal | None:
+        """Return the principal of a token from the cache, or None.
 
         Args:
             digest: SHA-256 of the token.
             now: Wall-clock seconds.
 
         Raises:
-            AuthInvalid, AuthExpired: it was found bad of late.
+            AuthInvalid, AuthExpired: the token was refused lately.
         """
-        verdict = self._good.get(digest, now)
-        if verdict is None:
-            verdict = self._bad.get(digest, now)
-            if verdict is None:
-                return None
-        if isinstance(verdict.outcome, Principal):
-            return verdict.outcome
-        raise verdict.outcome.fault()
+        return self._good.find(digest, now) or self._bad.find(digest, now)
 
     def is_familiar(self, digest: bytes) -> bool:
-        """Whether this token was good when it was judged last, so that it is nobody's guess."""
+        """Return whether this token was good when it was verified last, so that it is no guess."""
         return digest in self._good
 
-    def judge(self, token: bytes, digest: bytes, now: float, *, patient: bool = True) -> Principal:
-        """Whose token this is, found out anew.
+    async def verify(self, token: bytes, digest: bytes, wall: Callable[[], float]) -> Principal:
+        """Verify a token anew and return its principal; waits once, where the token names an unknown key.
 
         Args:
             digest: SHA-256 of the token.
-            now: Wall-clock seconds.
-            patient: Whether keys may be waited for; whoever has done so takes those that are here.
+            wall: Wall-clock seconds.
 
         Raises:
             AuthInvalid: it proves nothing.
             AuthExpired: it was good once.
             AuthUnavailable: the keys of its issuer have never been read.
-            Pending: the keys are being read, and may then decide.
         """
-        trust, version = None, 0
+        issuer = None
         try:
-            jws = parse(token)
-            trust = self._trust(jws.claims)
-            version = trust.key_set.version
-            _check_signature(jws, trust, patient=patient)
-            expires = _check_times(jws.claims, trust, now)
-            principal = _principal(jws.claims, trust, expires, self._tenants)
-        except (AuthInvalid, AuthExpired) as fault:
-            fault.issuer = fault.issuer if trust is None else trust.name
-            refusal = Refusal(type(fault), fault.message, fault.detail, fault.issuer)
-            key_set = None if trust is None else trust.key_set
+            unverified = _read(token)
+            issuer = self._issuer(unverified.claims)
+            if await issuer.wait_for_key(unverified):
+                # All that waited go on at once, some of them with the same token.
+                await self._queue.take()
+                known = self.find(digest, wall())
+                if known is not None:
+                    return known
+            principal = issuer.verify(unverified, wall(), self._tenants)
+        except AuthMissing as fault:
+            fault.issuer = fault.issuer if issuer is None else issuer.name
+            now = wall()
             self._good.drop(digest)
-            self._bad.put(digest, Verdict(refusal, now, now + self._bad_for, key_set, version))
+            self._bad.put(
+                digest, fault, since=now, until=now + self._bad_for, key_set=None if issuer is None else issuer.key_set
+            )
             raise
-        good = Verdict(principal, now, min(expires, now + self._good_for), trust.key_set, version)
-        self._good.put(digest, good)
+        now = wall()
+        until = min(principal.expires, now + self._good_for)
+        self._good.put(digest, principal, since=now, until=until, key_set=issuer.key_set)
         return principal
 
-    def _trust(self, claims: Mapping[str, object]) -> _Trust:
-        """The issuer that the token says it is from and that takes its audience; nothing is proven by this."""
+    def _issuer(self, claims: Mapping[str, object]) -> _TrustedIssuer:
+        """Return the issuer that the token names and that takes its audience; nothing is proven by this."""
         issuer = claims.get("iss")
-        trusted = self._trusted.get(issuer) if isinstance(issuer, str) else None
+        trusted = self._issuers.get(issuer) if isinstance(issuer, str) else None
         if trusted is None:
             raise AuthInvalid("the token's issuer is not accepted here", detail="iss is no issuer of the file")
         name = trusted[0].name
-        audience = _audience(claims, name)
-        fitting = [trust for trust in trusted if not trust.audience.isdisjoint(audience)]
+        # RFC 7519 §4.1.3: one string, or a list of strings.
+        value = claims.get("aud")
+        members = value if isinstance(value, list) else [value]
+        audience = [member for member in members if isinstance(member, str)]
+        if len(audience) != len(members):
+            fact = f"issuer {name}: aud is neither a string nor a list of strings"
+            raise AuthInvalid("the token is malformed", detail=fact, issuer=name)
+        fitting = [each for each in trusted if not each.audience.isdisjoint(audience)]
         if not fitting:
             raise AuthInvalid("the token's audience is not accepted here", detail=f"issuer {name}", issuer=name)
-        # Two entries for one issuer may name different tenants: a token that fits both is nobody's.
+        # Two entries for one issuer may name different tenants: a token that fits both is refused.
         if len(fitting) > 1:
-            names = ", ".join(trust.name for trust in fitting)
+            names = ", ".join(each.name for each in fitting)
             raise AuthInvalid("the token's audience is ambiguous", detail=f"issuers {names}", issuer=name)
         return fitting[0]
 
 
-def _audience(claims: Mapping[str, object], name: str) -> list[str]:
-    """RFC 7519 §4.1.3: one string, or a list of strings."""
-    value = claims.get("aud")
-    members = value if isinstance(value, list) else [value]
-    audience = [member for member in members if isinstance(member, str)]
-    if len(audience) != len(members):
-        fact = f"issuer {name}: aud is neither a string nor a list of strings"
-        raise AuthInvalid("the token is malformed", detail=fact, issuer=name)
-    return audience
-
-
-def _check_signature(jws: Jws, trust: _Trust, *, patient: bool) -> None:
-    if not _key(jws, trust, patient=patient).verifies(jws.algorithm, jws.signed, jws.signature):
-        raise AuthInvalid("the token's signature is wrong", detail=f"issuer {trust.name}")
-
-
-def _key(jws: Jws, trust: _Trust, *, patient: bool) -> Key:
-    if jws.algorithm not in trust.issuer.algorithms:
-        raise AuthInvalid("the token's algorithm is not accepted here", detail=f"issuer {trust.name}")
-    key = trust.key_set.find(jws.kid, jws.algorithm)
-    if key is not None:
-        return key
-    pending = trust.key_set.pending(jws.kid) if patient else None
-    if pending is not None:
-        raise pending
-    if not trust.key_set.ready:
-        raise AuthUnavailable(
-            "tokens cannot be verified now; try again soon",
-            detail=f"issuer {trust.name}: its keys were never read, or not for long",
-            retry_after=_RETRY_AFTER,
-            issuer=trust.name,
-        )
-    raise AuthInvalid("the token names no key of its issuer", detail=f"issuer {trust.name}")
-
-
-def _check_times(claims: Mapping[str, object], trust: _Trust, now: float) -> float:
-    """When the token stops being good, in wall-clock seconds (RFC 7519 §4.1.4 to §4.1.6)."""
-    expires = _time(claims, "exp")
-    if expires is None:
-        raise AuthInvalid("the token has no expiry", detail=f"issuer {trust.name}")
-    for name in ("nbf", "iat"):
-        begins = _time(claims, name)
-        if begins is not None and begins > now + trust.leeway:
-            raise AuthInvalid("the token is not valid yet", detail=f"issuer {trust.name}: {name}")
-    if now >= expires + trust.leeway:
-        raise AuthExpired("the token has expired", detail=f"issuer {trust.name}")
-    return expires + trust.leeway
-
-
-def _time(claims: Mapping[str, object], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None and name not in claims:
-        return None
-    # `bool` is an `int`: only the types themselves will do. Compared before it is converted, which could overflow.
-    if not (type(value) is int or type(value) is float) or not 0 <= value <= _LATEST or not math.isfinite(value):
-        raise AuthInvalid("the token is malformed", detail=f"{name} is no time")
-    return float(value)
-
-
-def _principal(claims: Mapping[str, object], trust: _Trust, expires: float, tenants: frozenset[str]) -> Principal:
-    try:
-        tenant, subject = tenant_of(trust.issuer, claims, tenants), subject_of(trust.issuer, claims)
-    except AuthInvalid as fault:
-        fault.detail = f"issuer {trust.name}: {fault.detail}"
-        raise
-    return Principal(
-        tenant=tenant,
-        subject=subject,
-        method="jwt",
-        issuer=trust.name,
-        claims=claims,
-        expires=expires,
-    )
+def _malformed(detail: str) -> AuthInvalid:
+    return AuthInvalid("the token is malformed", detail=detail)
 
 
 def subject_of(issuer: Issuer, claims: Mapping[str, object]) -> str:
-    """Return who calls within the tenant, as the issuer's tokens say it; empty where they do not.
+    """Return the subject of a token, by the claim that the issuer is configured with; empty where there is none.
 
     Raises:
         AuthInvalid: the claim is no printable text.

@@ -1,27 +1,34 @@
-"""Callers that a certificate proves: what is on it is read once for each connection, whose it is once for each file.
+"""Client certificates (mTLS): the names on them, the principal they prove, and the callers that such clients name.
 
-OpenSSL has verified it in the handshake: its chain up to an authority of the file, the dates, and that it may be shown
-by clients (RFC 5280 §4.2.1.12). What is left is whose it is, and whether it is over by now: connections last.
+OpenSSL has verified a certificate in the handshake: its chain up to an authority of the file, the dates, and that it is
+for clients (RFC 5280 §4.2.1.12). Left to do: find its principal, and see that it has not expired since.
 
 Decision (2026-11-22): one bundle of authorities, each of which can vouch for any name. To tell them apart one would
 need the chain that a certificate was verified by, and a TLS session that is resumed has none.
 """
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from urllib.parse import unquote
 
+import msgspec
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing
+from gateway.a2a.call import Head
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
+from gateway.a2a.headers import pass_on
 from gateway.certificate import Certificate
 from gateway.config.client import Mtls
 from gateway.config.client_name import ClientName
 from gateway.config.client_rule import Clients, NobodyKnown, is_spiffe
-from gateway.identity.verdict import Refusal, Verdict, Verdicts
+from gateway.identity.token_cache import TokenCache
 from gateway.principal import Principal
 
 _FOR_EVER = float("inf")
+_LONGEST_VALUE = 256
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -35,7 +42,7 @@ _UNREADABLE = (
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """What is on a certificate; one that cannot be read has no name, and so is nobody's."""
+    """Return what is on a certificate; one that cannot be read has no names, and proves nothing."""
     digest = hashlib.sha256(der).digest()
     try:
         read = x509.load_der_x509_certificate(der)
@@ -78,69 +85,73 @@ def _signs(read: x509.Certificate) -> bool:
 
 
 class Certificates:
-    """Whose certificates are, by one configuration.
+    """Principals of certificates, by one configuration.
 
     Args:
-        mtls: What the file says of them.
-        most: How many are remembered.
+        mtls: `auth.mtls`.
+        most: How many results are cached.
 
     Attributes:
-        gives_way: Whether a token beside a certificate counts instead of it.
-        required: Whether nobody is let in without one, whatever else is shown.
-        clients: Whose which names are.
+        clients: The entries of `auth.mtls.clients`.
     """
 
     def __init__(self, mtls: Mtls, most: int) -> None:
-        self.gives_way = mtls.with_token
-        self.required = mtls.require
+        self._gives_way = mtls.with_token
+        self._is_required = mtls.require
         self.clients = Clients(mtls.clients)
-        self._known = Verdicts(most)
+        self._known = TokenCache(most)
 
-    def check(self, certificate: Certificate | None, now: float) -> None:
-        """See that there is a certificate which is good still, whosever it is.
+    def prove(self, certificate: Certificate | None, now: float, *, alone: bool) -> Principal | None:
+        """Return the principal of a certificate, or None where another credential decides, or none is needed.
 
         Args:
             now: Wall-clock seconds.
+            alone: Whether no other credential is shown.
 
         Raises:
-            AuthMissing: there is none.
-            AuthInvalid: who has signed it is no longer trusted.
-            AuthExpired: it is over by now.
+            AuthMissing: one is required, and none is shown.
+            AuthInvalid: it proves nothing, or may not be shown beside another credential.
+            AuthExpired: it has expired.
         """
+        if self._is_required:
+            # The handshake asked for it by the configuration of then, and connections outlast certificates.
+            if certificate is None:
+                raise AuthMissing("connect again, and show a certificate", detail="one is required by now")
+            _check_valid(certificate, now)
         if certificate is None:
-            raise AuthMissing("connect again, and show a certificate", detail="one is required by now")
-        if certificate.void:
-            raise _distrusted()
-        if now >= certificate.expires:
-            raise _expired(certificate).fault()
+            return None
+        if alone:
+            return self.find(certificate, now)
+        if not self._gives_way:
+            raise AuthInvalid("show one credential", detail="a certificate, and another credential beside it")
+        return None
 
     def find(self, certificate: Certificate, now: float) -> Principal:
-        """Who calls over a connection where this was shown.
+        """Return the principal of a connection whose client showed this.
 
         Args:
             now: Wall-clock seconds.
 
         Raises:
-            AuthInvalid: it is nobody's, or who has signed it is no longer trusted.
-            AuthExpired: it is over by now.
+            AuthInvalid: it is of no client, or its authority is no longer trusted.
+            AuthExpired: it has expired.
         """
-        if certificate.void:
-            raise _distrusted()
-        verdict = self._known.get(certificate.digest, now)
-        if verdict is None:
-            verdict = self._judge(certificate, now)
-            self._known.put(certificate.digest, verdict)
-        if isinstance(verdict.outcome, Refusal):
-            raise verdict.outcome.fault()
-        return verdict.outcome
+        _check_valid(certificate, now)
+        known = self._known.find(certificate.digest, now)
+        if known is not None:
+            return known
+        try:
+            principal = self._principal(certificate)
+        except AuthInvalid as fault:
+            self._known.put(certificate.digest, fault, since=now, until=certificate.expires)
+            raise
+        self._known.put(certificate.digest, principal, since=now, until=certificate.expires)
+        return principal
 
-    def _judge(self, certificate: Certificate, now: float) -> Verdict:
-        if now >= certificate.expires:
-            return Verdict(_expired(certificate), now, _FOR_EVER)
+    def _principal(self, certificate: Certificate) -> Principal:
         if certificate.signs and any(is_spiffe(uri) for uri in certificate.uris):
-            # X509-SVID §5.2: whoever may sign others is none that a SPIFFE ID is of.
-            detail = "a SPIFFE ID on a certificate that may sign others"
-            return Verdict(Refusal(AuthInvalid, "the certificate is not known here", detail), now, certificate.expires)
+            # X509-SVID §5.2: a certificate that may sign others has no SPIFFE ID.
+            raise _unknown("a SPIFFE ID on a certificate that may sign others")
         names = [
             *(ClientName("uri", text) for text in certificate.uris),
             *(ClientName("dns", text) for text in certificate.dns),
@@ -149,8 +160,7 @@ class Certificates:
         try:
             whose = self.clients.find(names)
         except NobodyKnown as error:
-            refusal = Refusal(AuthInvalid, "the certificate is not known here", str(error))
-            return Verdict(refusal, now, certificate.expires)
+            raise _unknown(str(error)) from None
         claims = MappingProxyType(
             {
                 "san": (*certificate.uris, *certificate.dns),
@@ -159,14 +169,79 @@ class Certificates:
                 "client": whose.client,
             }
         )
-        return Verdict(whose.principal(claims, certificate.expires), now, certificate.expires)
+        return whose.principal(claims, certificate.expires)
 
 
-def _distrusted() -> AuthInvalid:
-    return AuthInvalid(
-        "the certificate is no longer accepted; connect again", detail="it was verified by other authorities"
-    )
+def _unknown(detail: str) -> AuthInvalid:
+    return AuthInvalid("the certificate is not known here", detail=detail)
 
 
-def _expired(certificate: Certificate) -> Refusal:
-    return Refusal(AuthExpired, "the certificate has expired", certificate.subject)
+def _check_valid(certificate: Certificate, now: float) -> None:
+    if certificate.void:
+        fact = "it was verified by other authorities"
+        raise AuthInvalid("the certificate is no longer accepted; connect again", detail=fact)
+    if now >= certificate.expires:
+        raise AuthExpired("the certificate has expired", detail=certificate.subject)
+
+
+# ---- Identity headers of trusted clients -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityHeaders:
+    """The headers by which a trusted client names its caller, in lower case."""
+
+    tenant: bytes = b"x-a2a-tenant"
+    subject: bytes = b"x-a2a-subject"
+    session: bytes = b"x-a2a-session"
+
+
+class _Known(msgspec.Struct, frozen=True, eq=False):
+    """The caller of a head; the next request with the same head has the same principal, the same object."""
+
+    client: Principal
+    names: IdentityHeaders
+    caller: Principal
+
+
+def caller_of(client: Principal, head: Head, names: IdentityHeaders) -> Principal:
+    """Return the caller for whom a trusted client speaks, or the client itself where it names none.
+
+    Only a client that was proven by its certificate alone is trusted (`auth.mtls.clients.X.trust_identity_headers`).
+
+    | header | effect |
+    |---|---|
+    | tenant | may only repeat the tenant of the certificate; any other is refused |
+    | subject | the agent is told it; with `isolation: principal` it owns tasks |
+    | session | the agent is told it |
+
+    Raises:
+        BadRequest: a header stands twice, or its value is no name.
+        NotAdmitted: the client names another tenant than its own.
+    """
+    known = head.known.get(_Known)
+    if isinstance(known, _Known) and known.client is client and known.names is names:
+        return known.caller
+    # Without those that have an underscore in their names or are named by `Connection`.
+    headers = pass_on(head.headers, frozenset((names.tenant, names.subject, names.session)))
+    tenant = _value(headers, names.tenant)
+    if tenant and tenant != client.tenant:
+        raise NotAdmitted("this certificate does not speak for that tenant", detail=f"{client.subject} says {tenant!r}")
+    caller = replace(client, on_behalf_of=_value(headers, names.subject), session=_value(headers, names.session))
+    head.known[_Known] = _Known(client, names, caller)
+    return caller
+
+
+def _value(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return the value of a header without its escapes; empty where there is none."""
+    values = [value for each, value in headers if each == name]
+    if not values:
+        return ""
+    try:
+        [value] = values
+        text = unquote(value.decode("ascii"), errors="strict")
+    except ValueError as error:
+        raise BadRequest(f"the header {name.decode()} does not name one caller") from error
+    if not 0 < len(text) <= _LONGEST_VALUE or not text.isprintable():
+        raise BadRequest(f"the header {name.decode()} is no name of 1 to {_LONGEST_VALUE} visible characters")
+    return text

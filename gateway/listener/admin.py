@@ -20,7 +20,7 @@ from gateway.config.address import is_loopback
 from gateway.config.display import shown
 from gateway.config.inquiry import Inquiry, reply
 from gateway.listener.request import host_name
-from gateway.reload import Reloader, Report, Result, Trigger
+from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 from gateway.upstream.replica import Replica
@@ -65,8 +65,8 @@ class Watched(Protocol):
     def reloader(self) -> Reloader | None:
         """Reads the configuration again; None where it comes from no file."""
 
-    async def reload_all(self, report: Report) -> dict[str, Any]:
-        """Have the other processes of this gateway do the same; what became of it, and of how many is not known."""
+    async def reload_others(self) -> dict[str, Any]:
+        """Have the other workers reload; return what each made of it, and how many did not answer in time."""
 
 
 def admin_app(
@@ -221,7 +221,7 @@ class _Pages:
         if reloader is None:
             return JSONResponse({"error": "the configuration comes from no file"}, status_code=409)
         report = await reloader.reload(Trigger.ADMIN)
-        others = await self._watched.reload_all(report)
+        others = await self._watched.reload_others()
         results = [report.result, *(each["result"] for each in others.get("workers", ()))]
         status = 422 if Result.REFUSED in results else 202 if others.get("unheard") else 200
         return JSONResponse({**report.as_json(), **others}, status_code=status)

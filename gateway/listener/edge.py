@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from gateway.a2a.call import Head
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
-from gateway.identity.failure import network_of
+from gateway.identity.throttle import network_of
 from gateway.listener.introduction import Introduction
 from gateway.listener.turn import Turns
 from gateway.listener.wire import header_lines, status_line

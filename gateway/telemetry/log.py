@@ -75,9 +75,7 @@ def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | N
         root.removeHandler(direct)
     sink: Sink[bytes] = Sink(sys.stderr.buffer if stream is None else stream, bytes)
     root.addHandler(_SinkHandler(sink, render_json if form == "json" else render_text))
-    root.setLevel(level.upper())
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    _set_level(root, level)
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False
@@ -139,7 +137,13 @@ def configure_directly(form: Literal["json", "text"], level: str) -> None:
     """
     root = logging.getLogger()
     root.addHandler(_DirectHandler(render_json if form == "json" else render_text))
+    _set_level(root, level)
+
+
+def _set_level(root: logging.Logger, level: str) -> None:
     root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
 class _DirectHandler(logging.Handler):

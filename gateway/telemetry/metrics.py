@@ -21,8 +21,8 @@ from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.telemetry.board import Board
 from gateway.telemetry.tally import Distribution, Gone, Labels, Spread, Tally
+from gateway.telemetry.worker_metrics import WorkerMetrics
 
 NO_AGENT = "-"
 NO_TENANT = "-"
@@ -75,7 +75,7 @@ class Metrics:
 
     Args:
         read: Samples that are taken when the metrics are read.
-        board: Where other processes of the same gateway put theirs up; None for one alone.
+        workers: Merges them with those of the other workers; None in a gateway of one process.
 
     Attributes:
         meters: Those of all configurations that are in use, or being made, by whatever tells them apart.
@@ -83,10 +83,10 @@ class Metrics:
     """
 
     def __init__(
-        self, version: str, read: Callable[[], Iterable[Sample]] = lambda: (), board: Board | None = None
+        self, version: str, read: Callable[[], Iterable[Sample]] = lambda: (), workers: WorkerMetrics | None = None
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library does not annotate it
-        self.board = board
+        self._workers = workers
         self.meters: WeakValueDictionary[int, AgentMeter] = WeakValueDictionary()
         self.meeting = threading.Lock()
         self._counted: list[Tally | Distribution] = []
@@ -252,7 +252,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format; slow with many series, so it is called off the event loop."""
-        return generate_latest(self.registry) if self.board is None else self.board.render(self.registry)
+        return generate_latest(self.registry) if self._workers is None else self._workers.render(self.registry)
 
 
 def _gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:

@@ -1,39 +1,35 @@
-"""One output of several processes: whole lines of one stay whole beside those of the others."""
+"""An output that several processes share: whole lines of one stay whole beside those of the others."""
 
 import fcntl
 import os
+import tempfile
 import threading
 from io import RawIOBase
-from pathlib import Path
 from typing import Any
 
 
 class SharedStream(RawIOBase):
-    """Writes to a file descriptor that other processes, and threads of this one, write to as well, one at a time.
+    """Writes to a file descriptor by turns with other processes, and with other threads of this one.
 
-    More than 4 KiB on a pipe would otherwise be mixed with what others write.
-
-    Args:
-        lock: A file of theirs; whoever dies lets go of it.
+    The system splits writes of more than 4 KiB to a pipe. Make it before the processes are forked.
     """
 
-    def __init__(self, descriptor: int, lock: Path) -> None:
+    def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._lock = lock.open("ab")
-        # The file's lock is the process's: it keeps no thread of it from another.
-        self._own = threading.Lock()
+        # A lock of a file ends with the process that holds it. It is the process's, so threads need another one.
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as this
+        self._thread_lock = threading.Lock()
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - whatever has bytes, as its base says
-        """Write all of it; gives how many bytes that were."""
+        """Write all of it, or what a full pipe in non-blocking mode takes; return the number of bytes."""
         rest = memoryview(data)
         whole = len(rest)
-        with self._own:
-            # By process, not by descriptor: these are inherited, and shared.
+        with self._thread_lock:
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             try:
                 while rest:
@@ -45,6 +41,6 @@ class SharedStream(RawIOBase):
         return whole
 
     def close(self) -> None:
-        """Let go of the lock's file; the descriptor is everybody's."""
+        """Close the lock, and leave the descriptor open."""
         self._lock.close()
         super().close()

@@ -64,6 +64,20 @@ def cases() -> list[Case]:
     return list(_cases())
 
 
+def pairs(*, having: str = "request") -> list[list[Case]]:
+    """The cases whose vectors have such a member, in one list for each pair of dialects."""
+    found: dict[tuple[str, str], list[Case]] = {}
+    for case in cases():
+        if having in vector(case.file):
+            found.setdefault((case.ours, case.theirs), []).append(case)
+    return list(found.values())
+
+
+def pair_name(cases: list[Case]) -> str:
+    """What a list of `pairs` is called among the tests."""
+    return f"{cases[0].ours} to {cases[0].theirs}"
+
+
 def _cases() -> Iterator[Case]:
     for file in FILES:
         content = vector(file)

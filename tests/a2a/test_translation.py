@@ -13,20 +13,26 @@ from tests.a2a.dialects import (
     answer_of,
     asked,
     call_of,
-    cases,
     comparable,
     events_of,
     hub_event,
     hub_params,
     hub_result,
     is_final,
+    pair_name,
+    pairs,
     told,
     vector,
 )
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
-def test_a_request_says_the_same_in_the_agents_dialect(case: Case) -> None:
+@pytest.mark.parametrize("pair", pairs(), ids=pair_name)
+def test_a_request_says_the_same_in_the_agents_dialect(pair: list[Case]) -> None:
+    for case in pair:
+        _says_the_same(case)
+
+
+def _says_the_same(case: Case) -> None:
     content = vector(case.file)
     call = call_of(content["request"][case.ours], DIALECTS[case.ours])
     translation = Translation(call, DIALECTS[case.theirs], message_id="made", new_id="task-made")
@@ -35,11 +41,16 @@ def test_a_request_says_the_same_in_the_agents_dialect(case: Case) -> None:
     expected = hub_params(call_of(content["request"][case.theirs], DIALECTS[case.theirs]))
     loose = case.loose
     found = hub_params(asked(translation.call))
-    assert comparable(found, loose=loose) == comparable(expected, loose=loose)
+    assert comparable(found, loose=loose) == comparable(expected, loose=loose), case
 
 
-@pytest.mark.parametrize("case", [each for each in cases() if "response" in vector(each.file)], ids=str)
-def test_an_answer_says_the_same_in_the_clients_dialect(case: Case) -> None:
+@pytest.mark.parametrize("pair", pairs(having="response"), ids=pair_name)
+def test_an_answer_says_the_same_in_the_clients_dialect(pair: list[Case]) -> None:
+    for case in pair:
+        _answers_the_same(case)
+
+
+def _answers_the_same(case: Case) -> None:
     content = vector(case.file)
     call = call_of(content["request"][case.ours], DIALECTS[case.ours])
     translation = Translation(call, DIALECTS[case.theirs], message_id="made", new_id="task-made")
@@ -57,11 +68,16 @@ def test_an_answer_says_the_same_in_the_clients_dialect(case: Case) -> None:
     if expected is not None:
         loose = case.loose
         found = comparable(hub_result(call, answer), loose=loose)
-        assert found == comparable(hub_result(call, expected), loose=loose)
+        assert found == comparable(hub_result(call, expected), loose=loose), case
 
 
-@pytest.mark.parametrize("case", [each for each in cases() if "events" in vector(each.file)], ids=str)
-def test_a_stream_says_the_same_in_the_clients_dialect(case: Case) -> None:
+@pytest.mark.parametrize("pair", pairs(having="events"), ids=pair_name)
+def test_a_stream_says_the_same_in_the_clients_dialect(pair: list[Case]) -> None:
+    for case in pair:
+        _streams_the_same(case)
+
+
+def _streams_the_same(case: Case) -> None:
     content = vector(case.file)
     call = call_of(content["request"][case.ours], DIALECTS[case.ours])
     translation = Translation(call, DIALECTS[case.theirs], message_id="made", new_id="task-made")
@@ -72,4 +88,4 @@ def test_a_stream_says_the_same_in_the_clients_dialect(case: Case) -> None:
     loose = case.loose
     assert [comparable(hub_event(call, event), loose=loose) for event in found] == [
         comparable(hub_event(call, event), loose=loose) for event in expected
-    ]
+    ], case

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.doubles.ancient import NotAncient, Tree
-from tests.doubles.ancient_client import AncientClient, Failed
+from tests.doubles.ancient_client import AncientClient
 
 pytestmark = pytest.mark.anyio
 
@@ -28,10 +28,6 @@ def streamed(*results: Tree) -> httpx.Response:
     frames = ({"jsonrpc": "2.0", "id": 1, "result": result} for result in results)
     text = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames)
     return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
-
-
-async def test_a_task_of_0_1_is_believed() -> None:
-    assert await client(whole(result=DONE)).get("t") == DONE
 
 
 @pytest.mark.parametrize(
@@ -73,24 +69,6 @@ async def test_an_envelope_that_is_none_is_not_believed(members: Tree) -> None:
         await client(whole(**members)).get("t")
 
 
-async def test_an_error_is_told() -> None:
-    with pytest.raises(Failed) as caught:
-        await client(whole(error={"code": -32001, "message": "Task not found"})).get("t")
-    assert (caught.value.code, caught.value.message) == (-32001, "Task not found")
-
-
-async def test_a_task_in_another_session_is_not_believed() -> None:
-    with pytest.raises(NotAncient, match="session"):
-        await client(whole(result={**DONE, "sessionId": "other"})).send("hi", id="t", sessionId="s")
-
-
-async def test_a_stream_up_to_its_final_event_is_believed() -> None:
-    working = {"id": "t", "status": {"state": "working"}, "final": False}
-    artifact = {"id": "t", "artifact": {"parts": [PART], "index": 0}}
-    events = client(streamed(working, artifact, EVENT)).stream("hi", id="t")
-    assert [event async for event in events] == [working, artifact, EVENT]
-
-
 @pytest.mark.parametrize(
     "results",
     [
@@ -107,15 +85,3 @@ async def test_a_stream_up_to_its_final_event_is_believed() -> None:
 async def test_a_stream_that_is_not_0_1_is_not(results: list[Tree]) -> None:
     with pytest.raises(NotAncient):
         [event async for event in client(streamed(*results)).resubscribe("t")]
-
-
-async def test_an_error_in_place_of_a_stream_is_told() -> None:
-    with pytest.raises(Failed, match="-32001"):
-        [event async for event in client(whole(error={"code": -32001, "message": "no"})).resubscribe("t")]
-    with pytest.raises(NotAncient):
-        [event async for event in client(whole(result=DONE)).resubscribe("t")]
-
-
-async def test_it_sends_nothing_that_is_not_0_1() -> None:
-    with pytest.raises(NotAncient):
-        await client(whole(result=DONE)).send("hi", configuration={})

@@ -76,7 +76,7 @@ async def test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no
 
 # ---- Memory ----------------------------------------------------------------------------------------------------------
 
-STREAMS = 500
+STREAMS = 250
 EVENT = chunk(
     b'data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'
 )

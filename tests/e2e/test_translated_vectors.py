@@ -1,8 +1,8 @@
 """The vectors, through the gateway: a client of every dialect, an agent of every other, over real sockets."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,7 +34,7 @@ from tests.a2a.dialects import (
     vector,
 )
 from tests.doubles.gateway import Running, card_of, running
-from tests.doubles.grpc_agent import Asked, grpc_agent, says
+from tests.doubles.grpc_agent import Answer, Asked, grpc_agent, says
 from tests.doubles.grpc_gateway import LISTENS
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
 from tests.e2e.sdk import open_http
@@ -50,17 +50,23 @@ SPOKEN = [f"{binding.value} {version}" for version in ("1.0", "0.3") for binding
 # ---- The agent's side ------------------------------------------------------------------------------------------------
 
 
-def over_http(case: Case) -> Script:
+def over_http(site: "Site") -> Script:
     """An agent that answers as the vector has it, under the id that it was asked with."""
-    content = vector(case.file)
-    dialect = DIALECTS[case.theirs]
 
     async def script(wire: Wire) -> None:
         while True:
             request = await wire.request()
-            await wire.send(_answer(content, case, dialect, request))
+            case = site.case
+            await wire.send(_answer(vector(case.file), case, DIALECTS[case.theirs], request))
 
     return script
+
+
+def over_grpc(site: "Site") -> Answer:
+    async def answer(asked: Asked) -> None:
+        await says(*answers(site.case))(asked)
+
+    return answer
 
 
 def _answer(content: dict[str, Any], case: Case, dialect: Dialect, request: Received) -> bytes:
@@ -110,24 +116,51 @@ Seen = tuple[Call, bytes | None]
 """A call as the agent read it, and the version that it was told."""
 
 
+class Site:
+    """A gateway in front of an agent of one dialect, which plays one case after the other."""
+
+    gateway: Running
+    case: Case
+    _seen: Callable[[], list[Seen]]
+    _played = 0
+
+    @contextmanager
+    def playing(self, case: Case) -> Iterator[None]:
+        """Have the agent answer as this case has it; a failure names it."""
+        self.case = case
+        self._played += 1
+        try:
+            yield
+        except BaseException as failure:
+            failure.add_note(str(case))
+            raise
+
+    def seen(self) -> Seen:
+        """What the agent saw of this case."""
+        seen = self._seen()
+        assert len(seen) == self._played
+        return seen[-1]
+
+    async def line(self) -> dict[str, Any]:
+        """The line of the access log for this case."""
+        return await self.gateway.line(of=self._played)
+
+
 @asynccontextmanager
-async def between(case: Case, folder: Path) -> AsyncIterator[tuple[Running, Callable[[], list[Seen]]]]:
-    """A gateway in front of an agent of the other dialect, and what that agent saw."""
-    dialect = DIALECTS[case.theirs]
+async def before(dialect: Dialect, folder: Path) -> AsyncIterator[Site]:
+    """A gateway in front of an agent of this dialect."""
+    site = Site()
     async with AsyncExitStack() as stack:
         if dialect.binding is Binding.GRPC:
-            served = await stack.enter_async_context(grpc_agent(says(*answers(case))))
+            served = await stack.enter_async_context(grpc_agent(over_grpc(site)))
             url, address = served.url, served.url.partition("//")[2]
-
-            def seen() -> list[Seen]:
-                return [(call_over_grpc(each), version_over_grpc(each)) for each in served.asked]
+            site._seen = lambda: [(call_over_grpc(each), version_over_grpc(each)) for each in served.asked]
         else:
-            scripted = await stack.enter_async_context(ScriptedBackend(over_http(case)))
+            scripted = await stack.enter_async_context(ScriptedBackend(over_http(site)))
             url = address = scripted.url
-
-            def seen() -> list[Seen]:
-                requests = scripted.requests
-                return [(call_over_http(each, dialect), each.header(b"a2a-version")) for each in requests]
+            site._seen = lambda: [
+                (call_over_http(each, dialect), each.header(b"a2a-version")) for each in scripted.requests
+            ]
 
         (folder / "card.json").write_bytes(card_of(address, *SPOKEN))
         text = f"""\
@@ -138,7 +171,8 @@ agents:
     backend: {{ url: "{url}", protocol: {dialect.binding.label}, a2a_version: "{dialect.version}" }}
     card: card.json
 """
-        yield await stack.enter_async_context(running(text, path=folder / "gateway.yaml")), seen
+        site.gateway = await stack.enter_async_context(running(text, path=folder / "gateway.yaml"))
+        yield site
 
 
 # ---- The client's side -----------------------------------------------------------------------------------------------
@@ -191,22 +225,34 @@ def is_told_apart(case: Case) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if is_told_apart(case)], ids=str)
-async def test_a_client_and_an_agent_of_two_dialects_understand_each_other(case: Case, tmp_path: Path) -> None:
+PAIRS = dict.fromkeys((case.ours, case.theirs) for case in cases() if is_told_apart(case))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+async def test_a_client_and_an_agent_of_two_dialects_understand_each_other(
+    ours: str, theirs: str, tmp_path: Path
+) -> None:
+    async with before(DIALECTS[theirs], tmp_path) as site:
+        for case in cases():
+            if (case.ours, case.theirs) == (ours, theirs) and is_told_apart(case):
+                with site.playing(case):
+                    await _understand_each_other(site, case)
+
+
+async def _understand_each_other(site: Site, case: Case) -> None:
     content = vector(case.file)
     ours, theirs = DIALECTS[case.ours], DIALECTS[case.theirs]
     call = call_of(content["request"][case.ours], ours)
-    async with between(case, tmp_path) as (gateway, seen):
-        said = await said_over(gateway, case, call)
-        [(read, version)] = seen()
-        assert version == (None if theirs.version is Version.V0_1 else theirs.version.encode())
-        # The agent's own generation was told of no tenant: it was the gateway's to route by.
-        assert read.tenant is None
-        if read.operation is call.operation:
-            meant = hub_params(call_of(content["request"][case.theirs], theirs))
-            assert comparable(hub_params(read), loose=case.loose) == comparable(meant, loose=case.loose)
-        _check_answer(case, content, call, said)
-        line = await gateway.line()
+    said = await said_over(site.gateway, case, call)
+    read, version = site.seen()
+    assert version == (None if theirs.version is Version.V0_1 else theirs.version.encode())
+    # The agent's own generation was told of no tenant: it was the gateway's to route by.
+    assert read.tenant is None
+    if read.operation is call.operation:
+        meant = hub_params(call_of(content["request"][case.theirs], theirs))
+        assert comparable(hub_params(read), loose=case.loose) == comparable(meant, loose=case.loose)
+    _check_answer(case, content, call, said)
+    line = await site.line()
     assert (line["binding"], line["a2a_version"]) == (ours.binding.label, ours.version.value)
     assert (line["operation"], line["outcome"], line["agent"]) == (call.operation.value, "ok", "agent")
 
@@ -236,22 +282,19 @@ def _check_answer(case: Case, content: dict[str, Any], call: Call, said: list[by
     )
 
 
-RELAYED = [
-    Case(file, name, name) for file in FILES for name in ("v1.0-grpc", "v0.3-grpc") if name in vector(file)["request"]
-]
-
-
-@pytest.mark.parametrize("case", RELAYED, ids=str)
-async def test_between_two_that_speak_grpc_alike_the_bytes_pass_as_they_came(case: Case, tmp_path: Path) -> None:
-    call = call_of(vector(case.file)["request"][case.ours], DIALECTS[case.ours])
-    async with between(case, tmp_path) as (gateway, seen):
-        said = await said_over(gateway, case, call)
-        [(read, _)] = seen()
-    # But for the tenant, which was the gateway's to route by.
-    assert read.tenant is None
-    assert read.body == with_tenant(call, None)
-    assert len(read.body) == len(call.body) - (0 if call.tenant is None else 2 + len(call.tenant))
-    assert said == answers(case)
+@pytest.mark.parametrize("name", ["v1.0-grpc", "v0.3-grpc"])
+async def test_between_two_that_speak_grpc_alike_the_bytes_pass_as_they_came(name: str, tmp_path: Path) -> None:
+    async with before(DIALECTS[name], tmp_path) as site:
+        for case in (Case(file, name, name) for file in FILES if name in vector(file)["request"]):
+            with site.playing(case):
+                call = call_of(vector(case.file)["request"][name], DIALECTS[name])
+                said = await said_over(site.gateway, case, call)
+                read, _ = site.seen()
+                # But for the tenant, which was the gateway's to route by.
+                assert read.tenant is None
+                assert read.body == with_tenant(call, None)
+                assert len(read.body) == len(call.body) - (0 if call.tenant is None else 2 + len(call.tenant))
+                assert said == answers(case)
 
 
 def test_every_pair_of_dialects_is_there() -> None:

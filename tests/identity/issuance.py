@@ -1,24 +1,27 @@
 """What an identity provider has: keys, key set documents, and tokens, good ones and any other bytes."""
 
+import asyncio
+import atexit
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm, get_default_algorithms
 
 from gateway.config.model import ALGORITHMS, Auth
-from gateway.identity.authenticator import Credentials, Identity
-from gateway.identity.jwk import Keys, parse_keys
+from gateway.identity.authenticator import Authenticator, Credentials
 from gateway.identity.jwks import KeySet
-from gateway.identity.turn import Turns
+from gateway.principal import Principal
 
 ISSUER = "https://login.example.com"
 NOW = 1_800_000_000.0
+KEYS = "/keys"
+DISCOVERY = "/.well-known/openid-configuration"
 
 Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 
@@ -64,10 +67,6 @@ def key_set_document(*keys: Mapping[str, object]) -> bytes:
     return json.dumps({"keys": keys}).encode()
 
 
-def keys_of(*keys: Mapping[str, object], algorithms: tuple[str, ...] = ALGORITHMS) -> Keys:
-    return parse_keys(key_set_document(*keys), frozenset(algorithms))
-
-
 def segment(raw: bytes) -> bytes:
     return base64.urlsafe_b64encode(raw).rstrip(b"=")
 
@@ -106,36 +105,88 @@ def auth(
     )
 
 
-def read_key_set(keys: Keys | None = None, **settings: Any) -> KeySet:
-    """A key set that has read `keys` already; it has no network."""
-    key_set = unread_key_set(**settings)
-    key_set._begin_first()
-    key_set._take(keys_of(jwk(rsa_key())) if keys is None else keys)
-    key_set._settle()
-    return key_set
+class Published:
+    """The key set of an issuer, served without a socket.
+
+    Attributes:
+        documents: What is served, by path; an issuer that is down has none.
+        headers: Of every answer.
+        asked: The paths that were asked for.
+        knocked: Set when one is.
+        open: Cleared, every answer waits until it is set again.
+        now: The monotonic clock, which stands still.
+        results: Whether each reading was good.
+        key_set: Reads when it is told to.
+    """
+
+    def __init__(self, *keys: Mapping[str, object], **settings: Any) -> None:
+        self.documents: dict[str, bytes] = {KEYS: key_set_document(*keys)} if keys else {}
+        self.headers: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.knocked = asyncio.Event()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.now = 1000.0
+        self.results: asyncio.Queue[bool] = asyncio.Queue()
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
+        asked = {"issuer_url": ISSUER, "jwks_url": ISSUER + KEYS, "algorithms": ALGORITHMS, "http": http}
+        hooks = {"clock": lambda: self.now, "on_result": lambda _, good: self.results.put_nowait(good)}
+        self.key_set = KeySet("corp", **{**asked, **hooks, "wall": lambda: NOW, **settings})
+
+    def publish(self, *keys: Mapping[str, object]) -> bool:
+        """Serve other keys, and have them read."""
+        self.documents[KEYS] = key_set_document(*keys)
+        return self.read()
+
+    def read(self) -> bool:
+        """Have the keys read; whether that was good."""
+        return run(self.key_set.refresh())
+
+    async def exhaust(self) -> None:
+        """Use up the one reading that unknown keys may cause for now."""
+        waiting = asyncio.ensure_future(self.key_set.wait_for("nobody"))
+        await asyncio.sleep(0)
+        await self.key_set.refresh()
+        await waiting
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        self.knocked.set()
+        await self.open.wait()
+        document = self.documents.get(request.url.path)
+        if document is None:
+            return httpx.Response(404)
+        return httpx.Response(200, headers=self.headers, stream=httpx.ByteStream(document))
 
 
-def unread_key_set(**settings: Any) -> KeySet:
-    asked = {"issuer_url": ISSUER, "jwks_url": f"{ISSUER}/keys", "algorithms": ALGORITHMS, "http": NO_NETWORK}
-    return KeySet("corp", **{**asked, **settings})
+def published(*keys: Mapping[str, object], **settings: Any) -> Published:
+    """Keys that have been read already, `k1` where none are given."""
+    found = Published(*(keys or (jwk(rsa_key()),)), **settings)
+    assert found.read()
+    return found
 
 
-NO_NETWORK: httpx.AsyncClient = None  # type: ignore[assignment]  # never reached: `run` is not called
-
-
-def identity(key_set: KeySet | None = None, settings: Auth | None = None, *, anonymous: bool = False) -> Identity:
+def authenticator(
+    keys: KeySet | None = None, settings: Auth | None = None, *, anonymous: bool = False, **more: Any
+) -> Authenticator:
     used = auth() if settings is None else settings
-    return Identity(
-        used,
-        anonymous=anonymous,
-        key_sets={"corp": read_key_set() if key_set is None else key_set} if used.issuers else {},
-        turns=unhurried(),
-    )
+    key_sets = {"corp": published().key_set if keys is None else keys} if used.issuers else {}
+    return Authenticator(used, anonymous=anonymous, key_sets=key_sets, **more)
 
 
-def unhurried() -> Turns:
-    """Nobody stands in line, with or without a running loop."""
-    return Turns(10**9, lambda _callback: None)
+_RUNNER = asyncio.Runner()
+atexit.register(_RUNNER.close)
+_T = TypeVar("_T")
+
+
+def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """What a coroutine returns, for tests that have no loop of their own."""
+    return _RUNNER.run(coroutine)
+
+
+def identify(who: Authenticator, shown: Credentials, now: float = NOW, tick: float = 0.0) -> Principal | None:
+    """The caller that a request is authenticated as."""
+    return run(who.authenticate(shown, lambda: now, tick))
 
 
 def bearer(credential: bytes) -> Credentials:

@@ -1,16 +1,14 @@
 """An identity provider on loopback: serves what it is told to, counts who asks, and can be slow or broken."""
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.identity.issuance import key_set_document
+from tests.identity.issuance import KEYS, key_set_document
 
-DISCOVERY = "/.well-known/openid-configuration"
-KEYS = "/keys"
+__all__ = ["KEYS", "Provider", "provider"]
 
 
 @dataclass
@@ -30,26 +28,16 @@ class Provider:
     asked: Counter[str] = field(default_factory=Counter)
     open: asyncio.Event = field(default_factory=asyncio.Event)
     knocked: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
-    fields: dict[str, bytes] = field(default_factory=dict)
 
     def publish(self, *keys: Mapping[str, object]) -> None:
         """Serve these keys."""
         self.documents[KEYS] = key_set_document(*keys)
-
-    def discoverable(self, **changes: object) -> None:
-        """Serve a discovery document."""
-        document = {"issuer": self.url, "jwks_uri": self.url + KEYS, "token_endpoint": "x", **changes}
-        self.documents[DISCOVERY] = json.dumps(document).encode()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode()
             self.asked[path] += 1
-            self.fields = {
-                name.strip().decode().lower(): value.strip()
-                for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])
-            }
             self.knocked.put_nowait(path)
             await self.open.wait()
             body = self.documents.get(path)

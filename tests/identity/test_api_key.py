@@ -64,7 +64,7 @@ def test_a_key_may_last_to_the_end_of_time() -> None:
 
 def test_a_key_is_recalled_where_it_was_shown_before_each_hash_by_itself() -> None:
     rotating = keys(batch={"sha256": [sha256(b"new"), sha256(b"old")], "expires": date(2027, 6, 30)})
-    rotating.settle(digest(b"new"), "192.0.2.1")
+    rotating.remember(digest(b"new"), "192.0.2.1")
     assert rotating.recall(digest(b"new"), "192.0.2.1", 0.0) is rotating.find(digest(b"new"), 0.0)
     assert rotating.recall(digest(b"new"), "192.0.2.2", 0.0) is None
     assert rotating.recall(digest(b"old"), "192.0.2.1", 0.0) is None
@@ -76,17 +76,9 @@ def test_a_key_is_recalled_where_it_was_shown_before_each_hash_by_itself() -> No
 def test_the_places_of_a_key_are_bounded_and_the_oldest_goes_first() -> None:
     one = keys(batch={"sha256": sha256(b"s")})
     for number in range(MOST_PLACES + 1):
-        one.settle(digest(b"s"), str(number))
+        one.remember(digest(b"s"), str(number))
     known = [number for number in range(MOST_PLACES + 1) if one.recall(digest(b"s"), str(number), 0.0)]
     assert known == list(range(1, MOST_PLACES + 1))
-
-
-def test_keys_that_end_soon_are_named_before_they_do() -> None:
-    ending = keys(soon={"sha256": sha256(b"a"), "expires": date(2027, 6, 30)}, never={"sha256": sha256(b"b")})
-    end = seconds(2027, 7, 1)
-    assert ending.expiring(end - 5, 10.0) == {"soon": end}
-    assert not ending.expiring(end - 20, 10.0)
-    assert not ending.expiring(end, 10.0)
 
 
 @pytest.mark.parametrize("written", ["abc", "zz" * 32, "ab" * 31])

@@ -1,49 +1,55 @@
 """The corpus of bad tokens and key sets, one by one where tokens are judged and where key sets are read."""
 
 from contextlib import suppress
+from functools import cache
 
 import pytest
 
-from gateway.a2a.fault import AuthMissing
+from gateway.a2a.fault import AuthMissing, AuthUnavailable
 from gateway.config.model import Auth
-from gateway.identity.authenticator import Identity
-from gateway.identity.jwk import Keys, KeySetInvalid, parse_keys
-from gateway.identity.jwks import KeySet
-from gateway.identity.pending import Pending
-from gateway.principal import Principal
+from gateway.identity.authenticator import Authenticator
+from gateway.identity.jwks import Keys, KeySetInvalid, parse_keys
 from tests.doubles.yardstick import cpu_seconds
 from tests.identity.corpus.genuine import ALGORITHMS, EVIL, good, published, said
 from tests.identity.corpus.key_set import poisoned
 from tests.identity.corpus.token import tokens
 from tests.identity.issuance import (
+    KEYS,
     NOW,
+    Published,
     auth,
+    authenticator,
     bearer,
     compact,
     ec_key,
-    identity,
+    identify,
     key_set_document,
-    read_key_set,
     rsa_key,
-    unread_key_set,
+    run,
 )
 
 TOKENS = tokens(NOW)
 KEY_SETS = poisoned()
+GOOD = key_set_document(*published())
 SETTINGS: Auth = auth(algorithms=list(ALGORITHMS), verification={"failures": "100000/s"})
 
 
 def read() -> Keys:
-    return parse_keys(key_set_document(*published()), frozenset(ALGORITHMS))
+    return parse_keys(GOOD, frozenset(ALGORITHMS))
 
 
-def judged(who: Identity, key_set: KeySet, token: bytes) -> Principal | None:
-    """What comes of a token, with the reading that an unknown key may cause."""
-    try:
-        return who.identify(bearer(token), NOW)
-    except Pending:
-        key_set._settle()
-    return who.identify(bearer(token), NOW)
+@cache
+def reading(document: bytes) -> Published:
+    """Keys that were read, and are not read again for a token that names another."""
+    keys = Published(algorithms=ALGORITHMS)
+    keys.documents[KEYS] = document
+    assert keys.read()
+    run(keys.exhaust())
+    return keys
+
+
+def who(document: bytes = GOOD) -> Authenticator:
+    return authenticator(reading(document).key_set, SETTINGS)
 
 
 def test_there_are_enough_of_them() -> None:
@@ -53,31 +59,37 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.parametrize("name", TOKENS)
 def test_a_bad_token_is_refused_and_the_next_good_one_is_not(name: str) -> None:
-    key_set = read_key_set(read())
-    who = identity(key_set, SETTINGS)
+    asked = who()
     with pytest.raises(AuthMissing) as caught:
-        judged(who, key_set, TOKENS[name])
+        identify(asked, bearer(TOKENS[name]))
     assert caught.value.http_status == 401
     assert len(caught.value.message) < 80
-    principal = judged(who, key_set, good(NOW))
+    principal = identify(asked, bearer(good(NOW)))
     assert principal is not None
     assert principal.tenant == "acme"
 
 
 @pytest.mark.parametrize("name", TOKENS)
 def test_without_keys_a_bad_token_is_no_better(name: str) -> None:
-    unread = unread_key_set()
-    with pytest.raises((AuthMissing, Pending)):
-        identity(unread, SETTINGS).identify(bearer(TOKENS[name]), NOW)
+    with pytest.raises((AuthMissing, AuthUnavailable)):
+        identify(authenticator(down().key_set, SETTINGS), bearer(TOKENS[name]))
+
+
+@cache
+def down() -> Published:
+    """An issuer that does not answer."""
+    keys = Published()
+    assert not keys.read()
+    return keys
 
 
 def test_a_bad_token_takes_no_time() -> None:
     def judge_all() -> None:
         # Afresh, so that none of them was seen before.
-        who = identity(read_key_set(read()), SETTINGS)
+        asked = who()
         for token in TOKENS.values():
-            with pytest.raises((AuthMissing, Pending)):
-                who.identify(bearer(token), NOW)
+            with pytest.raises(AuthMissing):
+                identify(asked, bearer(token))
 
     # Half a millisecond each, by far.
     assert cpu_seconds(judge_all) < 0.0005 * len(TOKENS)
@@ -99,12 +111,11 @@ def test_a_poisoned_key_set_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in KEY_SETS if name.startswith("beside: ")])
 def test_a_poisoned_key_set_lets_nobody_in_even_if_it_is_the_first(name: str) -> None:
-    key_set = read_key_set(parse_keys(KEY_SETS[name], frozenset(ALGORITHMS)))
-    who = identity(key_set, SETTINGS)
+    asked = who(KEY_SETS[name])
     for kid in ("k1", "evil"):
         for algorithm, key in (("RS256", rsa_key(EVIL)), ("ES256", ec_key(EVIL))):
             with pytest.raises(AuthMissing):
-                judged(who, key_set, compact({"alg": algorithm, "kid": kid}, said(NOW), key))
+                identify(asked, bearer(compact({"alg": algorithm, "kid": kid}, said(NOW), key)))
 
 
 def test_no_key_set_takes_long_to_read() -> None:

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gateway.config.limit import Verification
-from tests.doubles.gateway import Client, Running, compiled, keys, request
+from tests.doubles.gateway import Client, Running, request
 from tests.doubles.undisturbed import undisturbed
 from tests.identity.corpus.genuine import EVIL, good, published, said
 from tests.identity.corpus.key_set import poisoned
@@ -270,29 +269,3 @@ async def test_sessions_survive_a_clock_that_is_set(monkeypatch: pytest.MonkeyPa
         for step, expected in ((60.0, [200, 200]), (-60.0, [200, 200]), (7200.0, [401, 401]), (0.0, [200, 200])):
             wall[0] = now + step
             assert await statuses(place, token, short) == expected
-
-
-# ---- What the file says --------------------------------------------------------------------------------------------
-
-
-async def test_every_bound_of_the_file_reaches_the_key_sets_and_the_identity() -> None:
-    written = {
-        "remember": "7s", "remember_bad": "3s", "entries": "11", "failures": "5/h", "keys_every": "13m",
-        "keys_on_demand": "17s", "keys_kept": "19h", "keys_size": "23KiB", "keys_count": "29",
-    }  # fmt: skip
-    assert written.keys() == Verification.model_fields.keys()
-    text = f"""\
-{keys(acme="acme")}
-  issuers: {{ corp: {issuer("https://login.example.com/keys")} }}
-  verification: {{ {", ".join(f"{name}: {value}" for name, value in written.items())} }}
-agents: {{ echo: "https://echo.example.com" }}
-tenants: {{ acme: ["*"] }}
-"""
-    async with compiled(text) as snapshot:
-        bounds = Verification.model_validate(written)
-        assert snapshot.key_sets["corp"]._bounds == bounds
-        identity = snapshot.identity
-        assert (identity._tokens._good_for, identity._tokens._bad_for, identity._strange_for) == (7.0, 3.0, 3.0)
-        remembered = (identity._tokens._good, identity._tokens._bad, identity._strange, identity._failures)
-        assert [each._most for each in remembered] == [11] * 4
-        assert identity._failures._period == 3600.0

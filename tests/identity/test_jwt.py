@@ -1,84 +1,98 @@
+"""Tokens: which are good, which are refused, and how long that is remembered (safety K1 to K4, K7, T13)."""
+
+import base64
 import hmac
 import json
 import math
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, Fault
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault, RateLimited
 from gateway.config.model import ALGORITHMS, Auth
 from gateway.config.value import NAME
-from gateway.identity.authenticator import Identity
-from gateway.identity.pending import Pending
+from gateway.identity.authenticator import Authenticator
 from gateway.principal import Principal
 from tests.identity.issuance import (
     ISSUER,
     NOW,
+    Private,
+    Published,
     auth,
+    authenticator,
     bearer,
     claims,
     compact,
     ec_key,
-    identity,
+    identify,
     jwk,
     key_set_document,
-    keys_of,
     private_for,
-    read_key_set,
+    published,
     rsa_key,
+    run,
     segment,
     token,
     unchecked_auth,
-    unhurried,
-    unread_key_set,
 )
 
 FAR = NOW + 10**6
 
 
-def identify(shown: bytes, now: float = NOW, **issuer: Any) -> Principal:
-    principal = identity(settings=auth(**issuer)).identify(bearer(shown), now)
+def proven(shown: bytes, now: float = NOW, **issuer: Any) -> Principal:
+    principal = identify(authenticator(settings=auth(**issuer)), bearer(shown), now)
     assert principal is not None
     return principal
 
 
 def test_a_good_token_says_who_calls() -> None:
-    principal = identify(token(groups=["a", "b"]))
+    principal = proven(token(groups=["a", "b"]))
     assert (principal.tenant, principal.subject, principal.method, principal.issuer) == ("acme", "ada", "jwt", "corp")
     assert principal.claims == claims(groups=["a", "b"])
     assert principal.expires == NOW + 3600 + 30
     assert (principal.key, principal.narrowed) == (None, None)
 
 
+def verifies(private: Private, algorithm: str) -> None:
+    who = authenticator(published(jwk(private)).key_set, auth(algorithms=[algorithm]))
+    good = compact({"alg": algorithm, "kid": "k1"}, claims(), private)
+    assert identify(who, bearer(good)) is not None
+    signed, _, text = good.rpartition(b".")
+    signature = base64.urlsafe_b64decode(text + b"==")
+    for forged in (bytes(64), bytes(len(signature)), signature[:-1], signature + b"\0", b"\xff" * len(signature)):
+        with pytest.raises(AuthInvalid, match="signature"):
+            identify(who, bearer(signed + b"." + segment(forged)))
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_of_the_issuer_is_good(algorithm: str) -> None:
-    key_set = read_key_set(keys_of(jwk(private_for(algorithm))))
-    settings = auth(algorithms=[algorithm])
-    good = compact({"alg": algorithm, "kid": "k1"}, claims(), private_for(algorithm))
-    assert identity(key_set, settings).identify(bearer(good), NOW) is not None
-    tampered = good[: good.rindex(b".")] + b"." + segment(b"\0" * 64)
-    with pytest.raises(AuthInvalid, match="signature"):
-        identity(key_set, settings).identify(bearer(tampered), NOW)
+    verifies(private_for(algorithm), algorithm)
+
+
+def test_ed448_is_eddsa_too() -> None:
+    verifies(Ed448PrivateKey.generate(), "EdDSA")
 
 
 @pytest.mark.parametrize("audience", ["agents", ["x", "agents"], ["agents"]])
 def test_the_audience_is_one_string_or_a_list_that_names_us(audience: object) -> None:
-    assert identify(token(aud=audience)).tenant == "acme"
+    assert proven(token(aud=audience)).tenant == "acme"
 
 
 def test_a_token_without_kid_means_the_only_key() -> None:
-    assert identify(compact({"alg": "RS256"}, claims())).tenant == "acme"
+    assert proven(compact({"alg": "RS256"}, claims())).tenant == "acme"
 
 
 def test_a_fixed_tenant_needs_no_claim() -> None:
-    assert identify(token(org=...), tenant="partners", tenant_claim=None).tenant == "partners"
+    assert proven(token(org=...), tenant="partners", tenant_claim=None).tenant == "partners"
 
 
 def test_a_subject_is_not_required() -> None:
-    assert identify(token(sub=...)).subject == ""
+    assert proven(token(sub=...)).subject == ""
 
 
 HOSTILE_KEY = jwk(rsa_key(1), "evil")
@@ -97,13 +111,11 @@ BAD_HEADERS = {
 
 @pytest.mark.parametrize("header", BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
 def test_the_header_decides_nothing(header: dict[str, object]) -> None:
-    key_set = read_key_set()
-    with pytest.raises(Pending):  # takes away the one reading that an unknown kid may cause
-        identity(key_set).identify(bearer(token(header={"kid": "nobody"})), NOW)
-    key_set._settle()
+    keys = published()
+    run(keys.exhaust())
     key = None if header.get("alg") != "ES256" else ec_key()
     with pytest.raises(AuthInvalid):
-        identity(key_set).identify(bearer(token(key, header=header)), NOW)
+        identify(authenticator(keys.key_set), bearer(token(key, header=header)))
 
 
 @pytest.mark.parametrize(
@@ -117,9 +129,9 @@ def test_the_header_decides_nothing(header: dict[str, object]) -> None:
     ids=["jwk", "jku", "x5u", "x5c"],
 )
 def test_keys_that_a_token_brings_along_are_not_looked_at(header: dict[str, object]) -> None:
-    assert identify(token(header=header)).tenant == "acme"
+    assert proven(token(header=header)).tenant == "acme"
     with pytest.raises(AuthInvalid, match="signature"):
-        identify(token(rsa_key(1), header=header))
+        proven(token(rsa_key(1), header=header))
 
 
 def test_a_public_key_is_no_secret_to_sign_with() -> None:
@@ -127,7 +139,7 @@ def test_a_public_key_is_no_secret_to_sign_with() -> None:
     signed = segment(b'{"alg":"HS256","kid":"k1"}') + b"." + segment(json.dumps(claims()).encode())
     for secret in (document, str(jwk(rsa_key())["n"]).encode()):
         with pytest.raises(AuthInvalid):
-            identify(signed + b"." + segment(hmac.digest(secret, signed, "sha256")))
+            proven(signed + b"." + segment(hmac.digest(secret, signed, "sha256")))
 
 
 BAD_CLAIMS: dict[str, dict[str, Any]] = {
@@ -185,33 +197,33 @@ BAD_CLAIMS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("changes", BAD_CLAIMS.values(), ids=BAD_CLAIMS.keys())
 def test_a_true_token_that_says_something_odd_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AuthInvalid) as caught:
-        identify(token(**changes))
+        proven(token(**changes))
     assert type(caught.value) is AuthInvalid
     assert len(caught.value.message) < 60
 
 
 def test_an_expired_token_was_good_once() -> None:
     end = NOW + 3600
-    assert identify(token(), end + 29).tenant == "acme"
+    assert proven(token(), end + 29).tenant == "acme"
     with pytest.raises(AuthExpired):
-        identify(token(), end + 30)
+        proven(token(), end + 30)
     with pytest.raises(AuthExpired):
-        identify(token(), end, leeway="0s")
+        proven(token(), end, leeway="0s")
 
 
 def test_only_true_tokens_are_called_expired() -> None:
     with pytest.raises(AuthInvalid) as caught:
-        identify(token(rsa_key(1)), FAR)
+        proven(token(rsa_key(1)), FAR)
     assert not isinstance(caught.value, AuthExpired)
 
 
 def test_the_leeway_is_never_longer_than_30_seconds() -> None:
     with pytest.raises(AuthExpired):
-        identity(settings=unchecked_auth(leeway=3600.0)).identify(bearer(token()), NOW + 3600 + 30)
+        identify(authenticator(settings=unchecked_auth(leeway=3600.0)), bearer(token()), NOW + 3600 + 30)
 
 
 def test_clocks_that_differ_a_little_are_forgiven() -> None:
-    assert identify(token(nbf=NOW + 29, iat=NOW + 29)).tenant == "acme"
+    assert proven(token(nbf=NOW + 29, iat=NOW + 29)).tenant == "acme"
 
 
 def twins(**second: object) -> Auth:
@@ -221,56 +233,44 @@ def twins(**second: object) -> Auth:
 
 
 def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() -> None:
-    sets = {"one": read_key_set(), "two": read_key_set()}
-    apart = Identity(twins(audience=("agents-eu",)), anonymous=False, key_sets=sets, turns=unhurried())
-    assert [
-        principal.tenant
-        for audience in ("agents", "agents-eu")
-        if (principal := apart.identify(bearer(token(aud=audience)), NOW))
-    ] == ["one", "two"]
+    sets = {"one": published().key_set, "two": published().key_set}
+    apart = Authenticator(twins(audience=("agents-eu",)), anonymous=False, key_sets=sets)
+    for audience, tenant in (("agents", "one"), ("agents-eu", "two")):
+        principal = identify(apart, bearer(token(aud=audience)))
+        assert principal is not None
+        assert principal.tenant == tenant
     with pytest.raises(AuthInvalid, match="ambiguous"):
-        apart.identify(bearer(token(aud=["agents", "agents-eu"])), NOW)
+        identify(apart, bearer(token(aud=["agents", "agents-eu"])))
     with pytest.raises(AuthInvalid, match="ambiguous"):
-        Identity(twins(), anonymous=False, key_sets=sets, turns=unhurried()).identify(bearer(token()), NOW)
+        identify(Authenticator(twins(), anonymous=False, key_sets=sets), bearer(token()))
 
 
 def test_an_issuer_without_a_rule_for_tenants_admits_nobody() -> None:
     with pytest.raises(AuthInvalid):
-        identity(settings=unchecked_auth(tenant_claim=None)).identify(bearer(token()), NOW)
+        identify(authenticator(settings=unchecked_auth(tenant_claim=None)), bearer(token()))
 
 
 # ---- Keys that are not there ---------------------------------------------------------------------------------------
 
 
+def down() -> Published:
+    keys = Published()
+    assert not keys.read()
+    return keys
+
+
 def test_without_keys_a_token_is_neither_good_nor_bad() -> None:
-    key_set = unread_key_set()
-    key_set._begin_first()
-    key_set._settle()
     with pytest.raises(AuthUnavailable) as caught:
-        identity(key_set).identify(bearer(token()), NOW)
+        identify(authenticator(down().key_set), bearer(token()))
     assert caught.value.retry_after is not None
     assert caught.value.issuer == "corp"
     assert ISSUER not in caught.value.message
 
 
-def test_while_the_first_keys_are_read_a_token_waits() -> None:
-    with pytest.raises(Pending):
-        identity(unread_key_set()).identify(bearer(token()), NOW)
-
-
-def test_an_unknown_kid_may_wait_for_new_keys_and_a_known_one_never_does() -> None:
-    who = identity(read_key_set(keys_of(jwk(rsa_key()), jwk(ec_key(), "e1"))))
-    for known in (token(rsa_key(1)), token(header={"kid": "e1"}), compact({"alg": "ES256"}, claims(), ec_key(1))):
-        with pytest.raises(AuthInvalid):
-            who.identify(bearer(known), NOW)
-    with pytest.raises(Pending):
-        who.identify(bearer(token(header={"kid": "k2"})), NOW)
-
-
-def test_a_token_that_could_never_be_good_waits_for_no_keys() -> None:
+def test_a_token_that_could_never_be_good_is_refused_also_without_keys() -> None:
     for bad in (token(aud="others"), token(header={"alg": "HS256"}), token(iss="x"), b"a.b.c"):
         with pytest.raises(AuthInvalid):
-            identity(unread_key_set()).identify(bearer(bad), NOW)
+            identify(authenticator(Published().key_set), bearer(bad))
 
 
 JSON = st.recursive(
@@ -285,16 +285,127 @@ OFTEN_GOOD = {"iss": ISSUER, "aud": "agents", "exp": NOW + 60, "nbf": NOW, "iat"
 @given(st.fixed_dictionaries({}, optional={name: st.just(good) | JSON for name, good in OFTEN_GOOD.items()}))
 def test_whatever_a_true_token_says_the_tenant_is_a_name_or_it_is_refused(said: dict[str, object]) -> None:
     with suppress(Fault):
-        principal = identity().identify(bearer(compact({"alg": "RS256", "kid": "k1"}, said)), NOW)
+        principal = identify(authenticator(), bearer(compact({"alg": "RS256", "kid": "k1"}, said)))
         assert principal is not None
         assert NAME.fullmatch(principal.tenant)
         assert NOW < principal.expires < math.inf
+
+
+EXHAUSTED = published()
+run(EXHAUSTED.exhaust())
+READY = authenticator(EXHAUSTED.key_set)
 
 
 @settings(deadline=None)  # the first key takes long to make
 @given(st.fixed_dictionaries({"alg": st.just("RS256") | JSON}, optional={"kid": st.just("k1") | JSON, "crit": JSON}))
 def test_whatever_the_header_says_nothing_but_faults_comes_of_it(header: dict[str, object]) -> None:
     signed = segment(json.dumps(header).encode()) + b"." + segment(json.dumps(claims()).encode())
-    with suppress(Fault, Pending):
-        identity().identify(bearer(signed + b"." + segment(b"nothing")), NOW)
+    with suppress(Fault):
+        identify(READY, bearer(signed + b"." + segment(b"nothing")))
         raise AssertionError("nobody signed this")
+
+
+# ---- The cache -----------------------------------------------------------------------------------------------------
+
+
+def ages(who: Authenticator, shown: bytes, *later: float) -> list[bool]:
+    """For each time whether the token is answered from the cache: then the principal is the same object."""
+    found = [identify(who, bearer(shown), NOW + after) for after in (0.0, *later)]
+    assert all(found)
+    return [after is before for before, after in pairwise(found)]
+
+
+def test_a_good_token_is_verified_once_a_minute_or_as_often_as_the_file_says() -> None:
+    assert ages(authenticator(), token(), 59.0, 60.0, 61.0) == [True, False, True]
+    assert ages(authenticator(settings=auth(verification={"remember": "2s"})), token(), 1.9, 2.0) == [True, False]
+    assert ages(authenticator(settings=auth(verification={"remember": "0s"})), token(), 0.0) == [False]
+
+
+def test_a_bad_token_is_verified_once_in_five_seconds_or_as_often_as_the_file_says() -> None:
+    for written, lasts in ({}, 5.0), ({"remember_bad": "1s"}, 1.0):
+        who = authenticator(settings=auth(verification={"failures": "2/h", **written}))
+        for later in (0.0, lasts / 2, lasts - 0.1, lasts):
+            with pytest.raises(AuthInvalid, match="signature"):
+                identify(who, bearer(token(rsa_key(1))), NOW + later)
+        # Two verifications failed, so that nothing more is looked at.
+        with pytest.raises(RateLimited):
+            identify(who, bearer(token(rsa_key(1))), NOW + 2 * lasts)
+
+
+def test_what_is_remembered_does_not_outlive_the_token() -> None:
+    who = authenticator()
+    assert ages(who, token(exp=NOW + 5), 34.0) == [True]
+    with pytest.raises(AuthExpired):
+        identify(who, bearer(token(exp=NOW + 5)), NOW + 35)
+
+
+def test_what_is_remembered_does_not_outlive_the_key() -> None:
+    keys = published()
+    who = authenticator(keys.key_set)
+    assert identify(who, bearer(token())) is not None
+    keys.publish(jwk(rsa_key(1), "k2"))
+    run(keys.exhaust())
+    with pytest.raises(AuthInvalid):
+        identify(who, bearer(token()))
+    keys.publish(jwk(rsa_key()))
+    assert identify(who, bearer(token())) is not None
+
+
+def test_what_is_remembered_does_not_outlive_the_configuration() -> None:
+    key_set = published().key_set
+    assert identify(authenticator(key_set), bearer(token())) is not None
+    with pytest.raises(AuthInvalid):
+        identify(authenticator(key_set, auth(audience="others")), bearer(token()))
+
+
+def test_as_many_tokens_are_remembered_as_the_file_says_and_bad_ones_evict_no_good_one() -> None:
+    who = authenticator(settings=auth(verification={"entries": 2}))
+    shown = [token(jti=str(number)) for number in range(3)]
+    first, second, third = (identify(who, bearer(each)) for each in shown)
+    for number in range(10):
+        with pytest.raises(AuthInvalid):
+            identify(who, bearer(b"a.b.%d" % number))
+    assert identify(who, bearer(shown[2])) is third
+    assert identify(who, bearer(shown[1])) is second
+    assert identify(who, bearer(shown[0])) is not first
+
+
+@pytest.mark.parametrize("step", [60.0, -7200.0, 7200.0])
+def test_a_clock_that_is_set_costs_no_session(step: float) -> None:
+    assert ages(authenticator(), token(exp=NOW + 8000), step, step + 1)[1]
+
+
+def test_a_token_that_ends_soon_survives_a_step_within_the_leeway() -> None:
+    assert proven(token(exp=NOW + 31), NOW + 60)
+
+
+def test_a_refused_token_is_counted_for_the_issuer_that_it_names() -> None:
+    elsewhere = token(iss="https://elsewhere.example.com")
+    named = (
+        token(rsa_key(1)), token(aud="others"), token(aud=7), token(exp=...), token(exp=NOW - 40),
+        token(header={"alg": "HS256"}), token(org=7),
+    )  # fmt: skip
+    who = authenticator()
+    for shown, issuer in (*((each, "corp") for each in named), (elsewhere, ""), (b"a.b.c", "")):
+        # The second time it is told from memory.
+        for _ in range(2):
+            with pytest.raises(AuthMissing) as caught:
+                identify(who, bearer(shown))
+            assert caught.value.issuer == issuer
+
+
+def test_a_token_that_was_too_early_is_good_in_time() -> None:
+    who = authenticator()
+    shown = bearer(token(nbf=NOW + 40))
+    with pytest.raises(AuthInvalid):
+        identify(who, shown)
+    assert identify(who, shown, NOW + 10) is not None
+
+
+def test_a_token_that_a_new_key_makes_good_is_good_at_once() -> None:
+    keys = published(jwk(rsa_key(1)))
+    who = authenticator(keys.key_set)
+    with pytest.raises(AuthInvalid):
+        identify(who, bearer(token()))
+    keys.publish(jwk(rsa_key()))
+    assert identify(who, bearer(token())) is not None

@@ -105,6 +105,6 @@ def test_who_is_vouched_for_no_longer_has_to_connect_again() -> None:
 
 def test_so_many_certificates_are_remembered_and_no_more() -> None:
     certificates = Certificates(MTLS, 2)
-    for number in range(5):
-        certificates.find(certificate(ACME, digest=bytes([number])), 0.0)
-    assert len(certificates._known) == 2
+    first, *_, last = [certificates.find(certificate(ACME, digest=bytes([number])), 0.0) for number in range(5)]
+    again = [certificates.find(certificate(ACME, digest=bytes([number])), 0.0) for number in (4, 0)]
+    assert [found is before for found, before in zip(again, (last, first), strict=True)] == [True, False]

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.a2a.fault import AuthInvalid, AuthMissing, TenantNotMapped
-from gateway.identity.authenticator import Identity
 from gateway.principal import Principal
 from gateway.routing.requirement import Requirement
-from tests.identity.issuance import NOW, auth, bearer, identity, jwk, keys_of, read_key_set, rsa_key, token
+from tests.identity.issuance import auth, authenticator, bearer, identify, token
 
 DIRECTORY = "9188040d-6c67-4c5b-b112-36a304b66dad"
 OTHER_DIRECTORY = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -48,11 +47,7 @@ ENTRA: dict[str, Any] = {
 
 
 def who(claims: dict[str, Any], *, tenants: frozenset[str] = frozenset(), **issuer: Any) -> Principal:
-    key_set = read_key_set(keys_of(jwk(rsa_key())))
-    settings = auth(**issuer)
-    found = Identity(settings, anonymous=False, key_sets={"corp": key_set}, tenants=tenants)
-    found._turns = identity()._turns
-    principal = found.identify(bearer(token(**claims)), NOW)
+    principal = identify(authenticator(settings=auth(**issuer), tenants=tenants), bearer(token(**claims)))
     assert principal is not None
     return principal
 
@@ -109,18 +104,13 @@ def test_the_star_of_the_map_is_every_other_value_and_no_other_type() -> None:
 
 
 def test_a_refusal_by_the_map_is_remembered_and_told_alike() -> None:
-    found = Identity(
-        auth(tenant_claim="tid", tenant_map={DIRECTORY: "acme"}),
-        anonymous=False,
-        key_sets={"corp": read_key_set(keys_of(jwk(rsa_key())))},
-        tenants=frozenset({"acme"}),
-    )
-    found._turns = identity()._turns
+    settings = auth(tenant_claim="tid", tenant_map={DIRECTORY: "acme"})
+    found = authenticator(settings=settings, tenants=frozenset({"acme"}))
     shown = bearer(token(**{**ENTRA, "tid": "acme"}))
     words = []
     for _ in range(2):
         with pytest.raises(AuthMissing) as refused:
-            found.identify(shown, NOW)
+            identify(found, shown)
         words.append((type(refused.value), refused.value.message, refused.value.http_status))
     assert words == [(TenantNotMapped, "this tenant is not admitted", 403)] * 2
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.identity.jwk import parse_keys
+from gateway.identity.jwks import parse_keys
 from gateway.push.signing import ANNOUNCED, LIFETIME, MOST, OVERLAP, REFRESH, SIGNS_FOR, Signer, rotate
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store

@@ -1,4 +1,7 @@
-"""A short soak in every run, and one of four minutes: replies, memory and descriptors, with figures (`-rP`)."""
+"""Soaks of twenty seconds and of two minutes: replies, memory and descriptors, with figures (`-rP`).
+
+Every run of the tests has the short one of `tests/e2e/test_soak.py`.
+"""
 
 from pathlib import Path
 
@@ -47,6 +50,7 @@ def wrong(found: Soaked, margin: float = MARGIN) -> list[str]:
     return [fault for fault, holds in faults.items() if holds]
 
 
+@pytest.mark.long
 async def test_in_twenty_seconds_no_reply_is_mixed_up_and_nothing_grows(tmp_path: Path) -> None:
     found = await soak(Length(2.0, 3.0, 12.0, 1.0), tmp_path)
     print(f"\n{found}")  # noqa: T201 - the figures are the result

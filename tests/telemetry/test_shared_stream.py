@@ -2,7 +2,6 @@
 
 import os
 import threading
-from pathlib import Path
 
 from gateway.telemetry.shared_stream import SharedStream
 from tests.doubles.alone import alone
@@ -11,15 +10,15 @@ LINES = 50
 
 
 @alone
-def test_long_writes_of_two_processes_are_not_mixed(tmp_path: Path) -> None:
+def test_long_writes_of_two_processes_are_not_mixed() -> None:
     hear, tell = os.pipe()
+    stream = SharedStream(tell)
     own = []
     for letter in (b"a", b"b"):
         pid = os.fork()
         if not pid:
             try:
                 os.close(hear)
-                stream = SharedStream(tell, tmp_path / "lock")
                 for _ in range(LINES):
                     stream.write(letter * 20_000 + b"\n")
                 stream.close()
@@ -36,9 +35,9 @@ def test_long_writes_of_two_processes_are_not_mixed(tmp_path: Path) -> None:
 
 
 @alone
-def test_long_writes_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
+def test_long_writes_of_two_threads_are_not_mixed() -> None:
     hear, tell = os.pipe()
-    stream = SharedStream(tell, tmp_path / "lock")
+    stream = SharedStream(tell)
 
     def write(letter: bytes) -> None:
         for _ in range(LINES):
@@ -57,10 +56,10 @@ def test_long_writes_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
     assert sorted(set(lines)) == [b"a" * 200_000, b"b" * 200_000]
 
 
-def test_a_pipe_that_is_full_takes_what_it_can(tmp_path: Path) -> None:
+def test_a_pipe_that_is_full_takes_what_it_can() -> None:
     hear, tell = os.pipe()
     os.set_blocking(tell, False)
-    stream = SharedStream(tell, tmp_path / "lock")
+    stream = SharedStream(tell)
     written = stream.write(b"x" * 1_000_000)
     assert 0 < written < 1_000_000
     os.close(hear)

@@ -18,6 +18,7 @@ from gateway.a2a.bindings import body
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import decode_id, encode_id
+from gateway.a2a.task_state import HUB_STATES
 
 
 def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
@@ -177,23 +178,19 @@ def _word(value: object) -> str | None:
 def _state(value: object) -> str | None:
     """A task state by its name or number; none in particular is no filter."""
     if type(value) is int:
-        name = _STATES[value] if 0 <= value < len(_STATES) else None
+        name = HUB_STATES[value] if 0 <= value < len(HUB_STATES) else None
     else:
         name = _STATE_NAMES.get(value.strip(" ")) if type(value) is str else None
-    return "" if name == _STATES[0] else name
+    return "" if name == HUB_STATES[0] else name
 
 
 _NUMERAL = re.compile("[+-]?[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 _LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:?[0-9]{2})\Z")
 _TRUTHS = {"true": True, "false": False}
-_STATES = (
-    "TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
-    "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
-)  # fmt: skip
 _STATE_NAMES = {
-    **{name: name for name in _STATES},
-    **{str(number): name for number, name in enumerate(_STATES)},
+    **{name: name for name in HUB_STATES},
+    **{str(number): name for number, name in enumerate(HUB_STATES)},
     "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
 }
 

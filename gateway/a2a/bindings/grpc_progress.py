@@ -15,14 +15,11 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.push_task import task_of_resource
+from gateway.a2a.task_state import SPOKEN
 from gateway.a2a.within import Others, of_messages
 
 # As many as a request may have by default.
 _MOST_FIELDS = BOUNDS.members + BOUNDS.elements
-# By the numbers of the states, which are the same in 0.3 and 1.0.
-_STATES = (
-    "unknown", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected", "auth-required",
-)  # fmt: skip
 _EVENTS = {
     "status_update": "status",
     "artifact_update": "artifact",
@@ -111,4 +108,4 @@ def _state(held: Message) -> str | None:
     if not held.HasField("status"):
         return None
     number = held.status.state
-    return _STATES[number] if 0 <= number < len(_STATES) else "unknown"
+    return SPOKEN.get(number, "unknown")

@@ -2,6 +2,7 @@
 
 from hashlib import blake2b
 
+from gateway.a2a.task_state import HUB_STATES, STATES
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.foreign import drop, foreign
 from gateway.a2a.versions.reading import (
@@ -35,23 +36,11 @@ _LONGEST_NAME = 64
 
 # ---- Tasks ---------------------------------------------------------------------------------------------------------
 
-_STATES = {
-    "submitted": "TASK_STATE_SUBMITTED",
-    "working": "TASK_STATE_WORKING",
-    "input-required": "TASK_STATE_INPUT_REQUIRED",
-    "completed": "TASK_STATE_COMPLETED",
-    "canceled": "TASK_STATE_CANCELED",
-    "failed": "TASK_STATE_FAILED",
-    "unknown": "TASK_STATE_UNSPECIFIED",
-}
-_STATES_DOWN = {
-    **{state: name for name, state in _STATES.items()},
-    "TASK_STATE_REJECTED": "failed",
-    "TASK_STATE_AUTH_REQUIRED": "input-required",
-}
-# Words of 0.2 in the mouths of agents that else speak 0.1.
-_STATES_UP = {**_STATES, "rejected": "TASK_STATE_REJECTED", "auth-required": "TASK_STATE_AUTH_REQUIRED"}
-_ONE_OF_STATES = "must be one of " + ", ".join(_STATES)
+# 0.1 has no words for two of them; agents that else speak 0.1 say those of 0.2.
+_MISSING = {"TASK_STATE_REJECTED": "failed", "TASK_STATE_AUTH_REQUIRED": "input-required"}
+_STATES_UP = dict(zip(STATES, HUB_STATES, strict=True))
+_STATES_DOWN = dict(zip(HUB_STATES, STATES, strict=True)) | _MISSING
+_ONE_OF_STATES = "must be one of " + ", ".join(dict.fromkeys(_STATES_DOWN.values()))
 
 
 def lift_task(task: Tree, memo: Memo) -> Tree:

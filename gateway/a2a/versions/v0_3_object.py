@@ -11,6 +11,7 @@ that also holds `data` must not be two things for two readers.
 
 from functools import partial
 
+from gateway.a2a.task_state import HUB_STATES, OLDER_STATES, STATES
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.reading import (
     Members,
@@ -30,19 +31,8 @@ from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Memo, Misfit
 DATA_PART_COMPAT = "data_part_compat"
 KEPT_OF_PARTS = (("media_type_compat", "mediaType"), ("filename_compat", "filename"))
 
-_STATES = {
-    "submitted": "TASK_STATE_SUBMITTED",
-    "working": "TASK_STATE_WORKING",
-    "input-required": "TASK_STATE_INPUT_REQUIRED",
-    "auth-required": "TASK_STATE_AUTH_REQUIRED",
-    "completed": "TASK_STATE_COMPLETED",
-    "canceled": "TASK_STATE_CANCELED",
-    "failed": "TASK_STATE_FAILED",
-    "rejected": "TASK_STATE_REJECTED",
-    "unknown": "TASK_STATE_UNSPECIFIED",
-}
-_STATES_DOWN = {hub: ours for ours, hub in _STATES.items()}
-_STATES_UP = _STATES | {hub: hub for hub in _STATES_DOWN} | {"TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
+_STATES_DOWN = dict(zip(HUB_STATES, STATES, strict=True))
+_STATES_UP = OLDER_STATES | {state: state for state in HUB_STATES}
 _ROLES_UP = {"user": "ROLE_USER", "agent": "ROLE_AGENT", "ROLE_USER": "ROLE_USER", "ROLE_AGENT": "ROLE_AGENT"}
 _FINAL = TERMINAL | INTERRUPTED
 

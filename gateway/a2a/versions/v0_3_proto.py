@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
+from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import read
 from gateway.a2a.versions.timestamp import to_utc
@@ -273,17 +274,8 @@ _PARAMS: dict[Operation, tuple[str, ...]] = {
     Operation.LIST_PUSH_CONFIGS: ("taskId", "pageSize", "pageToken"),
     Operation.DELETE_PUSH_CONFIG: ("taskId", "id"),
 }  # fmt: skip
-_STATES = {
-    "TASK_STATE_SUBMITTED": "TASK_STATE_SUBMITTED",
-    "TASK_STATE_WORKING": "TASK_STATE_WORKING",
-    "TASK_STATE_COMPLETED": "TASK_STATE_COMPLETED",
-    "TASK_STATE_FAILED": "TASK_STATE_FAILED",
-    # The proto of 0.3 has it with two.
-    "TASK_STATE_CANCELED": "TASK_STATE_CANCELLED",
-    "TASK_STATE_INPUT_REQUIRED": "TASK_STATE_INPUT_REQUIRED",
-    "TASK_STATE_REJECTED": "TASK_STATE_REJECTED",
-    "TASK_STATE_AUTH_REQUIRED": "TASK_STATE_AUTH_REQUIRED",
-}
+# The proto of 0.3 has CANCELLED with two L.
+_STATES = {**{state: state for state in HUB_STATES}, "TASK_STATE_CANCELED": "TASK_STATE_CANCELLED"}
 
 
 def _has(tree: Tree, *names: str) -> bool:

@@ -9,9 +9,11 @@ is there in two spellings must say the same in both.
 A client is held to what 0.3 requires. Of an agent more is taken, where the call or the SDKs' habit tells the rest.
 """
 
+from binascii import a2b_base64, b2a_base64
 from dataclasses import replace
 
 from gateway.a2a.operation import Operation
+from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import (
     BOOL,
@@ -21,6 +23,7 @@ from gateway.a2a.versions.shape import (
     OBJECT,
     TEXT,
     TEXTS,
+    Field,
     Finish,
     Shape,
     among,
@@ -32,6 +35,7 @@ from gateway.a2a.versions.shape import (
     within,
 )
 from gateway.a2a.versions.timestamp import to_utc
+from gateway.a2a.versions.v0_3_object import DATA_PART_COMPAT, KEPT_OF_PARTS
 from gateway.a2a.versions.v0_3_proto_config import (
     ASKED_PUSH,
     CONFIG,
@@ -41,23 +45,13 @@ from gateway.a2a.versions.v0_3_proto_config import (
     RESOURCE,
     task_of,
 )
-from gateway.a2a.versions.v0_3_proto_part import PART
 from gateway.a2a.versions.version import Memo, Misfit
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
-_STATES = (
-    "TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
-    "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
-)  # fmt: skip
-_SPELLINGS = {
-    **{name.removeprefix("TASK_STATE_").lower().replace("_", "-"): name for name in _STATES[1:]},
-    "unknown": "TASK_STATE_UNSPECIFIED",
-    "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
-}
-_STATE = named(_STATES, "must be the name of a task state, as TASK_STATE_WORKING", _SPELLINGS)
+_STATE = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", OLDER_STATES)
 # Which all states pass: no filter at all.
-_FILTER = named(_STATES, _STATE.words, {**_SPELLINGS, "TASK_STATE_UNSPECIFIED": None, "unknown": None})
+_FILTER = named(HUB_STATES, _STATE.words, {**OLDER_STATES, "TASK_STATE_UNSPECIFIED": None, "unknown": None})
 _ROLE = named(
     ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"),
     "must be ROLE_USER or ROLE_AGENT",
@@ -72,6 +66,121 @@ def _drop_kind(tree: Tree, kind: str) -> None:
     """Drop JSON-RPC's mark of an object, which says what is known already."""
     if tree.pop("kind", None) not in (None, kind):
         raise Misfit("kind", f"must be {kind}")
+
+
+# ---- Bytes -----------------------------------------------------------------------------------------------------------
+
+
+def _decoded(text: str) -> bytes:
+    """Return what base64 of either alphabet encodes, padded or not."""
+    try:
+        return a2b_base64(text.translate(_URL_SAFE) + "=" * (-len(text) % 4), strict_mode=True)
+    except ValueError as error:
+        raise Misfit("", "must be base64") from error
+
+
+def _encoded(raw: bytes) -> str:
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+def _bytes(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every `Read`
+    """Return base64 as the hub writes it: the standard alphabet, padded, without stray bits."""
+    return _encoded(_decoded(value))
+
+
+def _doubled(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every `Read`
+    """Return the same, or what it encodes where that is base64 again.
+
+    All SDKs but one put the base64 text of a file into `file_with_bytes`, so that ProtoJSON encodes it twice (protocol
+    §10.3). A file that is base64 text itself, as many a tiny one is by chance, is taken for such a one.
+    """
+    inner = _decoded(value)
+    try:
+        twice = len(inner) % 4 == 0 and b2a_base64(a2b_base64(inner, strict_mode=True), newline=False) == inner
+    except ValueError:
+        twice = False
+    return inner.decode("ascii") if twice else _encoded(inner)
+
+
+_URL_SAFE = str.maketrans("-_", "+/")
+_BYTES = Field(str, "must be a string of base64", _bytes)
+_DOUBLED = Field(str, "must be a string of base64", _doubled, name="raw")
+
+# ---- Parts -----------------------------------------------------------------------------------------------------------
+
+_KINDS = {"text": "text", "file": "file", "raw": "file", "url": "file", "data": "data"}
+
+
+def _finish_part(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    kind = part.pop("kind", None)
+    if len(part) == 1 and "text" in part and kind in (None, "text"):
+        # Nearly all that is ever sent.
+        return
+    choose(part, *_KINDS)
+    content = next(name for name in _KINDS if name in part)
+    if kind not in (None, _KINDS[content]):
+        raise Misfit("kind", f"must be {_KINDS[content]}, which is what the part holds")
+    if content == "file":
+        # The object dissolves in the part, and nothing else of it could have a place there.
+        file = part.pop("file")
+        part.update({name: file[name] for name in ("raw", "url", "mediaType", "filename") if name in file})
+    elif content == "data" and kind is None:
+        _unwrap(part)
+    metadata = part.get("metadata")
+    if metadata and content in ("text", "data"):
+        _restore(part, metadata)
+
+
+def _unwrap(part: Tree) -> None:
+    """Take the data out of the `DataPart` that the proto has around it, which JSON-RPC has not."""
+    data = part["data"]
+    inner = data.get("data")
+    if "data" not in data:
+        return
+    if len(data) > 1:
+        raise Misfit("data", "must have the one member data, or the part must say its kind")
+    if type(inner) is not dict and inner is not None:
+        raise Misfit("data.data", "must be an object")
+    part["data"] = inner or {}
+
+
+def _restore(part: Tree, metadata: Tree) -> None:
+    """Put in place what lowering keeps in the metadata."""
+    data = part.get("data")
+    if metadata.get(DATA_PART_COMPAT) is True and type(data) is dict and len(data) == 1 and "value" in data:
+        del metadata[DATA_PART_COMPAT]
+        part["data"] = data["value"]
+    for kept, name in KEPT_OF_PARTS:
+        if type(metadata.get(kept)) is str:
+            part[name] = metadata.pop(kept)
+    if not metadata:
+        del part["metadata"]
+
+
+_FILE = shape(
+    {"raw": _BYTES, "url": TEXT, "mediaType": ID, "filename": ID},
+    lambda file, _: choose(file, "raw", "url"),
+    bytes="raw",
+    uri="url",
+    fileWithUri="url",
+    mimeType="mediaType",
+    name="filename",
+)
+_FILE = Shape({**_FILE.fields, "fileWithBytes": _DOUBLED, "file_with_bytes": _DOUBLED}, _FILE.finish)
+_PART = shape(
+    {
+        "kind": TEXT,
+        "text": TEXT,
+        "file": within(_FILE),
+        "data": OBJECT,
+        "raw": _BYTES,
+        "url": TEXT,
+        "mediaType": ID,
+        "filename": ID,
+        "metadata": OBJECT,
+    },
+    _finish_part,
+)
 
 
 # ---- Messages, tasks, events -----------------------------------------------------------------------------------------
@@ -154,7 +263,7 @@ _MESSAGE_FIELDS = {
     "contextId": ID,
     "taskId": ID,
     "role": _ROLE,
-    "parts": each(PART),
+    "parts": each(_PART),
     "metadata": OBJECT,
     "extensions": TEXTS,
     "referenceTaskIds": TEXTS,
@@ -169,7 +278,7 @@ _ARTIFACT = shape(
         "artifactId": TEXT,
         "name": ID,
         "description": ID,
-        "parts": each(PART),
+        "parts": each(_PART),
         "metadata": OBJECT,
         "extensions": TEXTS,
     },

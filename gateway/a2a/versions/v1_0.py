@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import (
     ANY,
@@ -131,10 +132,6 @@ _SIZE = among(range(1, 101), "must be from 1 to 100")
 _ANSWERED_MOMENT = replace(MOMENT, read=lambda value, _: to_utc(value))
 
 _ROLES = ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT")
-_STATES = (
-    "TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
-    "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
-)  # fmt: skip
 _ROLE = named(_ROLES, "must be ROLE_USER or ROLE_AGENT", {"ROLE_UNSPECIFIED": None})
 _ANSWERED_ROLE = named(
     _ROLES,
@@ -142,13 +139,8 @@ _ANSWERED_ROLE = named(
     {"ROLE_UNSPECIFIED": "ROLE_AGENT", "user": "ROLE_USER", "agent": "ROLE_AGENT"},
 )
 # Which all states pass: no filter at all.
-_FILTER = named(_STATES, "must be the name of a task state, as TASK_STATE_WORKING", {"TASK_STATE_UNSPECIFIED": None})
-_OLDER_STATES = {
-    **{name.removeprefix("TASK_STATE_").lower().replace("_", "-"): name for name in _STATES},
-    "unknown": "TASK_STATE_UNSPECIFIED",
-    "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
-}
-_STATE = named(_STATES, "must be the name of a task state, as TASK_STATE_WORKING", _OLDER_STATES)
+_FILTER = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", {"TASK_STATE_UNSPECIFIED": None})
+_STATE = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", OLDER_STATES)
 
 
 # ---- What is seen to when all fields of an object are read -----------------------------------------------------------

@@ -12,7 +12,7 @@ from a2a.compat.v0_3 import types as v03
 from a2a.types import a2a_pb2 as v10
 from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # as above
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -29,7 +29,6 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=6,
 )
 HUB = Hub(VALUES, st.dictionaries(IDS.map("k-".__add__), VALUES, min_size=1, max_size=3))
-FEW = settings(max_examples=40)
 
 
 _CONTENTS = ("text", "raw", "bytes", "url", "uri", "data")
@@ -126,7 +125,6 @@ def written(model: BaseModel) -> Any:
 # ---- Events ----------------------------------------------------------------------------------------------------------
 
 
-@FEW
 @given(HUB.event, st.booleans())
 def test_events_are_lowered_alike(hub: Tree, last: bool) -> None:  # noqa: FBT001 - drawn
     theirs = sdk.to_compat_stream_response(ParseDict(hub, v10.StreamResponse()), "1").result
@@ -134,7 +132,6 @@ def test_events_are_lowered_alike(hub: Tree, last: bool) -> None:  # noqa: FBT00
     assert text(ours) == text(written(theirs))
 
 
-@FEW
 @given(HUB.event)
 def test_events_are_lifted_alike(hub: Tree) -> None:
     (event,) = FORM.lower_event(hub, memo(), last=True)
@@ -201,7 +198,6 @@ ASKED = {
 }
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", ASKED)
 def test_parameters_are_lowered_alike(operation: Operation, data: st.DataObject) -> None:
@@ -210,7 +206,6 @@ def test_parameters_are_lowered_alike(operation: Operation, data: st.DataObject)
     assert text(FORM.lower_params(operation, hub, memo())) == text(theirs)
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", ASKED)
 def test_parameters_are_lifted_alike(operation: Operation, data: st.DataObject) -> None:
@@ -265,7 +260,6 @@ ANSWERED = {
 }
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", ANSWERED)
 def test_results_are_lowered_alike(operation: Operation, data: st.DataObject) -> None:
@@ -275,7 +269,6 @@ def test_results_are_lowered_alike(operation: Operation, data: st.DataObject) ->
     assert text(FORM.lower_result(operation, hub, memo())) == text(theirs)
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", ANSWERED)
 def test_results_are_lifted_alike(operation: Operation, data: st.DataObject) -> None:
@@ -288,7 +281,6 @@ def test_results_are_lifted_alike(operation: Operation, data: st.DataObject) -> 
 # ---- The SDK reads what the gateway writes ---------------------------------------------------------------------------
 
 
-@FEW
 @given(HUB.event)
 def test_what_is_lowered_is_0_3_to_the_sdk_and_what_is_lifted_is_1_0(hub: Tree) -> None:
     (event,) = FORM.lower_event(hub, memo(), last=True)

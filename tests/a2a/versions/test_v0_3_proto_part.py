@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a.operation import Operation
 from gateway.a2a.tree import Tree
-from gateway.a2a.versions.shape import read
-from gateway.a2a.versions.v0_3_proto_part import PART
+from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
 
 def lifted(part: Tree) -> Tree:
-    return read(deepcopy(part), PART, Memo())
+    message = {"messageId": "m", "role": "ROLE_USER", "content": [deepcopy(part)]}
+    found: Tree = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, Memo())["message"]["parts"][0]
+    return found
 
 
 def text(raw: bytes) -> str:
@@ -95,7 +97,7 @@ def test_a_part_is_lifted_in_any_spelling(said: Tree, meant: Tree) -> None:
 def test_a_part_that_is_none_is_a_misfit_that_names_the_place(said: Tree, field: str) -> None:
     with pytest.raises(Misfit) as caught:
         lifted(said)
-    assert caught.value.field == field
+    assert caught.value.field == f"message.content[0].{field}".removesuffix(".")
 
 
 @pytest.mark.parametrize("spelling", ["fileWithBytes", "file_with_bytes", "bytes"])

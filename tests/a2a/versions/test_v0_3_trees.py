@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.operation import CALLABLE, Operation
@@ -24,9 +24,6 @@ NAMES = [
     "data_part_compat", "media_type_compat", "value", "append", "tenant",
 ]  # fmt: skip
 
-# Of each operation; a longer run finds no more.
-FEW = settings(max_examples=30)
-
 
 def memo() -> Memo:
     return Memo(message_id="made")
@@ -35,7 +32,6 @@ def memo() -> Memo:
 # ---- There and back --------------------------------------------------------------------------------------------------
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", SPOKEN)
 def test_parameters_of_1_0_come_back_as_they_were(operation: Operation, data: st.DataObject) -> None:
@@ -47,7 +43,6 @@ def test_parameters_of_1_0_come_back_as_they_were(operation: Operation, data: st
     assert FORM.lift_params(operation, lowered, memo()) == hub
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
 def test_results_of_1_0_come_back_as_they_were(operation: Operation, data: st.DataObject) -> None:
@@ -64,7 +59,6 @@ def test_events_of_1_0_come_back_as_they_were(hub: Tree, last: bool) -> None:  #
 UNKNOWN = Hub(marks="x-unknown")
 
 
-@FEW
 @given(UNKNOWN.event)
 def test_members_that_nobody_knows_survive(hub: Tree) -> None:
     (lowered,) = FORM.lower_event(deepcopy(hub), memo(), last=False)
@@ -72,7 +66,6 @@ def test_members_that_nobody_knows_survive(hub: Tree) -> None:
     assert FORM.lift_event(lowered, memo()) == hub
 
 
-@FEW
 @given(UNKNOWN.params[Operation.SEND_MESSAGE], UNKNOWN.params[Operation.CREATE_PUSH_CONFIG])
 def test_members_of_parameters_that_nobody_knows_survive(send: Tree, push: Tree) -> None:
     for operation, hub in ((Operation.SEND_MESSAGE, send), (Operation.CREATE_PUSH_CONFIG, push)):
@@ -90,7 +83,6 @@ def hub_reads(operation: Operation, lifted: Tree) -> Tree:
     return v1_0.FORM.lift_result(operation, lifted, memo())
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", SPOKEN)
 def test_parameters_are_lifted_or_a_misfit(operation: Operation, data: st.DataObject) -> None:
@@ -108,7 +100,6 @@ def test_parameters_are_lifted_or_a_misfit(operation: Operation, data: st.DataOb
     assert settled(again) == settled(lifted)
 
 
-@FEW
 @given(st.data())
 @pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
 def test_results_are_lifted_or_a_misfit(operation: Operation, data: st.DataObject) -> None:

@@ -1,3 +1,5 @@
+"""Owners and open calls, as another configuration sees them."""
+
 from dataclasses import replace
 from typing import Any
 
@@ -6,7 +8,7 @@ import pytest
 from gateway.config.client import Client
 from gateway.config.client_rule import Clients
 from gateway.config.model import Auth
-from gateway.identity.standing import standing, still_proven
+from gateway.identity.entitlement import Entitlement
 from gateway.principal import ANONYMOUS_TENANT, Principal
 
 HASH = "0" * 64
@@ -24,7 +26,7 @@ LAST_DAY = 1_795_392_000.0
 
 
 def proven(tenant: str, principal: str, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
-    return standing(AUTH, tenant, principal, anonymous=anonymous, now=now)
+    return Entitlement(AUTH, anonymous=anonymous).of_owner(tenant, principal, now)
 
 
 def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
@@ -75,10 +77,10 @@ def test_of_certificates_the_name_counts(tenant: str, principal: str, *, stands:
     auth = Auth.model_validate({"mtls": mtls})
     assert auth.mtls is not None
     clients = Clients(auth.mtls.clients)
-    found = standing(auth, tenant, principal, anonymous=True, now=0.0, clients=clients)
+    found = Entitlement(auth, anonymous=True, clients=clients).of_owner(tenant, principal, 0.0)
     assert (found is not None) is stands
     assert found is None or (found.tenant, f"mtls/{found.subject}", found.method) == (tenant, principal, "mtls")
-    assert standing(Auth(), tenant, principal, anonymous=True, now=0.0) is None
+    assert Entitlement(Auth(), anonymous=True).of_owner(tenant, principal, 0.0) is None
 
 
 def test_a_certificate_still_proves_what_its_names_do_now() -> None:
@@ -90,7 +92,7 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
         mtls = {"ca": "clients.pem", "clients": clients}
         rules = Clients({name: Client.model_validate(each) for name, each in clients.items()}) if clients else None
         auth = Auth.model_validate({"mtls": mtls})
-        return still_proven(auth, principal, anonymous=True, now=0.0, clients=rules)
+        return Entitlement(auth, anonymous=True, clients=rules).of_caller(principal, 0.0)
 
     found = still(caller, mesh={"uri": "spiffe://m/{tenant}/*", "agents": "echo"})
     assert found is not None
@@ -110,9 +112,10 @@ def test_who_shows_nothing_stands_where_such_callers_are_admitted() -> None:
 
 
 def test_where_nobody_is_asked_for_a_credential_nobody_but_the_anonymous_stands() -> None:
-    assert standing(None, "acme", "/ann", anonymous=True, now=0.0) is None
-    assert standing(None, "acme", "corp/ann", anonymous=True, now=0.0) is None
-    assert standing(None, ANONYMOUS_TENANT, "/", anonymous=True, now=0.0) is not None
+    everybody = Entitlement(None, anonymous=True)
+    assert everybody.of_owner("acme", "/ann", 0.0) is None
+    assert everybody.of_owner("acme", "corp/ann", 0.0) is None
+    assert everybody.of_owner(ANONYMOUS_TENANT, "/", 0.0) is not None
 
 
 # ---- Within a call ---------------------------------------------------------------------------------------------------
@@ -128,7 +131,7 @@ BOB = of_token("corp", "globex", iss="https://i.test", aud="a", org="globex")
 
 
 def again(principal: Principal, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
-    return still_proven(AUTH, principal, anonymous=anonymous, now=now)
+    return Entitlement(AUTH, anonymous=anonymous).of_caller(principal, now)
 
 
 def test_a_key_is_what_the_file_makes_of_it_now() -> None:
@@ -170,4 +173,81 @@ def test_a_token_is_taken_by_its_claims() -> None:
 def test_who_showed_nothing_stays_where_anonymous_callers_do() -> None:
     assert again(Principal(ANONYMOUS_TENANT), anonymous=True) == Principal(ANONYMOUS_TENANT)
     # Where nobody is asked any more all are anonymous.
-    assert still_proven(None, ANN, anonymous=True, now=0.0) == Principal(ANONYMOUS_TENANT)
+    assert Entitlement(None, anonymous=True).of_caller(ANN, 0.0) == Principal(ANONYMOUS_TENANT)
+
+
+# ---- Mapped tenants, and clients that speak for others ---------------------------------------------------------------
+
+NAMED = frozenset({"acme", "globex"})
+CLAIMS = {"iss": "https://i.test", "aud": "a", "tid": "t-1", "sub": "s", "oid": "o"}
+CALLER = Principal("acme", "o", "jwt", "corp", claims=CLAIMS)
+SAN = ("spiffe://m/acme/x",)
+
+
+def by(**issuer: Any) -> Auth:
+    settings = {"issuer": "https://i.test", "audience": "a", "tenant_claim": "tid", "principal_claim": "oid", **issuer}
+    return Auth.model_validate({"issuers": {"corp": settings}})
+
+
+@pytest.mark.parametrize(
+    ("issuer", "stands"),
+    [
+        ({"tenant_map": {"t-1": "acme"}}, True),
+        ({"tenant_map": {"t-1": "globex"}}, False),
+        ({"tenant_map": {"t-2": "acme"}}, False),
+        ({"tenant_map": {"*": "acme"}}, True),
+        ({}, False),
+        ({"tenant_map": {"t-1": "acme"}, "principal_claim": "sub"}, False),
+        ({"tenant_map": {"t-1": "acme"}, "audience": "b"}, False),
+    ],
+)
+def test_a_stream_goes_on_where_its_token_would_be_the_same_callers(issuer: dict[str, Any], *, stands: bool) -> None:
+    found = Entitlement(by(**issuer), anonymous=False, tenants=NAMED).of_caller(CALLER, 0.0)
+    assert (found is CALLER) is stands
+
+
+@pytest.mark.parametrize(
+    ("mapped", "tenant", "stands"),
+    [
+        ({"t-1": "acme"}, "acme", True),
+        ({"t-1": "acme"}, "globex", False),
+        ({"t-1": "acme"}, "t-9", True),
+        ({"t-1": "acme", "*": "globex"}, "t-9", False),
+        ({"t-1": "acme", "*": "globex"}, "globex", True),
+        ({}, "globex", True),
+    ],
+)
+def test_an_owner_stands_where_the_map_could_make_it_one(mapped: dict[str, str], tenant: str, *, stands: bool) -> None:
+    found = Entitlement(by(tenant_map=mapped), anonymous=False, tenants=NAMED).of_owner(tenant, "corp/o", 0.0)
+    assert (found is not None) is stands
+
+
+def of_clients(**entry: Any) -> Entitlement:
+    written = {"uri": "spiffe://m/{tenant}/*", **entry}
+    auth = Auth.model_validate({"mtls": {"ca": "clients.pem", "clients": {"mesh": written}}})
+    return Entitlement(auth, anonymous=False, clients=Clients({"mesh": Client.model_validate(written)}))
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: bool) -> None:
+    now = of_clients(trust_identity_headers=trusted)
+    caller = Principal(
+        "acme", SAN[0], "mtls", "mtls", claims={"san": SAN}, trusted=True, on_behalf_of="alice", session="s1"
+    )
+    found = now.of_caller(caller, 0.0)
+    owner = now.of_owner("acme", f"mtls/{caller.who}", 0.0)
+    if not trusted:
+        assert found is owner is None
+        return
+    assert found is not None
+    assert owner is not None
+    assert (found.who, found.session) == (f"{SAN[0]}\nalice", "s1")
+    assert owner.who == found.who
+
+
+def test_what_is_on_a_certificate_is_known_while_its_call_goes_on() -> None:
+    now = of_clients()
+    caller = Principal("acme", SAN[0], "mtls", "mtls", claims={"san": SAN, "subject": "CN=x", "client": "was"})
+    found = now.of_caller(caller, 0.0)
+    assert found is not None
+    assert found.claims == {"san": SAN, "subject": "CN=x", "client": "mesh"}

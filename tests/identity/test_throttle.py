@@ -1,15 +1,18 @@
-"""Failures of an address: counted up to a rate, forgiven with time, forgotten within a bound."""
+"""Failures of a network: counted up to a rate, forgiven with time, within a bound; and verifications in turn."""
+
+import asyncio
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.identity.failure import Failures, network_of
+from gateway.identity.throttle import FailureLimit, VerificationQueue, network_of
+from tests.identity.issuance import run
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
-def fail(failures: Failures, address: str, now: float, times: int) -> None:
+def fail(failures: FailureLimit, address: str, now: float, times: int) -> None:
     for _ in range(times):
         assert failures.delay(address, now) == 0.0
         failures.add(address, now)
@@ -17,13 +20,13 @@ def fail(failures: Failures, address: str, now: float, times: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 7, 600, 9999])
 def test_as_many_as_a_period_allows_may_fail_at_once(count: int) -> None:
-    failures = Failures((float(count), 60.0), 10)
+    failures = FailureLimit((float(count), 60.0), 10)
     fail(failures, HERE, 1000.0, count)
     assert 0 < failures.delay(HERE, 1000.0) <= 60.0 / count * 1.01
 
 
 def test_time_gives_failures_back_one_by_one() -> None:
-    failures = Failures((600.0, 60.0), 10)
+    failures = FailureLimit((600.0, 60.0), 10)
     fail(failures, HERE, 0.0, 600)
     assert failures.delay(HERE, 0.0) == pytest.approx(0.1)
     fail(failures, HERE, 0.101, 1)
@@ -34,26 +37,25 @@ def test_time_gives_failures_back_one_by_one() -> None:
 
 
 def test_one_address_does_not_answer_for_another() -> None:
-    failures = Failures((2.0, 60.0), 10)
+    failures = FailureLimit((2.0, 60.0), 10)
     fail(failures, HERE, 0.0, 2)
     assert failures.delay(HERE, 0.0) > 0
     assert failures.delay(THERE, 0.0) == 0.0
 
 
 def test_what_is_remembered_is_bounded_and_the_quietest_goes_first() -> None:
-    failures = Failures((1.0, 60.0), 2)
+    failures = FailureLimit((1.0, 60.0), 2)
     fail(failures, HERE, 0.0, 1)
     fail(failures, THERE, 0.0, 1)
     # Who goes on trying is not quiet.
     assert failures.delay(HERE, 1.0) > 0
     fail(failures, "192.0.2.3", 1.0, 1)
-    assert len(failures) == 2
     assert failures.delay(HERE, 1.0) > 0
     assert failures.delay(THERE, 1.0) == 0.0
 
 
 def test_a_clock_that_stands_still_or_goes_back_forgives_nothing() -> None:
-    failures = Failures((3.0, 60.0), 2)
+    failures = FailureLimit((3.0, 60.0), 2)
     fail(failures, HERE, 100.0, 3)
     for now in (100.0, 99.0, 0.0):
         assert failures.delay(HERE, now) > 0
@@ -96,7 +98,7 @@ def test_these_are_two_neighbours(one: str, other: str) -> None:
 def test_a_bucket_never_gives_more_than_its_burst_and_what_time_brought(
     count: int, period: int, pauses: list[float]
 ) -> None:
-    failures = Failures((float(count), float(period)), 10)
+    failures = FailureLimit((float(count), float(period)), 10)
     now, looked_at = 0.0, 0
     for pause in pauses:
         now += pause
@@ -105,3 +107,49 @@ def test_a_bucket_never_gives_more_than_its_burst_and_what_time_brought(
             looked_at += 1
     # A millisecond of rounding is forgiven.
     assert looked_at <= count + (now + 0.001) * count / period
+
+
+# ---- Verifications -------------------------------------------------------------------------------------------------
+
+
+def served(queue: VerificationQueue, count: int, *leaving: int) -> list[list[int]]:
+    """The numbers that were served in each turn of the loop; `leaving` are cancelled in line."""
+
+    async def stand() -> list[list[int]]:
+        turns: list[list[int]] = []
+        done: list[int] = []
+
+        async def one(number: int) -> None:
+            await queue.take()
+            done.append(number)
+
+        tasks = [asyncio.ensure_future(one(number)) for number in range(count)]
+        await asyncio.sleep(0)
+        for number in leaving:
+            tasks[number].cancel()
+        while len(done) < count - len(leaving):
+            turns.append(done.copy())
+            await asyncio.sleep(0)
+        return [*turns, done]
+
+    seen = run(asyncio.wait_for(stand(), 5))
+    steps = [after[len(before) :] for before, after in zip([[], *seen], seen, strict=False)]
+    return [step for step in steps if step]
+
+
+def test_so_many_are_verified_in_a_turn_first_come_first_served() -> None:
+    assert served(VerificationQueue(2), 5) == [[0, 1], [2, 3], [4]]
+    assert served(VerificationQueue(16), 5) == [[0, 1, 2, 3, 4]]
+    turns = served(VerificationQueue(4), 40)
+    assert [number for turn in turns for number in turn] == list(range(40))
+    assert max(map(len, turns)) == 4
+
+
+def test_a_request_that_leaves_the_line_costs_nobody_a_turn() -> None:
+    assert served(VerificationQueue(1), 4, 1, 2) == [[0], [3]]
+
+
+def test_a_queue_serves_one_loop_turn_after_another() -> None:
+    queue = VerificationQueue(1)
+    for _ in range(3):
+        assert served(queue, 2) == [[0], [1]]

@@ -1,0 +1,191 @@
+"""What the supervisor does about its workers; that they serve is in `e2e/test_workers.py`."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import Examined
+from gateway.reload import Origin, Report, Result, Trigger
+from gateway.telemetry.shared_stream import SharedStream
+from gateway.workers import Worker, Workers, supervise
+from tests.doubles.alone import alone
+
+FILE = """\
+version: 1
+gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0" }
+agents: { idle: "http://127.0.0.1:1" }
+"""
+ONE = FILE.replace("idle", "one")
+MEMORY = FILE.replace("{ listen", "{ state: memory, listen")
+GUARDED = (
+    FILE.replace("127.0.0.1:0", "0.0.0.0:0", 1).replace("{ listen", '{ public_url: "http://127.0.0.1:1", listen')
+    + 'auth: { api_keys: { one: { sha256: "'
+    + "0" * 64
+    + '", tenant: acme } } }\ntenants: { acme: {} }\n'
+)
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Origin:
+    (tmp_path / "gateway.yaml").write_text(FILE)
+    return Origin(tmp_path / "gateway.yaml", {})
+
+
+@pytest.fixture(autouse=True)
+def signals_as_they_were() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, action in before.items():
+        signal.signal(number, action)
+
+
+def supervised(origin: Origin, work: "Work") -> int:
+    workers = Workers(origin.read(), origin, 2, work)
+    work.before_any = time.monotonic()
+    workers.run()
+    return workers.exit_code
+
+
+class Work:
+    """The first worker does as `begin` says, the second one serves, and the third one, in place of the first, ends all.
+
+    Attributes:
+        started_with: Holds the names of the agents that the third one had.
+        was_told: Is there if the second one was told to reload.
+        before_any: A moment before the first one was started.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.started_with = folder / "agents"
+        self.was_told = folder / "told"
+        self.before_any = 0.0
+
+    def __call__(self, examined: Examined, worker: Worker, _output: SharedStream) -> int:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        number = self._number()
+        if number == 1:
+            return self.begin(worker)
+        worker.ready()
+        if number == 3:
+            assert examined.config is not None
+            self.started_with.write_text(" ".join(examined.config.agents))
+            os.kill(os.getppid(), signal.SIGTERM)
+        signal.sigwait({signal.SIGTERM})
+        if signal.SIGHUP in signal.sigpending():
+            self.was_told.touch()
+        return 0
+
+    def begin(self, worker: Worker) -> int:
+        worker.ready()
+        time.sleep(0.6)  # One that ends sooner is not replaced at once.
+        return 7
+
+    def _number(self) -> int:
+        for number in range(1, 4):
+            with suppress(FileExistsError):
+                (self._folder / str(number)).touch(exist_ok=False)
+                return number
+        raise AssertionError("there are more workers than were asked for")
+
+
+@alone
+def test_a_worker_that_ends_is_replaced(origin: Origin, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert supervised(origin, Work(tmp_path)) == 0
+    assert "exit code 7), another takes its place" in caplog.text
+
+
+@alone
+def test_a_worker_that_cannot_start_ends_all_with_its_exit_code(origin: Origin, tmp_path: Path) -> None:
+    class Fails(Work):
+        def begin(self, worker: Worker) -> int:
+            return 3
+
+    assert supervised(origin, Fails(tmp_path)) == 3
+
+
+@alone
+def test_a_worker_that_answers_no_pings_is_killed_and_replaced(
+    origin: Origin, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hangs(Work):
+        def begin(self, worker: Worker) -> int:
+            worker.ready()
+            signal.pause()
+            return 0
+
+    monkeypatch.setattr("gateway.workers._HANGS_AFTER", 1)
+    assert supervised(origin, Hangs(tmp_path)) == 0
+    assert "has given no sign of life" in caplog.text
+    assert "exit code -9), another takes its place" in caplog.text
+
+
+@alone
+def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin, tmp_path: Path) -> None:
+    class AskedEarly(Work):
+        def begin(self, worker: Worker) -> int:
+            os.kill(os.getpid(), signal.SIGHUP)
+            return super().begin(worker) if signal.SIGHUP in signal.sigpending() else 3
+
+    assert supervised(origin, AskedEarly(tmp_path)) == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "agents"),
+    [
+        pytest.param(FILE, ONE, "one", id="applied"),
+        pytest.param(FILE, "version: 2\n", "idle", id="broken"),
+        pytest.param(FILE, ONE.replace("127.0.0.1:0", "127.0.0.2:0", 1), "one", id="the address stays"),
+        pytest.param(FILE, ONE.replace("{ listen", '{ listen_grpc: "127.0.0.1:0", listen'), "one", id="gRPC waits"),
+        pytest.param(GUARDED, ONE, "idle", id="open to all at the address that stays"),
+        pytest.param(FILE, MEMORY.replace("idle", "one") + "defaults: { isolation: tenant }\n", "idle", id="memory"),
+        pytest.param(FILE, ONE.replace('"http://127.0.0.1:1"', "{ backend: { stdio: [cat] } }"), "idle", id="stdio"),
+    ],
+)
+@alone
+def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(
+    origin: Origin, tmp_path: Path, first: str, later: str, agents: str
+) -> None:
+    class Reloads(Work):
+        def begin(self, worker: Worker) -> int:
+            origin.path.write_text(later)
+            report = Report(Trigger.WATCH, Result.APPLIED, 0.0, "hash", began=self.before_any)
+            worker.ready()
+            worker.reloaded(report)
+            time.sleep(0.6)
+            return 0
+
+    origin.path.write_text(first)
+    work = Reloads(tmp_path)
+    assert supervised(origin, work) == 0
+    assert work.started_with.read_text() == agents
+    # It was started after the reload began.
+    assert work.was_told.exists() == (agents == "one")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            FILE.replace('"http://127.0.0.1:1"', "{ backend: { stdio: [cat] } }"),
+            ["agents.idle.backend: 2 workers would each start this command", "serve with one worker"],
+        ),
+        (
+            MEMORY + "defaults: { isolation: tenant }\n",
+            ["gateway.state: 2 workers would each remember for themselves whose task is whose", "sqlite:///PATH"],
+        ),
+    ],
+)
+def test_a_configuration_that_several_workers_cannot_serve_is_refused(
+    origin: Origin, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: list[str]
+) -> None:
+    origin.path.write_text(text)
+    assert supervise(origin.read(), origin, 2, Work(tmp_path)) == 1
+    found = capsys.readouterr().err
+    assert all(each in found for each in told)
