@@ -25,7 +25,7 @@ from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
-from gateway.listener.asgi import AsgiListener, Receive, Scope, Send
+from gateway.listener.asgi import Receive, Scope, Send
 from gateway.listener.server import ListenFailed
 from gateway.opening import StartFailed
 from gateway.reload import Origin
@@ -38,7 +38,7 @@ logger = logging.getLogger("gateway")
 Configuration = str | os.PathLike[str] | Mapping[str, Any] | Config
 
 
-class ConfigurationInvalid(ValueError):
+class ConfigurationError(ValueError):
     """The configuration has errors; the text has one line each: file:line:column, fact, remedy."""
 
 
@@ -52,7 +52,7 @@ def create_app(config: Configuration, *, access_stream: BinaryIO | None = None) 
         access_stream: Where the access log goes; standard output where it is left out.
 
     Raises:
-        ConfigurationInvalid: it has errors.
+        ConfigurationError: it has errors.
     """
     examined, origin = _examined(config)
     return GatewayApp(lambda: (examined, origin), access_stream)
@@ -125,7 +125,7 @@ class GatewayApp:
         await receive()
         try:
             await self._started()
-        except (ConfigurationInvalid, ListenFailed, StartFailed) as error:
+        except (ConfigurationError, ListenFailed, StartFailed) as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
@@ -175,14 +175,14 @@ def _examined(config: Configuration) -> tuple[Examined, Origin | None]:
         origin = Origin(Path(config), os.environ)
         examined = origin.read()
     if examined.config is None or examined.failed:
-        raise ConfigurationInvalid(as_text((*examined.errors, *examined.failed)))
+        raise ConfigurationError(as_text((*examined.errors, *examined.failed)))
     return examined, origin
 
 
 def _of_environment() -> tuple[Examined, Origin | None]:
     path = os.environ.get(VARIABLE)
     if not path:
-        raise ConfigurationInvalid(f"the environment variable {VARIABLE} is not set → have it name a configuration file")
+        raise ConfigurationError(f"the environment variable {VARIABLE} is not set → have it name a configuration file")
     return _examined(path)
 
 

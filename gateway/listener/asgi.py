@@ -32,7 +32,9 @@ _SHORT = 64 * 1024
 _MOMENT = 0.25
 """Seconds for which it does."""
 # RFC 9110 §7.6.1: they concern the connection, which is the server's. The length of a body is known by its bytes.
-_OF_THE_CONNECTION = frozenset({b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"})
+_OF_THE_CONNECTION = frozenset(
+    {b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"}
+)
 
 
 class AsgiListener:
@@ -137,6 +139,8 @@ def _peer(scope: Scope) -> str:
 class AsgiResponder:
     """The client's side of one exchange, over `receive` and `send`; see `gateway.wire.Wire`.
 
+    Its two tasks end with the exchange (`finish`): one waits for the client to leave, one sends what was written.
+
     Attributes:
         opened: Whether the head of an answer has gone out.
         extra: Headers that the answer has beside its own.
@@ -194,7 +198,7 @@ class AsgiResponder:
             if len(body) + len(part) > limit:
                 raise too_large
             body = body + part if body else part
-        self._watcher = asyncio.create_task(self._watch(), name="client of an ASGI server")
+        self._watcher = asyncio.create_task(self._watch())  # noqa: TID251 - ends with the exchange
         return bytes(body)
 
     async def _watch(self) -> None:
@@ -275,7 +279,7 @@ class AsgiResponder:
 
     def _begin(self) -> None:
         if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send_parts(), name="answer by an ASGI server")
+            self._sender = asyncio.create_task(self._send_parts())  # noqa: TID251 - ends with the exchange
 
     async def _send_parts(self) -> None:
         if self._start is not None:

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from gateway.asgi import ConfigurationInvalid, GatewayApp, create_app
+from gateway.asgi import ConfigurationError, create_app
 from gateway.config.model import Config
 from tests.doubles.gateway import CALL, RESULT, agent, keys, secret
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
@@ -142,9 +142,9 @@ async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_ur
 def test_a_configuration_with_a_mistake_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n")
-    with pytest.raises(ConfigurationInvalid, match=r"gateway\.yaml:2:19  agents\.echo\.backnd: unknown key"):
+    with pytest.raises(ConfigurationError, match=r"gateway\.yaml:2:19  agents\.echo\.backnd: unknown key"):
         create_app(file)
-    with pytest.raises(ConfigurationInvalid, match="there is no agent"):
+    with pytest.raises(ConfigurationError, match="there is no agent"):
         create_app({"agents": {}})
 
 
@@ -185,7 +185,9 @@ async def test_a_head_that_serve_refuses_is_refused(
         told.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "raw_path": target, "query_string": b"", "headers": headers}
-    app = create_app({"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=BytesIO())
+    app = create_app(
+        {"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=BytesIO()
+    )
     async with app:
         await app(scope, receive, tell)
     assert told[0]["status"] == status
@@ -225,7 +227,7 @@ def served(server: str, configuration: dict[str, Any], folder: Path) -> Iterator
         assert b"Traceback" not in said, said.decode()
 
 
-EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"ho"}]}}}\n\n'
+EVENT = b"data: " + RESULT + b"\n\n"
 STREAM = CALL.replace(b"SendMessage", b"SendStreamingMessage")
 
 
@@ -241,7 +243,8 @@ async def talks(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "http2"), [("uvicorn", False), ("hypercorn", False), ("hypercorn", True), ("granian", False), ("granian", True)]
+    ("server", "http2"),
+    [("uvicorn", False), ("hypercorn", False), ("hypercorn", True), ("granian", False), ("granian", True)],
 )
 async def test_clients_notice_nothing_under_another_server(server: str, http2: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a column
     async with ScriptedBackend(talks) as backend:
