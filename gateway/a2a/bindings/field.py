@@ -129,7 +129,7 @@ def _value(params: Mapping[str, Any], name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of a type are read from a text.
+    """A type of parameter, read from a text and written as one.
 
     Attributes:
         words: What is told to whoever wrote something else.

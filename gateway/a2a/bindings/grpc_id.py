@@ -31,7 +31,7 @@ from gateway.a2a.parameter import is_of
 from gateway.a2a.path import PathCall
 
 _DETAILS = (error_details_pb2, struct_pb2)
-"""What the details of a status usually are; what is imported can be found by its name."""
+"""Schemas of the usual details of a status, imported so that their messages can be found by name."""
 _REFERENCES = 8
 """The number of a message's references, in 1.0 and its candidates."""
 _LATER = 16

@@ -1,4 +1,4 @@
-"""How a call over gRPC ended that did not end well, read from agents and written for clients (protocol §4.2).
+"""Statuses of failed calls over gRPC, read from agents and written for clients (protocol §4.2).
 
 A status is a code, a message, and a `google.rpc.Status` in `grpc-status-details-bin`: code and message once more, and
 the typed details that HTTP+JSON has in `error.details` (AIP-193). 0.3 has no details; there the message begins with
@@ -65,7 +65,7 @@ _TOO_LARGE: Tree = {
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a call ended.
+    """The status that ended a call.
 
     Attributes:
         code: Of gRPC; an agent's may be none that there is.
@@ -198,7 +198,7 @@ def _says_too_large(detail: Tree) -> bool:
 
 
 def read(status: Status, version: Version) -> AgentError:
-    """What an agent's status says.
+    """Return the error that an agent's status tells.
 
     Args:
         version: The agent's; in 0.3 the message tells the name of the error.
@@ -311,7 +311,7 @@ def _clean(text: str) -> str:
 
 @cache
 def _protobuf() -> Any:  # noqa: ANN401 - protobuf ships no types
-    """What is needed of protobuf and googleapis; only those who have gRPC pay for them."""
+    """Return the classes of protobuf and googleapis that are needed here; only users of gRPC pay for their import."""
     from google.protobuf import any_pb2, json_format, message, struct_pb2  # type: ignore[import-untyped]  # noqa: PLC0415
     from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # noqa: PLC0415
 
