@@ -9,7 +9,6 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from tests.a2a.bindings.grpc_sample import fill_value
 from tests.doubles.grpc_bytes import held, text_field
 from tests.doubles.grpc_tenants import Told, in_json, key, message, tenants
 
@@ -279,8 +278,8 @@ async def test_what_json_has_no_word_for_is_refused(members: dict[str, Any], mor
 
 async def test_an_object_that_says_tenant_is_only_an_object() -> None:
     request = new.SendMessageRequest.FromString(ACME + WHOLE)
-    fill_value(request.metadata.fields["tenant"], "globex")
-    fill_value(request.message.metadata.fields["params"], {"tenant": "globex"})
+    request.metadata["tenant"] = "globex"
+    request.message.metadata["params"] = {"tenant": "globex"}
     async with tenants(script=in_json()) as site:
         assert (await site.ask(request.SerializeToString(), key("both"))).code == "OK"
         assert site.reached == ["one"]

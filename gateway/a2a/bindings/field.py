@@ -129,21 +129,26 @@ def _value(params: Mapping[str, Any], name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of a type are read from a text and from JSON.
+    """A type of parameter, read from a text and written as one.
 
     Attributes:
         words: What is told to whoever wrote something else.
+        types: What JSON may have in its place.
         read: The value of a text; None for what is none, an empty one for what is unset.
-        write: The text of a value of JSON, likewise.
     """
 
     words: str
+    types: tuple[type, ...]
     read: Callable[[str], object]
-    write: Callable[[object], str | None]
 
-
-def _text(value: object) -> str | None:
-    return value if type(value) is str else None
+    def write(self, value: object) -> str | None:
+        """The text of a value of JSON; None for what is none."""
+        if type(value) not in self.types:
+            return None
+        if isinstance(value, Decimal) and -_INT32.stop < value < _INT32.stop and value == int(value):
+            value = int(value)
+        read = self.read(str(value))
+        return None if read is None else str(read).lower() if type(read) is bool else str(read)
 
 
 def _moment(text: str) -> str:
@@ -157,48 +162,30 @@ def _number(text: str) -> int | None:
     return number if _NUMERAL.fullmatch(text) is not None and (number := int(text)) in _INT32 else None
 
 
-def _numeral(value: object) -> str | None:
-    if type(value) is str:
-        number = _number(value)
-    elif type(value) is Decimal:
-        number = int(value) if -_INT32.stop < value < _INT32.stop and value == int(value) else None
-    else:
-        number = value if type(value) is int and value in _INT32 else None
-    return None if number is None else str(number)
-
-
 def _truth(text: str) -> bool | None:
-    return _TRUTHS.get(text.strip(" ").lower())
+    return {"true": True, "false": False}.get(text.strip(" ").lower())
 
 
-def _word(value: object) -> str | None:
-    return str(value).lower() if type(value) is bool else None
-
-
-def _state(value: object) -> str | None:
+def _state(text: str) -> str | None:
     """A task state by its name or number; none in particular is no filter."""
-    if type(value) is int:
-        name = HUB_STATES[value] if 0 <= value < len(HUB_STATES) else None
-    else:
-        name = _STATE_NAMES.get(value.strip(" ")) if type(value) is str else None
+    name = _STATE_NAMES.get(text.strip(" "))
     return "" if name == HUB_STATES[0] else name
 
 
 _NUMERAL = re.compile("[+-]?[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 _LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:?[0-9]{2})\Z")
-_TRUTHS = {"true": True, "false": False}
 _STATE_NAMES = {
     **{name: name for name in HUB_STATES},
     **{str(number): name for number, name in enumerate(HUB_STATES)},
     "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
 }
 
-_TEXT = _Kind("must be a string", str, _text)
-_MOMENT = _Kind("must be a timestamp", _moment, _text)
-_COUNT = _Kind("must be an integer of 32 bits", _number, _numeral)
-_TRUTH = _Kind("must be true or false", _truth, _word)
-_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", _state, _state)
+_TEXT = _Kind("must be a string", (str,), str)
+_MOMENT = _Kind("must be a timestamp", (str,), _moment)
+_COUNT = _Kind("must be an integer of 32 bits", (int, str, Decimal), _number)
+_TRUTH = _Kind("must be true or false", (bool,), _truth)
+_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", (str, int), _state)
 
 # ---- The parameters of queries ---------------------------------------------------------------------------------------
 
