@@ -77,12 +77,16 @@ class OnStdio:
             close=lambda made: made.aclose,
             retire=lambda made: made.retire,
         )
-        holdings.on_entry(lambda: setattr(agent, "query", query))
+
+        def enter() -> None:
+            agent.query = query
+
+        holdings.on_entry(enter)
         self.cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
 
     @property
     def asks(self) -> object:
-        """What the source of the card is compared by: the processes, and the card that is shown until they answer."""
+        """The key of the card source: the processes, and the card that is shown until they answer."""
         return self._agent, self.cards.stub, self._backend.a2a_version
 
     def asker(self) -> StdioCards:

@@ -91,10 +91,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How the processes of one agent are run; agents with equal ones share them.
+    """The settings of one agent's processes. A reload that leaves them equal keeps the processes.
 
     Attributes:
-        card: How they tell the card: `extended`, `printed`, `none`, or a method.
+        card: The way to the card: `extended`, `printed`, `none`, or a method.
         processes: How many, for each tenant that has its own.
         start: Seconds to answer for the first time.
         stop: Seconds to exit once its input is closed, and as many after SIGTERM.
@@ -123,7 +123,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class CardQuery:
-    """How an agent is asked for its card. Another configuration may change it; the processes stay.
+    """The question by which an agent is asked for its card. A reload may change it; the processes stay.
 
     Attributes:
         version: The generation that the file writes, or None.
@@ -136,7 +136,7 @@ class CardQuery:
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What an agent told of itself.
+    """The answer to that question.
 
     Attributes:
         card: The bytes of its card, or None where it gave none.
@@ -241,7 +241,7 @@ class Runner:
 
     @property
     def calls(self) -> int:
-        """How many are open."""
+        """The number of open calls."""
         return 0 if self._rpc is None else self._rpc.calls
 
     def want(self) -> None:
@@ -440,13 +440,17 @@ class Pool:
             NoHealthyBackend: no process is ready by then, or they keep failing.
             Draining: the processes are being ended.
         """
+        found = self.rpc_nowait(task, context)
+        if found is not None:
+            return found
         self._waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                while (found := self.rpc_nowait(task, context)) is None:
+                while found is None:
                     self._refuse_hopeless()
                     self._changed.clear()
                     await self._changed.wait()
+                    found = self.rpc_nowait(task, context)
                 return found
         except TimeoutError as error:
             raise NoHealthyBackend("this agent is still being started", retry_after=1.0, detail=self._why()) from error
@@ -525,7 +529,7 @@ class Agent:
         name: The key of the backend.
 
     Attributes:
-        query: How processes are asked for their card when they start.
+        query: The question for the card when a process starts.
     """
 
     def __init__(self, name: str, spec: Spec, query: CardQuery | None = None) -> None:

@@ -58,7 +58,7 @@ logger = logging.getLogger("gateway.upstream.stdio")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is run, and its resource limits.
+    """A program to run, and its resource limits.
 
     Attributes:
         words: The program and its arguments.
@@ -171,7 +171,8 @@ class Process:
     def _reap(self) -> None:
         """Wait for the exit, in a thread of its own."""
         # Not reaped yet: until it is, no other group can have the number.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         _signal_group(self.pid, signal.SIGKILL)
         status = self._popen.wait()
         until = time.monotonic() + _GROUP_GONE

@@ -113,7 +113,7 @@ class Rpc(asyncio.Protocol):
 
     @property
     def calls(self) -> int:
-        """How many are open."""
+        """The number of open calls."""
         return len(self._calls)
 
     @property

@@ -101,9 +101,7 @@ class StdioUpstream:
         if call.operation is Operation.LIST_TASKS and self.agent.spec.processes > 1:
             raise MethodNotAllowed("this agent runs as several processes, which have no list of all their tasks")
         pool = self.agent.pool(caller.principal.tenant)
-        rpc = pool.rpc_nowait(call.task_id, call.context_id)
-        if rpc is None:
-            rpc = await pool.rpc(call.task_id, call.context_id, self.timeouts.connect)
+        rpc = await pool.rpc(call.task_id, call.context_id, self.timeouts.connect)
         response = rpc.ask(call, heard.members, self._fields(call, version, head, caller), version)
         seconds = self.timeouts.send if call.operation.sends else self.timeouts.first_byte
         return await response.head(rpc.loop.time() + seconds)
