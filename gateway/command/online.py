@@ -42,7 +42,7 @@ from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.failure import explained
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.probe import Probe, Probing
-from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Upstream
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ class StdioLimits(Part):
 
 def _few(value: int) -> int:
     if value > 64:
-        raise ValueError("is too many", "write at most 64: each one is a process, and another that watches it")
+        raise ValueError("is too many", "write at most 64: each one is a process")
     return value
 
 
@@ -45,7 +45,7 @@ class Stdio(Part):
     env_from: Strings = ()
     """Names of variables that it gets from the gateway's environment."""
     processes: Annotated[Positive, AfterValidator(_few)] = 1
-    """How many run; tasks stay with the process that made them."""
+    """How many run; tasks stay with the process that made them, so with several of them `ListTasks` is refused."""
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64

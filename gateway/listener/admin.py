@@ -24,7 +24,7 @@ from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 from gateway.upstream.replica import Replica
-from gateway.upstream.stdio import StdioUpstream, trouble_of
+from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}

@@ -1,4 +1,4 @@
-"""One agent on stdio as the line sees it: the request and the header fields that it gets."""
+"""An agent on stdio as the pipeline sees it: the request and the header fields that it gets."""
 
 import json
 from collections.abc import AsyncIterator
@@ -16,11 +16,10 @@ from gateway.a2a.fault import BodyTooLarge, NoHealthyBackend
 from gateway.a2a.framing.lsp import Framing
 from gateway.a2a.path import PathCall
 from gateway.principal import Principal
-from gateway.upstream.stdio import StdioUpstream
-from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_worker import Spec
+from gateway.upstream.stdio.agent import Agent, Spec
+from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller, IdentityNames, Timeouts, Treatment
-from tests.upstream.stdio_spec import spec
+from tests.upstream.stdio.specs import spec
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +39,7 @@ async def upstream(how: Spec, treatment: Treatment | None = None, **more: Any) -
     made = StdioUpstream(
         backend="notes",
         url="stdio:notes",
-        agent=StdioAgent("notes", how),
+        agent=Agent("notes", how),
         cards=Card(),
         timeouts=more.pop("timeouts", TIMEOUTS),
         treatment=treatment or Treatment(),
@@ -159,11 +158,11 @@ async def test_what_serves_is_active_and_what_rests_is_idle() -> None:
         await told(made, sending("headers"), HEAD)
         assert (made.active, made.idle) == (0, 1)
         call = sending("nothing")
-        link = made.agent.pool("acme").link_nowait()
-        assert link is not None
+        rpc = made.agent.pool("acme").rpc_nowait()
+        assert rpc is not None
         heard = hear(call.body)
         assert heard is not None
-        response = link.ask(call, heard.members, b"", Version.V1_0)
+        response = rpc.ask(call, heard.members, b"", Version.V1_0)
         assert (made.active, made.idle) == (1, 0)
         [report] = made.report()
         assert (report["state"], report["calls"], report["starts"], report["ended"]) == ("ready", 1, 1, None)

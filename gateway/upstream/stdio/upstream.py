@@ -1,11 +1,9 @@
-"""One agent on stdio: the JSON-RPC request and the frame's header that it gets.
+"""An agent on stdio as an `Upstream`: the JSON-RPC request and the header fields that it gets.
 
 As over HTTP, both are made from what was decided on: the body as it came but for its id and its `tenant`, header fields
-from allow-lists. A field that can be none of a frame, which is plain ASCII, is left out. The answer is one like any
-other (`stdio_call`), so what is behind it is the same as over HTTP.
+from allow-lists. A field that a frame cannot have, since its header is plain ASCII, is left out.
 """
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -14,8 +12,7 @@ from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.document import Members
-from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
@@ -23,16 +20,11 @@ from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
-from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_call import Nowhere, StdioCall
-from gateway.upstream.stdio_link import Link
-from gateway.upstream.stdio_list import merged
-from gateway.upstream.stdio_worker import State
+from gateway.upstream.stdio.agent import Agent, State
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
-_PIPE = (Binding.JSONRPC,)
-_MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
+_MOST_PREPARED = 16
+"""Prepared headers that are kept for one head: a client may call many agents with it."""
 _MOST_PASSED = 4096
 """Bytes of a client's headers; a frame's header has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
@@ -53,7 +45,7 @@ class StdioUpstream:
         *,
         backend: str,
         url: str,
-        agent: StdioAgent,
+        agent: Agent,
         cards: Reading,
         timeouts: Timeouts,
         treatment: Treatment,
@@ -65,32 +57,38 @@ class StdioUpstream:
         self.timeouts = timeouts
         self.treatment = treatment
         repertoire = Repertoire(
-            url=url, cards=cards, relayed=_PIPE, tenant=treatment.tenant, binding=Binding.JSONRPC, version=version
+            url=url,
+            cards=cards,
+            relayed=(Binding.JSONRPC,),
+            tenant=treatment.tenant,
+            binding=Binding.JSONRPC,
+            version=version,
         )
         # As `HttpUpstream` does.
         self.interfaces = repertoire.interfaces
         self.interface = repertoire.interface
         self.tenant = repertoire.tenant
         self.restores_tenant = repertoire.restores_tenant
-        # What the gateway sets itself no client adds to.
+        # No client adds to what the gateway sets itself.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 
     @property
     def active(self) -> int:
         """Processes that serve a call."""
-        return sum(worker.calls > 0 for _, worker in self.agent.workers())
+        return sum(runner.calls > 0 for _, runner in self.agent.runners())
 
     @property
     def idle(self) -> int:
         """Processes that serve none."""
-        return sum(worker.link is not None and not worker.calls for _, worker in self.agent.workers())
+        return sum(runner.rpc is not None and not runner.calls for _, runner in self.agent.runners())
 
     async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
-        """Send the call; the answer has begun when this was awaited, and whoever gets it closes it.
+        """Send the call, and wait until the answer begins; the caller closes it.
 
         Raises:
             NoHealthyBackend: no process is ready; nothing was sent.
+            MethodNotAllowed: a list of tasks is asked of several processes, each of which knows its own.
             UpstreamTimeout, UpstreamReset, Overloaded, Draining: there is no answer.
         """
         version = interface.dialect.version
@@ -100,32 +98,13 @@ class StdioUpstream:
         heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
         if heard is None:
             raise UpstreamProtocol("the call is no JSON-RPC request")
+        if call.operation is Operation.LIST_TASKS and self.agent.spec.processes > 1:
+            raise MethodNotAllowed("this agent runs as several processes, which have no list of all their tasks")
         pool = self.agent.pool(caller.principal.tenant)
-        link = pool.link_nowait(call.task_id, call.context_id)
-        if link is None:
-            link = await pool.link(call.task_id, call.context_id, self.timeouts.connect)
-        lines = self._lines(call, version, head, caller)
-        if call.operation is Operation.LIST_TASKS and len(links := pool.links()) > 1:
-            return await self._list(call, heard.members, lines, version, links)
-        response = link.ask(call, heard.members, lines, version)
+        rpc = await pool.rpc(call.task_id, call.context_id, self.timeouts.connect)
+        response = rpc.ask(call, heard.members, self._fields(call, version, head, caller), version)
         seconds = self.timeouts.send if call.operation.sends else self.timeouts.first_byte
-        return await response.head(link.loop.time() + seconds)
-
-    async def _list(
-        self, call: Call, body: Members, lines: bytes, version: Version, links: list[Link | None]
-    ) -> Response:
-        """The tasks of all processes."""
-
-        def ask(link: Link, members: Members) -> Response:
-            return link.ask(call, members, lines, version)
-
-        longest = self.agent.spec.longest
-        frame = await merged(links, body, ask, self.timeouts.first_byte, longest + len(call.id))
-        answer = StdioCall(Nowhere(asyncio.get_running_loop()), b"", call.id, version, streams=False, longest=longest)
-        heard = hear(frame.content)
-        assert heard is not None
-        answer.deliver(frame, heard)
-        return answer.response
+        return await response.head(rpc.loop.time() + seconds)
 
     async def aclose(self) -> None:
         """End the processes."""
@@ -133,39 +112,39 @@ class StdioUpstream:
 
     @property
     def trouble(self) -> str:
-        """Why no process can be asked, where the last ones have failed; empty where one is, or may well come to be."""
-        workers = [worker for _, worker in self.agent.workers()]
-        failing = [worker for worker in workers if worker.link is None and worker.why and worker.state in _FAILING]
-        return (failing[-1].why or "") if failing and len(failing) == len(workers) else ""
+        """The reason why no process can be asked; empty where one can, or has not failed yet."""
+        runners = [runner for _, runner in self.agent.runners()]
+        failing = [runner.why for runner in runners if runner.rpc is None and runner.why and runner.state in _FAILING]
+        return failing[-1] if failing and len(failing) == len(runners) else ""
 
     def report(self) -> list[dict[str, Any]]:
         """Every process, for operators."""
         return [
             {
                 **({"tenant": tenant} if tenant else {}),
-                "state": worker.state.value,
-                "pid": worker.pid,
-                "calls": worker.calls,
-                "starts": worker.starts,
-                "ended": worker.why,
+                "state": runner.state.value,
+                "pid": runner.pid,
+                "calls": runner.calls,
+                "starts": runner.starts,
+                "ended": runner.why,
             }
-            for tenant, worker in self.agent.workers()
+            for tenant, runner in self.agent.runners()
         ]
 
-    def _lines(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
-        lines = self._prepared(version, head, caller)
+    def _fields(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
+        """Return the header fields of the call's frame."""
         own: Pairs = [
             (b"x-request-id", caller.request_id.encode("ascii")),
             *session(call, caller, self.treatment.identity),
         ]
-        return lines + header_lines(own)
+        return self._prepared(version, head, caller) + header_lines(own)
 
     def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:
-        """All but what is the call's alone; the same for the next one with the same head of the same caller."""
+        """Return the fields that the next call with the same head of the same caller has, too."""
         key = (self, version)
         found = head.known.get(key)
         if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.lines
+            return found.fields
         pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
             # An agent may bound its header as the gateway does, and would end for all because of one client.
@@ -173,15 +152,15 @@ class StdioUpstream:
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
-        lines = header_lines(pair for pair in pairs if can_be_header(*pair))
-        if len(head.known) >= _MOST_KNOWN:
+        fields = header_lines(pair for pair in pairs if can_be_header(*pair))
+        if len(head.known) >= _MOST_PREPARED:
             head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
-        return lines
+        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, fields)
+        return fields
 
 
 def trouble_of(upstream: Upstream) -> str:
-    """Why an agent on stdio cannot be asked, in words; empty where it can be, and for all that is none."""
+    """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
     return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
 
 
@@ -190,7 +169,7 @@ class _Prepared(msgspec.Struct, frozen=True, eq=False):
 
     principal: Principal
     peer: str
-    lines: bytes
+    fields: bytes
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
