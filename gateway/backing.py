@@ -16,12 +16,11 @@ from gateway.catalog.place import CardPlace
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config import effective
-from gateway.config.agent import USUAL_HEADERS, Agent, Backend, Card, IdentityHeaders, UpstreamAuth
+from gateway.config.agent import USUAL_HEADERS, Agent, Backend, Card, IdentityHeaders, UpstreamAuth, is_several
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.replica import Retry
-from gateway.config.replication import is_several
 from gateway.config.sharing import shared
 from gateway.config.stdio import is_stdio
 from gateway.group import Group

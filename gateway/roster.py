@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from gateway.approach import Approach, OverGrpc, OverHttp
 from gateway.catalog.cards import CardSource
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, is_several, place_name, replica_name
 from gateway.config.replica import Affinity, Health
-from gateway.config.replication import is_several, place_name, replica_name
 from gateway.config.stdio import is_stdio
 from gateway.group import Group, Keeping, Named, member
 from gateway.headless import Headless, port_of

@@ -3,7 +3,9 @@
 `Defaults` says the same of all of them. What bounds an agent's connections and answers stands in `limit`.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -11,6 +13,7 @@ from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.part import Part
 from gateway.config.peer_tls import SYSTEM
+from gateway.config.problem import KeyPath
 from gateway.config.replica import Affinity, Health, Retry
 from gateway.config.stdio import SCHEME, Stdio
 from gateway.config.value import (
@@ -321,3 +324,43 @@ class Defaults(Part):
     """How it is found out whether a backend can be asked."""
     retry: Retry = Retry()
     """Which calls are sent again."""
+
+
+# ---- backends --------------------------------------------------------------------------------------------------------
+
+
+def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    """Yield the backends of an agent, each with its path in the file."""
+    yield from _numbered(agent.backend, (*at, "backend"))
+    for tenant, entry in agent.by_tenant.items():
+        yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+
+
+def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    # One is mostly written without a list.
+    several = len(replicas) > 1
+    for number, backend in enumerate(replicas):
+        yield backend, (*at, number) if several else at
+
+
+def groups(agent: Agent, at: KeyPath) -> Iterator[tuple[tuple[Backend, ...], KeyPath]]:
+    """Yield the groups of replicas of an agent, each with its path in the file."""
+    if agent.backend:
+        yield agent.backend, (*at, "backend")
+    for tenant, entry in agent.by_tenant.items():
+        yield entry.backend, (*at, "by_tenant", tenant, "backend")
+
+
+def is_several(replicas: tuple[Backend, ...]) -> bool:
+    """Return whether there may be more than one replica."""
+    return len(replicas) > 1 or any(one.dns is not None for one in replicas)
+
+
+def replica_name(backend: Backend) -> str:
+    """Return the name of a replica in logs, metrics and the ledger."""
+    return backend.label or place_name(backend)
+
+
+def place_name(backend: Backend) -> str:
+    """Return the name of a replica without a label."""
+    return urlsplit(backend.url).netloc.lower()

@@ -9,12 +9,11 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, replica_name
 from gateway.config.display import shown
 from gateway.config.model import Config
 from gateway.config.part import Part
 from gateway.config.problem import KeyPath, printable, spell
-from gateway.config.replication import replica_name
 
 _WIDEST = 60
 _BEFORE = 20

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gateway.config import effective
-from gateway.config.backend import backends
+from gateway.config.agent import backends
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.stdio import is_stdio

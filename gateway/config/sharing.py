@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gateway.config import effective
 from gateway.config.address import same_place
-from gateway.config.backend import backends
+from gateway.config.agent import backends
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import EVERYONE, reach

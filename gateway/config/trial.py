@@ -4,20 +4,17 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.fault import REASONS, BadRequest
+from gateway.a2a.fault import BadRequest
 from gateway.a2a.path import segments
 from gateway.config.client_name import ClientName
 from gateway.config.client_rule import Clients, NobodyKnown
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
-from gateway.config.problem import KeyPath, Problem, nearest, printable
+from gateway.config.problem import KeyPath, Problem, printable
 from gateway.principal import ANONYMOUS_TENANT, Principal
-from gateway.routing.endpoint import host_named
 from gateway.routing.question import Question, ask
 from gateway.routing.route import Verdict
 from gateway.routing.table import Table, path_segments
-
-_METHODS = ("GET", "HEAD", "POST", "DELETE")
 
 
 def public_prefix(config: Config) -> tuple[str, ...]:
@@ -74,7 +71,7 @@ def caller(
         NobodyKnown: it says nobody's certificate has such a name.
     """
     if certificate is not None:
-        return _certified(config, certificate)
+        return certified(config, certificate)
     if key is not None:
         known = {} if config.auth is None else config.auth.api_keys
         shown = known[key]
@@ -87,7 +84,7 @@ def caller(
     return None
 
 
-def _certified(config: Config, subject: str) -> Principal:
+def certified(config: Config, subject: str) -> Principal:
     """Who calls with a certificate that has this name and no other."""
     mtls = None if config.auth is None else config.auth.mtls
     if mtls is None:
@@ -99,56 +96,6 @@ def _certified(config: Config, subject: str) -> Principal:
 
 
 # ---- the tests of the file -----------------------------------------------------------------------------------------
-
-
-def check_tests(config: Config, findings: Findings) -> None:
-    """Find what is wrong with the tests themselves."""
-    for number, test in enumerate(config.tests):
-        at: KeyPath = ("tests", number)
-        _check_caller(config, test, at, findings)
-        if test.expect.agent is not None:
-            findings.known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
-        if test.expect.reason is not None and test.expect.reason not in REASONS:
-            remedy = nearest(test.expect.reason, REASONS) or f"reasons are: {', '.join(REASONS)}"
-            findings.error((*at, "expect", "reason"), f"{printable(test.expect.reason)!r} is no reason", remedy)
-        if test.expect.reason is not None and (test.expect.agent or test.expect.backend):
-            remedy = "expect an agent, or the reason why none answers"
-            findings.error((*at, "expect", "reason"), "a refusal has no agent", remedy)
-        if test.request.method not in _METHODS:
-            remedy = f"write one of {', '.join(_METHODS)}"
-            findings.error(
-                (*at, "request", "method"), f"{printable(test.request.method)!r} is no method of A2A", remedy
-            )
-        if host_named(test.request.host or "") is None:
-            fact = f"{printable(test.request.host or '')!r} is no host"
-            findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
-
-
-def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
-    if test.certificate is not None:
-        _check_certificate(config, test, at, findings)
-    elif test.key is not None:
-        findings.known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
-        if test.tenant is not None or test.claim:
-            findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
-    elif test.claim and test.tenant is None:
-        findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
-
-
-def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
-    if test.key is not None or test.tenant is not None or test.claim:
-        remedy = "remove `key`, `tenant` and `claim`"
-        findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
-        return
-    try:
-        if test.certificate is not None:
-            _certified(config, test.certificate)
-    except NobodyKnown as error:
-        remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
-        findings.error((*at, "certificate"), f"nobody has this certificate: {error}", remedy)
-    except ValueError:
-        # A pattern is none, which is told where it stands.
-        return
 
 
 def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[Problem]:

@@ -11,11 +11,10 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import yaml
 from yaml.composer import Composer
-from yaml.cyaml import CParser
 
 from gateway.config.files import NOTHING, stamp
 from gateway.config.problem import KeyPath, Problem, is_odd, printable, spell_key
@@ -164,17 +163,18 @@ class _Refused(Exception):  # noqa: N818 - it is told as a problem
     """The whole text is refused at one place: line and column from 1, fact, remedy."""
 
 
-class _Loader(Composer, CParser):  # type: ignore[misc]  # PyYAML's stubs give its parser no type
+class _Loader(Composer, yaml.CSafeLoader):
     """Composes nodes whose `tag` is what decorates them in the text: `&anchor`, `!tag`, `*alias` or nothing."""
 
     def __init__(self, text: str) -> None:
-        CParser.__init__(self, text)
+        yaml.CSafeLoader.__init__(self, text)
         Composer.__init__(self)
         self._depth = 0
 
     def compose_node(self, _parent: yaml.Node | None, _index: object) -> yaml.Node:
         """Compose the next node; an alias is not followed."""
-        event = self.peek_event()
+        event: Any = self.peek_event()
+        no_anchor: Any = None
         if isinstance(event, yaml.AliasEvent):
             self.get_event()
             return yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark)
@@ -182,7 +182,7 @@ class _Loader(Composer, CParser):  # type: ignore[misc]  # PyYAML's stubs give i
         words += [] if event.tag is None else [event.tag.replace("tag:yaml.org,2002:", "!!")]
         node: yaml.Node
         if isinstance(event, yaml.ScalarEvent):
-            node = self.compose_scalar_node(None)
+            node = self.compose_scalar_node(no_anchor)
         else:
             # libyaml has no bound, and a deep text would exhaust the stack.
             if self._depth == DEEPEST:
@@ -190,7 +190,7 @@ class _Loader(Composer, CParser):  # type: ignore[misc]  # PyYAML's stubs give i
                 raise _Refused(*_position(event.start_mark), fact, "nothing of the format is that deep: flatten it")
             self._depth += 1
             is_list = isinstance(event, yaml.SequenceStartEvent)
-            node = self.compose_sequence_node(None) if is_list else self.compose_mapping_node(None)
+            node = self.compose_sequence_node(no_anchor) if is_list else self.compose_mapping_node(no_anchor)
             self._depth -= 1
         node.tag = " ".join(words)
         return node
@@ -292,7 +292,7 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, number)) for number, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Value]:
         found: dict[str, Value] = {}
@@ -329,7 +329,7 @@ class _Reader:
             self.keys[path] = self._at(node)
         return key
 
-    def _scalar(self, node: yaml.Node, path: KeyPath) -> Scalar:
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Scalar:
         text: str = node.value
         value: Scalar = text
         if "${" in text:
