@@ -34,8 +34,8 @@ from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.dividing import divided
 from gateway.config.problem import as_text
+from gateway.config.routes import divided
 from gateway.listener.server import ListenFailed, bind
 from gateway.opening import Worker, asked_of_clients, open_tls
 from gateway.pulse import LOOK, LOOKS, Pulses

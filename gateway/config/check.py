@@ -12,6 +12,7 @@ from gateway.config.checks.agents import check_agents
 from gateway.config.checks.callers import check_callers
 from gateway.config.checks.gateway import check_gateway
 from gateway.config.checks.routes import check_routes
+from gateway.config.explain import failed_tests
 from gateway.config.files import matching, stamp, stamp_of
 from gateway.config.finding import Findings
 from gateway.config.literal import literal_secrets
@@ -19,7 +20,6 @@ from gateway.config.load import dress, load
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.routes import table as routing_table
-from gateway.config.trial import failed_tests
 from gateway.config.yaml import Marks
 
 

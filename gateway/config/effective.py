@@ -2,16 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gateway.config.address import read_authority, read_listen
 from gateway.config.agent import (
+    DEFAULT_AFFINITY,
+    DEFAULT_BREAKER,
+    DEFAULT_EJECT,
+    DEFAULT_HEALTH,
     DEFAULT_IDENTITY_HEADERS,
+    DEFAULT_RETRY,
     DEFAULT_TIMEOUTS,
     USUAL_HEADERS,
+    Affinity,
     Agent,
+    Health,
     IdentityHeaders,
     Isolation,
+    Retry,
     Timeouts,
     UnknownTasks,
 )
@@ -25,21 +33,11 @@ from gateway.config.limit import (
     TenantLimits,
 )
 from gateway.config.model import Config
-from gateway.config.part import Part
-from gateway.config.peer_tls import SYSTEM, PeerTls
 from gateway.config.problem import KeyPath
 from gateway.config.push import Push
-from gateway.config.replica import (
-    DEFAULT_AFFINITY,
-    DEFAULT_BREAKER,
-    DEFAULT_EJECT,
-    DEFAULT_HEALTH,
-    DEFAULT_RETRY,
-    Affinity,
-    Health,
-    Retry,
-)
+from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
+from gateway.config.values import SYSTEM, Part, PeerTls
 from gateway.config.yaml import Marks
 
 STANDARD_OUTPUT = Path("-")
@@ -282,3 +280,55 @@ def _first(parts: Sequence[P]) -> P:
         written = {name: getattr(part, name) for name in type(part).model_fields}
         filled |= {name: value for name, value in written.items() if value is not None}
     return parts[0].model_copy(update=filled)
+
+
+# ---- the whole configuration ----------------------------------------------------------------------------------------
+
+
+def shown(config: Config) -> dict[str, Any]:
+    """Return the configuration in its long form, with every credential, key hash and token masked.
+
+    Settings that an agent leaves out have the value that holds: that of `defaults`, or the built-in one.
+    """
+    tree: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude={"agents": {"__all__": True}})
+    for name, agent in config.agents.items():
+        tree["agents"][name] = agent.model_dump(mode="json", by_alias=True)
+    for key in (tree.get("auth") or {}).get("api_keys", {}).values():
+        # A weak key can be found from its hash.
+        key["sha256"] = [MASK for _ in key["sha256"]]
+    tree["gateway"]["drain"]["delay"] = drain_delay(config)
+    tree["defaults"] |= _dumped(config)
+    for name in config.tenants:
+        tree["tenants"][name]["limits"] = tenant_limits(config, name).model_dump(mode="json")
+    for name, agent in config.agents.items():
+        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        tree["agents"][name] |= _dumped(config, agent) | {
+            "allow_insecure": insecure,
+            "limits": limits(config, agent).model_dump(mode="json"),
+            "isolation": isolation(config, agent),
+            "unknown_tasks": unknown_tasks(config, agent),
+            "tls": tree["defaults"]["tls"] if agent.tls is None else tree["agents"][name]["tls"],
+        }
+        for tenant in agent.by_tenant:
+            own = limits(config, agent, tenant).model_dump(mode="json")
+            tree["agents"][name]["by_tenant"][tenant]["limits"] = own
+    return tree
+
+
+def _dumped(config: Config, agent: Agent | None = None) -> dict[str, Any]:
+    """Return the settings that `defaults` and agents have in common, as they hold."""
+    return {
+        "timeouts": timeouts(config, agent).model_dump(mode="json"),
+        "connections": connections(config, agent).model_dump(mode="json"),
+        "cards": cards(config, agent).model_dump(mode="json", by_alias=True),
+        "affinity": affinity(config, agent).model_dump(mode="json"),
+        "health": health(config, agent).model_dump(mode="json"),
+        "retry": retry(config, agent).model_dump(mode="json"),
+        "identity_headers": _headers(identity_headers(config, agent)),
+    }
+
+
+def _headers(headers: IdentityHeaders) -> dict[str, Any]:
+    """Return the names as in the file, null for off, and the claims if there are any."""
+    names = {key: name or None for key, name in headers.model_dump().items()}
+    return {**names, "claims": dict(headers.claims)} if headers.claims else names

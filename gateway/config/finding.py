@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
-from gateway.config.peer_tls import SYSTEM
 from gateway.config.problem import KeyPath, Problem, nearest, printable
+from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
 
 

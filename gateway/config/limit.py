@@ -7,13 +7,13 @@ has to be chosen.
 from pydantic import Field, model_validator
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
-from gateway.config.part import Part
-from gateway.config.value import (
+from gateway.config.values import (
     Bandwidth,
     Count,
     Duration,
     FieldNumber,
     Flag,
+    Part,
     PerTime,
     Positive,
     Room,

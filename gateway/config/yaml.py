@@ -175,7 +175,7 @@ class _Loader(Composer, yaml.CSafeLoader):
         """Compose the next node; an alias is not followed."""
         event: Any = self.peek_event()
         no_anchor: Any = None
-        if isinstance(event, yaml.AliasEvent):
+        if self.check_event(yaml.AliasEvent):
             self.get_event()
             return yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark)
         words = [] if event.anchor is None else [f"&{event.anchor}"]

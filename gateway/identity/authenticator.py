@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
 from gateway.certificate import Certificate
-from gateway.config.client_rule import Clients
+from gateway.config.client import Clients
 from gateway.config.model import Auth
 from gateway.identity.anonymous import ANONYMOUS
 from gateway.identity.api_key import ApiKeys

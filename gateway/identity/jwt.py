@@ -15,7 +15,7 @@ from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, TenantN
 from gateway.a2a.tenant import RESERVED
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
-from gateway.config.value import NAME
+from gateway.config.values import NAME
 from gateway.identity.jwk import Key
 from gateway.identity.jwks import KeySet
 from gateway.identity.jws import Jws, parse

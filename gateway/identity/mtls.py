@@ -15,9 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing
 from gateway.certificate import Certificate
-from gateway.config.client import Mtls
-from gateway.config.client_name import ClientName
-from gateway.config.client_rule import Clients, NobodyKnown, is_spiffe
+from gateway.config.client import ClientName, Clients, Mtls, NobodyKnown, is_spiffe
 from gateway.identity.verdict import Refusal, Verdict, Verdicts
 from gateway.principal import Principal
 

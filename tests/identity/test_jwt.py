@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, Fault
 from gateway.config.model import ALGORITHMS, Auth
-from gateway.config.value import NAME
+from gateway.config.values import NAME
 from gateway.identity.authenticator import Identity
 from gateway.identity.pending import Pending
 from gateway.principal import Principal

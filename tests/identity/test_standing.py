@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.client import Client
-from gateway.config.client_rule import Clients
+from gateway.config.client import Client, Clients
 from gateway.config.model import Auth
 from gateway.identity.standing import standing, still_proven
 from gateway.principal import ANONYMOUS_TENANT, Principal

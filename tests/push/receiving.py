@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import trustme
 
-from gateway.config.webhook import read_pattern
+from gateway.config.push import read_pattern
 from gateway.push.webhook import WebhookPolicy
 from gateway.upstream.connections import client_tls
 from tests.doubles.scripted import Script, ScriptedBackend

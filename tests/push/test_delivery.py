@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
-from gateway.config.webhook import read_pattern
+from gateway.config.push import read_pattern
 from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, retry_after
 from gateway.push.signing import Signer
 from gateway.push.webhook import WebhookPolicy

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import PushDenied
-from gateway.config.webhook import read_pattern
+from gateway.config.push import read_pattern
 from gateway.push.webhook import LONGEST_URL, Target, Unresolved, WebhookPolicy
 
 pytestmark = pytest.mark.anyio

@@ -21,23 +21,25 @@ from gateway.config import effective
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
 from gateway.config.agent import (
     USUAL_HEADERS,
+    Affinity,
     Agent,
     AgentTls,
     Backend,
     Card,
+    Health,
     IdentityHeaders,
+    Stdio,
     Timeouts,
     UpstreamAuth,
     backends,
     groups,
     is_several,
+    is_stdio,
     replica_name,
 )
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
-from gateway.config.replica import Affinity, Health
-from gateway.config.stdio import Stdio, is_stdio
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 

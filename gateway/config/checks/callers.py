@@ -9,17 +9,13 @@ from typing import TypeAlias
 from gateway.a2a.tenant import fits_path
 from gateway.config import effective
 from gateway.config.address import is_loopback, read_url
-from gateway.config.authority import read_authorities
-from gateway.config.certificate import CertificateUnusable
-from gateway.config.client import KINDS, Client, Mtls
-from gateway.config.client_name import ClientPattern
-from gateway.config.client_rule import METHOD
+from gateway.config.certificate import CertificateUnusable, read_authorities
+from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
 from gateway.config.finding import Findings
 from gateway.config.limit import Limits
 from gateway.config.model import ApiKey, Auth, Config, Issuer
 from gateway.config.problem import KeyPath, printable
-from gateway.config.reach import EVERYONE, lets_in, reach
-from gateway.config.sharing import Share, is_shared, places
+from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 

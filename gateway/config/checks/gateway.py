@@ -14,8 +14,7 @@ from gateway.config.finding import Findings
 from gateway.config.limit import Cors
 from gateway.config.model import Config, Gateway
 from gateway.config.problem import KeyPath, printable
-from gateway.config.push import Push
-from gateway.config.webhook import WebhookPattern
+from gateway.config.push import Push, WebhookPattern
 from gateway.principal import ANONYMOUS_TENANT
 
 # ---- listeners -------------------------------------------------------------------------------------------------------

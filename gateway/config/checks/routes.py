@@ -8,13 +8,12 @@ from gateway.a2a.fault import REASONS
 from gateway.a2a.tenant import RESERVED, fits_path
 from gateway.config import effective
 from gateway.config.agent import Agent
-from gateway.config.client_rule import NobodyKnown
+from gateway.config.client import NobodyKnown
+from gateway.config.explain import certified
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
-from gateway.config.reach import EVERYONE, reach
-from gateway.config.routes import agent_rules
-from gateway.config.trial import certified
+from gateway.config.routes import EVERYONE, agent_rules, reach
 from gateway.routing.endpoint import host_named
 from gateway.routing.grpc import GrpcEndpoints
 from gateway.routing.route import AgentRules, Place, Reach, Rule
@@ -394,7 +393,7 @@ def _fact(hidden: list[Rule]) -> str:
     )
 
 
-# ---- tests ------------------------------------------------------------------------------------------------------------
+# ---- tests ----------------------------------------------------------------------------------------------------------
 
 _METHODS = ("GET", "HEAD", "POST", "DELETE")
 
