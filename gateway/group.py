@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Which replica follow-ups go to; see `config.replica.Affinity`.
+    """Which replica follow-ups go to; see `config.agent.Affinity`.
 
     Attributes:
         by: `task`, `context` or `none`.

@@ -8,12 +8,12 @@ with `*` at its end.
 import ipaddress
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from gateway.config.address import read_url
-from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Room, Wait
+from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
 
@@ -159,8 +159,8 @@ class Deliver(Part):
     """Most deliveries at a time."""
     max_waiting: Positive = 10_000
     """Most notifications of one tenant that wait; beyond it agents are told to come again."""
-    max_waiting_bytes: Room = 256 * 1024 * 1024
-    """Most bytes of them."""
+    max_waiting_bytes: ClassVar[int] = 256 * 1024 * 1024
+    # Notifications are mostly a few KiB, so that `max_waiting` comes first; this bounds the store against long ones.
 
 
 class Push(Part):

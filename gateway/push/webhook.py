@@ -43,7 +43,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 class Pattern(Protocol):
-    """Webhooks that may be called; `config.webhook.WebhookPattern` is one."""
+    """Webhooks that may be called; `config.push.WebhookPattern` is one."""
 
     def matches(self, scheme: str, host: str, port: int, path: str) -> bool:
         """Whether a webhook is one of them; host in lower case without brackets, path without the query."""
