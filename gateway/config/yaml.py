@@ -28,6 +28,9 @@ Scalar = str | int | float | bool | None
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 """The values that a file can contain."""
 
+Position = tuple[str, int, int]
+"""File, line and column of a `Place`. A plain tuple, which the garbage collector need not visit: there are thousands."""
+
 _SLICE = 65_536
 """Characters that are searched in one go."""
 # YAML counts U+0085, U+2028 and U+2029 as line ends and editors do not, so places would be wrong.
@@ -49,8 +52,8 @@ class Marks:
         start: The place of everything that is not in the files.
     """
 
-    keys: Mapping[KeyPath, Place] = field(default_factory=dict)
-    values: Mapping[KeyPath, Place] = field(default_factory=dict)
+    keys: Mapping[KeyPath, Position] = field(default_factory=dict)
+    values: Mapping[KeyPath, Position] = field(default_factory=dict)
     written: Mapping[KeyPath, str] = field(default_factory=dict)
     start: Place = field(default_factory=lambda: Place("<built in>", 1, 1))
 
@@ -68,11 +71,13 @@ class Marks:
 
     def key(self, path: KeyPath) -> Place:
         """Return the place of the key, or of the nearest one above that is in the file."""
-        return self.keys.get(self.find(path), self.start)
+        found = self.keys.get(self.find(path))
+        return self.start if found is None else Place(*found)
 
     def place(self, path: KeyPath) -> Place:
         """Return the place of the value, or of the nearest one above that is in the file."""
-        return self.values.get(self.find(path), self.start)
+        found = self.values.get(self.find(path))
+        return self.start if found is None else Place(*found)
 
     def folder(self, path: KeyPath) -> Path:
         """Return the folder of the file with the value; paths in the value are relative to it."""
@@ -273,8 +278,8 @@ class _Reader:
         self._lines = lines
         self._folder = folder
         self._interpolation = interpolation
-        self.keys: dict[KeyPath, Place] = {}
-        self.values: dict[KeyPath, Place] = {}
+        self.keys: dict[KeyPath, Position] = {}
+        self.values: dict[KeyPath, Position] = {}
         self.written: dict[KeyPath, str] = {}
         self.problems: list[Problem] = []
         self.spans: list[Span] = []
@@ -323,7 +328,7 @@ class _Reader:
         if "${" in key:
             self._problem(node, path, "references are not filled in in keys", "write the key out")
         if key in before:
-            where = f" (line {self.keys[path].line})"
+            where = f" (line {self.keys[path][1]})"
             self._problem(node, path, f"{spell_key(key)!r} is already written{where}", "keep one of the two")
         else:
             self.keys[path] = self._at(node)
@@ -387,10 +392,10 @@ class _Reader:
             self._problem(node, path, fact, told[1])
 
     def _problem(self, node: yaml.Node, path: KeyPath, fact: str, remedy: str) -> None:
-        self.problems.append(Problem(self._at(node), path, fact, remedy))
+        self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
 
-    def _at(self, node: yaml.Node) -> Place:
-        return Place(self._file, *_position(node.start_mark))
+    def _at(self, node: yaml.Node) -> Position:
+        return (self._file, *_position(node.start_mark))
 
 
 _DECORATIONS = {
