@@ -11,9 +11,8 @@ from gateway.catalog.asking import CardAsker
 from gateway.catalog.cards import CardSource
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config.address import is_grpc
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Gateway
-from gateway.config.replication import replica_name
 from gateway.holdings import Holdings
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream

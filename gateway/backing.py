@@ -16,14 +16,21 @@ from gateway.catalog.place import CardPlace
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config import effective
-from gateway.config.agent import USUAL_HEADERS, Agent, Backend, Card, IdentityHeaders, UpstreamAuth
+from gateway.config.agent import (
+    USUAL_HEADERS,
+    Agent,
+    Backend,
+    Card,
+    IdentityHeaders,
+    Retry,
+    UpstreamAuth,
+    is_several,
+    is_stdio,
+)
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
-from gateway.config.replica import Retry
-from gateway.config.replication import is_several
-from gateway.config.sharing import shared
-from gateway.config.stdio import is_stdio
+from gateway.config.routes import shared
 from gateway.group import Group
 from gateway.holdings import Holdings
 from gateway.roster import Roster

@@ -38,7 +38,7 @@ from gateway.command.solo import claim_port, solo
 from gateway.command.starter import save, starter
 from gateway.command.streams import open_closed
 from gateway.config.check import examine
-from gateway.config.inquiry import Inquiry
+from gateway.config.explain import Inquiry
 from gateway.config.problem import as_json, as_text
 from gateway.config.schema import schema as schema_of_format
 from gateway.config.yaml import LARGEST_FILE

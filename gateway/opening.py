@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.config import effective
-from gateway.config.authority import ask, read_authorities
-from gateway.config.certificate import CertificateUnusable, ServerTls
+from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.config.client import Mtls
 from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem

@@ -18,7 +18,7 @@ from gateway.catalog.trust import Trust
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
-from gateway.config.client_rule import METHOD
+from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table

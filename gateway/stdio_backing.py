@@ -6,9 +6,8 @@ from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_line
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardSource
 from gateway.catalog.stdio_cards import StdioCards
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, Stdio
 from gateway.config.command import program
-from gateway.config.stdio import Stdio
 from gateway.holdings import Holdings
 from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
 from gateway.upstream.stdio.process import Command

@@ -39,8 +39,8 @@ from uvicorn.supervisors.multiprocess import SIGNALS, Process
 
 from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.dividing import divided
 from gateway.config.problem import as_text
+from gateway.config.routes import divided
 from gateway.departure import leave_at_once
 from gateway.listener.server import ListenFailed, bind
 from gateway.reload import Origin, Report, Result, Unusable, usable

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined
-from gateway.config.inquiry import Inquiry, reply
+from gateway.config.explain import Inquiry, reply
 from gateway.config.routes import table
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from gateway.command.online import Visit, Visited
 from gateway.config.check import Examined
-from gateway.config.dividing import divided
 from gateway.config.problem import Problem, as_github, as_json, as_text
+from gateway.config.routes import divided
 
 
 @dataclass(frozen=True, slots=True)

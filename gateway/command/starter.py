@@ -13,7 +13,7 @@ from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
 from gateway.command.sight import safe
 from gateway.config.address import is_loopback
-from gateway.config.value import NAME
+from gateway.config.values import NAME
 
 _LONGEST_COMMENT = 80
 

@@ -4,16 +4,18 @@ The defaults are fit for most sites. They are here so that an operator can see t
 has to be chosen.
 """
 
+from typing import ClassVar
+
 from pydantic import Field, model_validator
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
-from gateway.config.part import Part
-from gateway.config.value import (
+from gateway.config.values import (
     Bandwidth,
     Count,
     Duration,
     FieldNumber,
     Flag,
+    Part,
     PerTime,
     Positive,
     Room,
@@ -83,8 +85,8 @@ class Body(Part):
     """How many members all objects of a body may have together."""
     elements: Positive = 100_000
     """How many elements all arrays of a body may have together."""
-    aside: Size = 256 * 1024
-    """Bodies from this size on are read in a thread, so that other requests do not wait."""
+    aside: ClassVar[int] = 256 * 1024
+    # Parsing this many bytes holds the loop for about 1 ms; longer bodies are read in a thread.
 
 
 class Cors(Part):

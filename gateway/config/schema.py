@@ -7,11 +7,9 @@ model wants a number, a boolean or one of some words. What is not built yet is n
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config.agent import Agent, Backend, ByTenant, Card
+from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, Stdio
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
-from gateway.config.part import Part
-from gateway.config.replica import Affinity
-from gateway.config.stdio import Stdio
+from gateway.config.values import Part
 
 Schema = dict[str, Any]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gateway.config.client import Client, Mtls
 from gateway.config.model import Config
-from gateway.config.part import Part, every_part
 from gateway.config.problem import KeyPath
 from gateway.config.removed import REMOVED_KEYS
 from gateway.config.state import may_be_shown
+from gateway.config.values import Part, every_part
 
 MASK = "***"
 _LONGEST_WORD = 20

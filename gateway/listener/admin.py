@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.backing import Backing
 from gateway.config.address import is_loopback
-from gateway.config.display import shown
-from gateway.config.inquiry import Inquiry, reply
+from gateway.config.effective import shown
+from gateway.config.explain import Inquiry, reply
 from gateway.listener.request import host_name
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot

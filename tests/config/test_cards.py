@@ -4,7 +4,7 @@ import pytest
 
 from gateway.catalog.cards import CardSource
 from gateway.config import effective
-from gateway.config.display import shown
+from gateway.config.effective import shown
 from tests.config.reading import errors, good
 from tests.doubles.gateway import compiled
 

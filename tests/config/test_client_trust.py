@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import Examined, examine
-from gateway.config.client_name import ClientPattern
-from gateway.config.client_trust import _told_apart
+from gateway.config.checks.callers import _told_apart
+from gateway.config.client import ClientPattern
 from gateway.config.finding import Findings
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, TODAY

@@ -34,6 +34,6 @@ def test_an_unknown_name_is_told_with_the_nearest_or_with_all() -> None:
 
 
 def test_another_place_is_a_line_or_a_file_and_a_line() -> None:
-    marks = MARKS.__class__({("a",): Place("other.yaml", 7)}, {("a",): Place("other.yaml", 7)}, {}, Place("g.yaml", 1))
+    marks = MARKS.__class__({("a",): ("other.yaml", 7, 1)}, {("a",): ("other.yaml", 7, 1)}, {}, Place("g.yaml", 1))
     assert Findings(marks).line(("a",)) == "other.yaml:7"
     assert Findings(MARKS).line(("agents", "b")) == "line 3"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gateway.config.push import Deliver, Push
-from gateway.config.webhook import WebhookPattern
+from gateway.config.push import Deliver, Push, WebhookPattern
 from tests.config.reading import errors, good
 
 AGENTS = "agents: { a: http://127.0.0.1:1 }\n"

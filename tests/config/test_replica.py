@@ -1,5 +1,5 @@
 from gateway.config import effective
-from gateway.config.replica import DEFAULT_HEALTH
+from gateway.config.agent import DEFAULT_HEALTH
 from tests.config.reading import errors, good
 
 AGENT = "http://127.0.0.1:1"

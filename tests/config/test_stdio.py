@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.stdio import Stdio, is_stdio
+from gateway.config.agent import Stdio, is_stdio
 from tests.config.reading import errors, examined
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.explain import caller, public_prefix
 from gateway.config.model import Config
 from gateway.config.routes import table as routing_table
-from gateway.config.trial import caller, public_prefix
 from gateway.config.yaml import Marks
 from gateway.principal import Principal
 from gateway.routing.question import Question, ask

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.webhook import WebhookPattern, read_pattern
+from gateway.config.push import WebhookPattern, read_pattern
 
 PORTS = {"http": 80, "https": 443}
 

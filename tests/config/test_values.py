@@ -5,7 +5,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from gateway.config.value import (
+from gateway.config.values import (
     A2aVersion,
     Bandwidth,
     Callable,

@@ -1,7 +1,7 @@
-"""The values of the format: what one key can hold, how it is written, and what is said of anything else.
+"""The values of the format: what one key can hold, how it is written, and the message for anything else.
 
 A validator's ValueError has these arguments: the rest of a sentence that starts with the value, the remedy, and then
-the words that would be right, where they can be listed.
+the words that would be right, if they can be listed.
 """
 
 import math
@@ -9,7 +9,15 @@ import re
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
@@ -17,8 +25,24 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.tenant import RESERVED, is_tenant
-from gateway.config.part import Part
 from gateway.units import parse_duration, parse_rate, parse_size
+
+
+class Part(BaseModel):
+    """A mapping of the file: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+
+
+def every_part() -> tuple[type[Part], ...]:
+    """The mappings that are known so far, those that extend others among them."""
+    found: list[type[Part]] = [Part]
+    for part in found:
+        found += part.__subclasses__()
+    return tuple(found[1:])
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -294,3 +318,17 @@ Day = Annotated[date, BeforeValidator(_date), WithJsonSchema(_DATE_SCHEMA)]
 """A day, as 2027-06-30."""
 A2aVersion = Annotated[Version, BeforeValidator(_version), WithJsonSchema(_VERSION_SCHEMA)]
 """A version of A2A."""
+
+
+# ---- authorities -----------------------------------------------------------------------------------------------------
+
+
+SYSTEM = "system"
+"""The authorities that the system trusts."""
+
+
+class PeerTls(Part):
+    """Who vouches for a server that is reached by https."""
+
+    ca: str = SYSTEM
+    """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""

@@ -1,23 +1,24 @@
-"""The routing tests that travel with a file, and the callers that they and operators speak of."""
+"""Where a request would go: for `a2a-gateway route`, `POST /-/route`, and the routing tests of the file."""
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.fault import REASONS, BadRequest
+from gateway.a2a.fault import BadRequest
 from gateway.a2a.path import segments
-from gateway.config.client_name import ClientName
-from gateway.config.client_rule import Clients, NobodyKnown
+from gateway.config.client import ClientName, Clients, NobodyKnown
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
-from gateway.config.problem import KeyPath, Problem, nearest, printable
+from gateway.config.problem import KeyPath, Problem, printable
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
-from gateway.routing.question import Question, ask
+from gateway.routing.question import Answer, Question, ask
 from gateway.routing.route import Verdict
 from gateway.routing.table import Table, path_segments
-
-_METHODS = ("GET", "HEAD", "POST", "DELETE")
 
 
 def public_prefix(config: Config) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def caller(
         NobodyKnown: it says nobody's certificate has such a name.
     """
     if certificate is not None:
-        return _certified(config, certificate)
+        return certified(config, certificate)
     if key is not None:
         known = {} if config.auth is None else config.auth.api_keys
         shown = known[key]
@@ -87,7 +88,7 @@ def caller(
     return None
 
 
-def _certified(config: Config, subject: str) -> Principal:
+def certified(config: Config, subject: str) -> Principal:
     """Who calls with a certificate that has this name and no other."""
     mtls = None if config.auth is None else config.auth.mtls
     if mtls is None:
@@ -99,56 +100,6 @@ def _certified(config: Config, subject: str) -> Principal:
 
 
 # ---- the tests of the file -----------------------------------------------------------------------------------------
-
-
-def check_tests(config: Config, findings: Findings) -> None:
-    """Find what is wrong with the tests themselves."""
-    for number, test in enumerate(config.tests):
-        at: KeyPath = ("tests", number)
-        _check_caller(config, test, at, findings)
-        if test.expect.agent is not None:
-            findings.known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
-        if test.expect.reason is not None and test.expect.reason not in REASONS:
-            remedy = nearest(test.expect.reason, REASONS) or f"reasons are: {', '.join(REASONS)}"
-            findings.error((*at, "expect", "reason"), f"{printable(test.expect.reason)!r} is no reason", remedy)
-        if test.expect.reason is not None and (test.expect.agent or test.expect.backend):
-            remedy = "expect an agent, or the reason why none answers"
-            findings.error((*at, "expect", "reason"), "a refusal has no agent", remedy)
-        if test.request.method not in _METHODS:
-            remedy = f"write one of {', '.join(_METHODS)}"
-            findings.error(
-                (*at, "request", "method"), f"{printable(test.request.method)!r} is no method of A2A", remedy
-            )
-        if host_named(test.request.host or "") is None:
-            fact = f"{printable(test.request.host or '')!r} is no host"
-            findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
-
-
-def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
-    if test.certificate is not None:
-        _check_certificate(config, test, at, findings)
-    elif test.key is not None:
-        findings.known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
-        if test.tenant is not None or test.claim:
-            findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
-    elif test.claim and test.tenant is None:
-        findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
-
-
-def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
-    if test.key is not None or test.tenant is not None or test.claim:
-        remedy = "remove `key`, `tenant` and `claim`"
-        findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
-        return
-    try:
-        if test.certificate is not None:
-            _certified(config, test.certificate)
-    except NobodyKnown as error:
-        remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
-        findings.error((*at, "certificate"), f"nobody has this certificate: {error}", remedy)
-    except ValueError:
-        # A pattern is none, which is told where it stands.
-        return
 
 
 def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[Problem]:
@@ -195,3 +146,107 @@ def _got(verdict: Verdict) -> str:
 def _why(verdict: Verdict) -> str:
     told = [f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4]]
     return "; ".join(told) or "no agent is found at this path; `a2a-gateway route --explain` shows all"
+
+
+# ---- questions of operators ------------------------------------------------------------------------------------------
+
+
+class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
+    """What an operator asks.
+
+    Attributes:
+        path: As a client sends it; over gRPC that of a method.
+        tenant: The A2A `tenant` field, or the `scope` of a method that has one.
+        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` nor
+            `certificate` is given.
+        key: The name of the API key that the caller shows.
+        certificate: The name on the certificate that it shows: a URI, a DNS name or `CN=…`.
+    """
+
+    path: str
+    method: str = "POST"
+    tenant: str | None = None
+    as_: str | None = msgspec.field(default=None, name="as")
+    key: str | None = None
+    certificate: str | None = None
+    host: str | None = None
+    claim: dict[str, Any] = {}
+
+
+def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False) -> dict[str, Any]:
+    """Which agent and backend answer, or the reason why none does, with every candidate explained.
+
+    Args:
+        everything: Explain every match of every agent, not only those at the endpoint.
+
+    Raises:
+        LookupError: there can be no such caller or no such request; the text is for the operator.
+    """
+    try:
+        who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
+    except NobodyKnown as error:
+        raise LookupError(f"nobody has this certificate: {error}") from error
+    except KeyError as error:
+        raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
+    _agree(inquiry, who)
+    _refuse_odd(inquiry)
+    question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
+    answer = ask(table, question, prefix=public_prefix(config), everything=everything)
+    verdict = answer.verdict
+    route, rule = verdict.route, verdict.rule
+    return {
+        "agent": None if route is None else route.agent,
+        "backend": None if route is None else route.url,
+        "reason": verdict.reason,
+        "hint": _hint(config, inquiry, answer) or None,
+        "match_line": None if rule is None else str(rule.place),
+        "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
+        "candidates": [
+            {"agent": each.rule.agent, "line": str(each.rule.place), "taken": each.taken, "why": each.why}
+            for each in verdict.candidates
+        ],
+    }
+
+
+def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
+    if answer.verdict.route is not None:
+        return ""
+    if answer.verdict.signs_in:
+        return "several agents are here for callers with a credential: a stranger reads a card that says how to sign in"
+    return advice(config, inquiry.path) or answer.fact
+
+
+def _agree(inquiry: Inquiry, who: Principal | None) -> None:
+    """See that all that is said of the caller can be true of one.
+
+    Raises:
+        LookupError: it cannot.
+    """
+    if inquiry.certificate is not None and (inquiry.key or inquiry.as_ or inquiry.claim):
+        raise LookupError("a certificate says whose it is: name no key, no tenant and no claims beside it")
+    if inquiry.key is not None and who is not None:
+        if inquiry.as_ is not None and inquiry.as_ != who.tenant:
+            whose = f"the API key {inquiry.key!r} is of the tenant {who.tenant!r}, not of {inquiry.as_!r}"
+            raise LookupError(f"{whose}: name one of the two")
+        if inquiry.claim:
+            raise LookupError("a caller shows a key or a token, not both: claims come with a token, so name no key")
+    elif inquiry.claim and (inquiry.as_ is None or who is None or who.method == "anonymous"):
+        raise LookupError("nobody has these claims: they come with a token, so name the tenant that it is of")
+
+
+def _refuse_odd(inquiry: Inquiry) -> None:
+    """See that a client could send such a request at all.
+
+    Raises:
+        LookupError: it could not.
+    """
+    if _METHOD.fullmatch(inquiry.method) is None:
+        meant = inquiry.method.upper()
+        remedy = f"write {meant}" if _METHOD.fullmatch(meant) is not None else "write POST or GET"
+        raise LookupError(f"{printable(inquiry.method)!r} is no method of HTTP: {remedy}")
+    if host_named(inquiry.host or "") is None:
+        raise LookupError(f"{printable(inquiry.host or '')!r} is no host: write a name, such as agents.example.com")
+
+
+# As the listener reads them.
+_METHOD = re.compile("[A-Z][A-Z-]{0,31}")
