@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from gateway.a2a.dialect import Binding
-from gateway.catalog.asking import CardAsker
-from gateway.catalog.cards import CardSource
+from gateway.catalog.cards import CardAsker, CardSource
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config.address import is_grpc
 from gateway.config.agent import Backend
