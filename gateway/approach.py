@@ -14,9 +14,9 @@ from gateway.config.agent import Backend
 from gateway.config.model import Gateway
 from gateway.config.replication import replica_name
 from gateway.holdings import Holdings
+from gateway.upstream.connection import ReadBuffer
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.upstream import Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:

@@ -33,9 +33,8 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
-from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
-from gateway.upstream.repeating import NEVER, Missed, Repeats
+from gateway.upstream.repeating import NEVER, Budget, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 

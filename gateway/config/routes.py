@@ -8,8 +8,7 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath
 from gateway.config.reach import reach
 from gateway.config.source import Marks
-from gateway.routing.requirement import Requirement
-from gateway.routing.route import AgentRules, Route, Rule, backend_key
+from gateway.routing.route import AgentRules, Requirement, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
 
 

@@ -19,10 +19,9 @@ from pathlib import Path
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
 from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, Place, closed, closing
+from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.failure import Reclaimed, TlsFailed
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
 
 
