@@ -9,9 +9,7 @@ from gateway.config.check import examine
 ROOT = Path(__file__).parent.parent
 
 TESTED_ELSEWHERE = {
-    "command/answer.py": "what every command prints by; tests/test_cli.py and test_cli_state.py read it",
     "command/file.py": "where every command looks; tests/test_cli.py is in folders with and without a file",
-    "command/failure.py": "an exception without behaviour",
     "kept.py": "a count and a thread; tests/test_long_answers.py fills and shares it",
     "config/peer_tls.py": "a mapping of the file; tests/test_private_authorities.py writes it",
     "answer_head.py": "what the relay reads of a head; tests/test_relay.py shows it",

@@ -97,7 +97,7 @@ TENANT: Condition = ("tenant", "billing")
 TEAM, ROLE, OTHER_ROLE = claim_condition("team", "red"), claim_condition("role", "a"), claim_condition("role", "b")
 
 
-def asking(agent: str, *conditions: Condition) -> Rule:
+def contender(agent: str, *conditions: Condition) -> Rule:
     return Rule(agent, None, ("a2a",), frozenset(conditions), Place("gateway.yaml", 1))
 
 
@@ -118,10 +118,15 @@ def asking(agent: str, *conditions: Condition) -> Rule:
 def test_the_sources_are_those_that_differ(
     one: tuple[Condition, ...], other: tuple[Condition, ...], words: str
 ) -> None:
-    assert explain_conflict((asking("one", *one), asking("other", *other))) == f"the request names {words}"
+    assert explain_conflict((contender("one", *one), contender("other", *other))) == f"the request names {words}"
 
 
 def test_of_several_the_one_of_another_agent_that_asks_for_most_is_told() -> None:
-    contenders = (asking("one", TEAM, ROLE), asking("one", KEY), asking("other", KEY), asking("third", TENANT, KEY))
+    contenders = (
+        contender("one", TEAM, ROLE),
+        contender("one", KEY),
+        contender("other", KEY),
+        contender("third", TENANT, KEY),
+    )
     told = explain_conflict(contenders)
     assert told.endswith("one by its API key and its tenant and one by the claim 'role' and the claim 'team'")
