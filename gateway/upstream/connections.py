@@ -213,7 +213,6 @@ class ConnectionPool:
         self._gate.dismiss(closed)
         for connection in tuple(self._open):
             connection.fail(closing())
-        self._gate.forget()
         while self._open:
             self._emptied.clear()
             await self._emptied.wait()
