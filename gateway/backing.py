@@ -11,8 +11,7 @@ from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.approach import BINDINGS, Approach
-from gateway.catalog.cards import CardReport, CardSource, CardWatch
-from gateway.catalog.place import CardPlace
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config import effective
@@ -41,9 +40,8 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
-from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
-from gateway.upstream.repeating import NEVER, Missed, Repeats
+from gateway.upstream.repeating import NEVER, Budget, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config.check import Examined
 from gateway.config.diff import Change, Waiting, changes, until_restart
 from gateway.config.problem import as_text

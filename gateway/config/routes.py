@@ -10,8 +10,7 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT
-from gateway.routing.requirement import Requirement
-from gateway.routing.route import AgentRules, Reach, Route, Rule, backend_key
+from gateway.routing.route import AgentRules, Reach, Requirement, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
 
 # ---- rules -----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.catalog.cards import CardReport, CardSource, open_client
-from gateway.catalog.place import CardPlace
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
 from gateway.catalog.stdio_cards import StdioCards
 from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -95,20 +94,3 @@ def test_who_waits_for_nothing_is_not_woken_and_may_wait_again() -> None:
     made.stop()
     clock.go_to(20.0)
     assert rung == [9.0]
-
-
-def test_who_is_rung_for_is_let_go_once_nothing_rings_any_more() -> None:
-    class Owner:
-        def __init__(self, loop: Clock) -> None:
-            self.alarm = Alarm(cast("asyncio.AbstractEventLoop", loop), self.ring)
-
-        def ring(self) -> None:
-            pass
-
-    clock = Clock()
-    owner = Owner(clock)
-    owner.alarm.set(1.0)
-    gone = weakref.ref(owner)
-    owner.alarm.stop()
-    del owner
-    assert gone() is None

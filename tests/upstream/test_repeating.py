@@ -7,7 +7,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.upstream.repeating import Missed, may_repeat, message_id, missed
+from gateway.upstream.repeating import Budget, Missed, may_repeat, message_id, missed
 from tests.upstream.test_http import rpc
 
 READS = {
@@ -65,3 +65,31 @@ def test_who_is_slow_is_not_asked_again() -> None:
     assert missed(Overloaded("no")) is Missed.CONNECT
     for kind in (UpstreamTimeout, UpstreamProtocol):
         assert missed(kind("no")) is None
+
+
+def taken(budget: Budget, now: float) -> int:
+    count = 0
+    while budget.take(now):
+        count += 1
+    return count
+
+
+def test_without_calls_there_are_twenty() -> None:
+    budget = Budget(0.2)
+    assert taken(budget, 100) == 20
+    assert taken(budget, 109) == 0
+    assert taken(budget, 110) == 20
+
+
+def test_a_share_of_the_calls_of_the_last_ten_seconds_comes_on_top() -> None:
+    budget = Budget(0.2)
+    for number in range(1000):
+        budget.call(100 + number / 100)
+    assert abs(taken(budget, 110) - 220) <= 20
+
+
+def test_calls_from_long_ago_count_nothing() -> None:
+    budget = Budget(0.2)
+    for _ in range(1000):
+        budget.call(100)
+    assert taken(budget, 130) == 20

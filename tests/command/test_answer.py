@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """\
 import socket, sys
-from gateway.command.streams import open_closed
+from gateway.command.answer import open_closed
 closed = open_closed()
 listener = socket.create_server(("127.0.0.1", 0))
 assert listener.fileno() > 2, listener.fileno()
