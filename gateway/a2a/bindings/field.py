@@ -55,17 +55,7 @@ def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
     """
     pairs: list[str] = []
     for field in _IN_QUERY.get(operation, ()):
-        said: str | None = None
-        for name in field.spellings:
-            value = _value(params, name)
-            if value is None:
-                continue
-            text = field.kind.write(value)
-            if text is None:
-                raise BadParams(f"{name} {field.kind.words}", field=name)
-            if said is not None and said != text:
-                raise BadParams(f"{name} is another name of {field.name}, which says something else", field=name)
-            said = text
+        said = _said(params, field.spellings, field.kind)
         if said:
             pairs.append(f"{field.name}={_escaped(field.name, said)}")
     return "&".join(pairs).encode("ascii")
@@ -91,16 +81,7 @@ def path_id(params: Mapping[str, Any], name: str, *twins: str, verb: bool = Fals
     Raises:
         BadParams: there is none, no string or two that differ; or a path cannot carry it.
     """
-    found: str | None = None
-    for spelling in (name, *twins):
-        value = _value(params, spelling)
-        if value is None:
-            continue
-        if type(value) is not str:
-            raise BadParams(f"{spelling} must be a string", field=spelling)
-        if found is not None and value != found:
-            raise BadParams(f"{spelling} is another name of {name}, which says something else", field=spelling)
-        found = value
+    found = _said(params, (name, *twins), _TEXT)
     if not found:
         raise BadParams(f"{name} is missing", field=name)
     if _PLAIN.fullmatch(found) is None:
@@ -117,11 +98,6 @@ def _refuse_unsafe(name: str, value: str, *, verb: bool) -> None:
         decode_id(encode_id(value))
     except (BadRequest, UnicodeEncodeError) as error:
         raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
-
-
-def _value(params: Mapping[str, Any], name: str) -> object:
-    value = params.get(name)
-    return body.read(value) if type(value) is msgspec.Raw else value
 
 
 # ---- Kinds -----------------------------------------------------------------------------------------------------------
@@ -149,6 +125,28 @@ class _Kind:
             value = int(value)
         read = self.read(str(value))
         return None if read is None else str(read).lower() if type(read) is bool else str(read)
+
+
+def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str | None:
+    """The text of a parameter of several names, or None where it is absent.
+
+    Raises:
+        BadParams: its value is none of its type, or two names have different ones.
+    """
+    found: str | None = None
+    for name in names:
+        value = params.get(name)
+        if type(value) is msgspec.Raw:
+            value = body.read(value)
+        if value is None:
+            continue
+        text = kind.write(value)
+        if text is None:
+            raise BadParams(f"{name} {kind.words}", field=name)
+        if found is not None and text != found:
+            raise BadParams(f"{name} is another name of {names[0]}, which says something else", field=name)
+        found = text
+    return found
 
 
 def _moment(text: str) -> str:
