@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import uvloop
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
 from gateway.app import Gateway
 from gateway.config import effective
@@ -189,6 +190,8 @@ def serve_examined(
         logger.warning("%s: %s", problem.place, problem.fact)
     stream = sys.stdout.buffer if access_stream is None else access_stream
     gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=gateway.metrics.registry)
     in_time = effective.drain_delay(config) + config.gateway.drain.timeout + _CLOSING
     timers: list[threading.Timer] = []
 
