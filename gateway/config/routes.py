@@ -73,7 +73,6 @@ def _rules(name: str, agent: Agent, marks: Marks) -> Iterator[Rule]:
             path=() if match.path is None else path_segments(match.path),
             conditions=conditions(match),
             place=marks.place(("agents", name, "match", number)),
-            own_path=match.path is not None,
         )
 
 

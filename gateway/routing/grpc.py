@@ -156,10 +156,10 @@ def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
         return
     is_named = rule.tenant is None and not agent.by_tenant and not agent.require_tenant
     if rule.conditions:
-        yield _Claim(replace(rule, path=(), own_path=False, untenanted=is_named and not agent.tenanted), rule)
+        yield _Claim(replace(rule, path=(), untenanted=is_named and not agent.tenanted), rule)
     if is_named:
         named = rule.conditions | {("tenant", rule.agent)}
-        yield _Claim(replace(rule, path=(), conditions=named, own_path=False, addressed=True), rule)
+        yield _Claim(replace(rule, path=(), conditions=named, addressed=True), rule)
 
 
 def _by_tenant(

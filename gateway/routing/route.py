@@ -123,7 +123,6 @@ class Rule:
         host: None for any, an exact lower-case host, or `*.suffix`.
         path: Segments of the prefix; empty for the root.
         conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
-        own_path: Whether the file writes a path; False for a rule found at the root for want of one.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
         untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
             path alone.
@@ -134,7 +133,6 @@ class Rule:
     path: tuple[str, ...]
     conditions: frozenset[tuple[object, ...]]
     place: Place
-    own_path: bool = True
     addressed: bool = False
     untenanted: bool = False
 
@@ -182,9 +180,6 @@ class Reach:
 
     agents: frozenset[str]
     act_for: frozenset[str] | None = frozenset()
-
-
-NOWHERE = Reach(frozenset())
 
 
 class Knock(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ def match(
     """A match of the file; without `path` it has none, and `/` is the root."""
     asked = frozenset((*conditions, ("tenant", tenant)) if tenant else conditions)
     segments = tuple(part for part in path.split("/") if part)
-    return Rule(agent, host, segments, asked, Place("gateway.yaml", line), own_path=bool(path))
+    return Rule(agent, host, segments, asked, Place("gateway.yaml", line))
 
 
 def agent(*rules: Rule, by_tenant: Sequence[str] = (), **more: Any) -> AgentRules:
