@@ -288,6 +288,9 @@ class Workers(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         """Ping the workers, and replace those that have ended or hang."""
+        # First: whatever was told before a worker ended is known when it is replaced.
+        ended = [index for index, worker in enumerate(self.processes) if not worker.runs]
+        self._receive()
         before, self._reloads = self._reloads, {each.pid or 0: each.last_reload for each in self.processes}
         if self._reloads != before:
             self._follow()
@@ -298,11 +301,9 @@ class Workers(Multiprocess):
                     pid = worker.pid
                     logger.error("worker %d has given no sign of life for %d s, and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
-                    worker.join()
-        for index, worker in enumerate(self.processes):
-            if not worker.runs:
-                self._replace(index, worker)
         self._notify()
+        for index in ended:
+            self._replace(index, self.processes[index])
 
     def terminate_all(self) -> None:
         """Pass the signal on that ends them, and give them until the end of the drain."""
@@ -316,6 +317,7 @@ class Workers(Multiprocess):
         """Wait until all workers have ended."""
         while any(worker.runs for worker in self.processes):
             self._listen()
+            self._receive()
             self._notifier.alive()
             if time.monotonic() >= self._kill_at:
                 self._pass_on(signal.SIGKILL)
@@ -344,12 +346,14 @@ class Workers(Multiprocess):
                 self._bound[role] = bind(address)
 
     def _listen(self) -> None:
-        """Wait for a message of a worker or the end of one; take in what workers have told, and handle signals."""
+        """Wait for a message of a worker or the end of one, and handle signals."""
         running = [worker for worker in self.processes if worker.exitcode is None]
         wait([*(each.parent_conn for each in running), *(each.process.sentinel for each in running)], _TICK)
+        self.handle_signals()
+
+    def _receive(self) -> None:
         for worker in self.processes:
             worker.receive()
-        self.handle_signals()
 
     def _pass_on(self, number: int) -> None:
         for worker in self.processes:
