@@ -14,6 +14,7 @@ TESTED_ELSEWHERE = {
     "command/failure.py": "an exception without behaviour",
     "catalog/asking.py": "a value and an interface; test_grpc_cards.py and test_stdio_cards.py are who asks",
     "kept.py": "a count and a thread; tests/test_long_answers.py fills and shares it",
+    "config/limit.py": "tests/config/test_model.py",
     "config/diff.py": "tests/config/test_difference.py and test_restart.py",
     "config/explain.py": "tests/config/test_trial.py and test_inquiry.py",
     "config/checks/agents.py": "tests/config/broken, test_backend.py, test_replication.py, test_header.py",

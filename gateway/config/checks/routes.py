@@ -138,7 +138,7 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
 
 
 def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
-    """The tenants that the rule is for."""
+    """Return the tenants that the rule is for."""
     if rule.tenant is not None:
         yield rule.tenant
     elif agent.by_tenant:
@@ -218,7 +218,7 @@ def _grpc(config: Config, findings: Findings) -> None:
 
 
 def _is_reached(agent: AgentRules, endpoints: GrpcEndpoints, findings: Findings) -> bool:
-    """Whether some match of an agent has an address; tells it where none has."""
+    """Return whether some match of an agent has an address; tells it where none has."""
     obstacles = [endpoints.obstacle(rule) for rule in agent.rules]
     first = obstacles[0]
     if first is None or None in obstacles:
@@ -233,7 +233,7 @@ def _is_reached(agent: AgentRules, endpoints: GrpcEndpoints, findings: Findings)
 
 
 def _disputed(rule: Rule, there: list[Rule], endpoints: GrpcEndpoints, findings: Findings) -> None:
-    """Tell of a tenant of a `by_tenant` agent that another agent's match asks for."""
+    """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
     rival = next((other for other in there if other.agent != rule.agent), None)
     if rule.tenant is None or rival is None:
         return
@@ -246,7 +246,7 @@ def _disputed(rule: Rule, there: list[Rule], endpoints: GrpcEndpoints, findings:
 def _shared(
     agent: AgentRules, endpoints: GrpcEndpoints, named: Mapping[str | None, list[Rule]], findings: Findings
 ) -> None:
-    """Tell of an agent that takes any tenant, and is found beside others that tenants pick."""
+    """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
     if agent.by_tenant or not agent.tenanted:
         return
     addresses = [address for rule in agent.rules if (address := endpoints.address(rule)) is not None]
@@ -267,7 +267,7 @@ def _picked(
     reached: Mapping[str, Reach],
     findings: Findings,
 ) -> None:
-    """Tell of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
+    """Warn of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
     if not (agent.by_tenant or agent.tenanted):
         return
     for number, match in enumerate(config.agents[agent.name].match):
@@ -294,7 +294,7 @@ def _picked(
 
 
 def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
-    """The agents that the callers with an API key may call; None where nobody knows."""
+    """Return the agents that the callers with an API key may call; None where nobody knows."""
     found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
     if found is None:
         return None
