@@ -39,11 +39,11 @@ from gateway.config.values import (
 
 
 SCHEME = "stdio:"
-"""How the URL of a backend begins that is a command."""
+"""The scheme that stands in the URL of a backend that is a command."""
 
 
 def is_stdio(url: str) -> bool:
-    """Whether a backend is a command that the gateway runs."""
+    """Return whether a backend is a command that the gateway runs."""
     return url.startswith(SCHEME)
 
 
@@ -274,7 +274,7 @@ class Backend(Part):
 
 
 def _program(written: dict[str, Any]) -> str:
-    """What stands for the command where a URL is shown: its name, for arguments may hold what is secret."""
+    """Return the text that is shown instead of the command: its name, because arguments may be secret."""
     stdio = written.get("stdio")
     command = stdio.get("command") if isinstance(stdio, dict) else stdio
     first = command[0] if isinstance(command, list) and command else command
@@ -333,7 +333,7 @@ class Card(Part):
 
 
 CLAIM = "claim:"
-"""What the value of an identity header begins with that is taken from a claim."""
+"""The prefix of an identity header's value that names a claim."""
 
 
 class IdentityHeaders(Part):

@@ -40,7 +40,7 @@ class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told 
 
 
 class ServerTls(ssl.SSLContext):
-    """How clients are served over TLS.
+    """The TLS context of a listener.
 
     Attributes:
         authorities: The SHA-256 of those that clients' certificates are verified by; none where none is asked for.
@@ -50,7 +50,7 @@ class ServerTls(ssl.SSLContext):
 
 
 def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1",)) -> ServerTls:
-    """How clients are served over TLS: 1.2 or later.
+    """Return the TLS context of a listener: TLS 1.2 or later.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
@@ -88,7 +88,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
 
 
 def check_authorities(file: Path) -> None:
-    """See that a file has certificates of authorities.
+    """Check that a file has certificates of authorities.
 
     Raises:
         CertificateUnusable: it cannot be read, or has none.
@@ -153,7 +153,7 @@ class Authorities:
 
 
 def read_authorities(file: Path) -> Authorities:
-    """The authorities that a PEM file holds.
+    """Return the authorities that a PEM file holds.
 
     Raises:
         CertificateUnusable: it cannot be read, or holds none.

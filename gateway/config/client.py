@@ -95,12 +95,12 @@ class ClientName:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """What it is made of."""
+        """The parts of the name."""
         return _cut(self.kind, self.text)
 
     @classmethod
     def read(cls, subject: str) -> Self:
-        """The name that has this subject."""
+        """Return the name that has this subject."""
         if subject.startswith("CN="):
             return cls("common_name", subject.removeprefix("CN="))
         return cls("uri", subject) if ":" in subject else cls("dns", subject.lower())
@@ -119,7 +119,7 @@ class ClientPattern:
 
     @classmethod
     def parse(cls, kind: str, text: str) -> Self:
-        """The pattern that the file writes.
+        """Return the pattern that the file writes.
 
         Raises:
             ValueError: it is none; with the fact, which goes on behind the pattern, and the remedy.
@@ -152,9 +152,9 @@ class ClientPattern:
         return _TENANT in self.segments
 
     def tenant_of(self, name: ClientName) -> str | None:
-        """The tenant that a name has; empty where it fits and its tenant is not a part of it, None where it does not.
+        """Return the tenant in a name; empty if the pattern has none, None if the name does not fit.
 
-        What stands where the tenant does and can be none does not fit.
+        A segment that can be no tenant does not fit {tenant}.
         """
         segments = name.segments
         if name.kind != self.kind or len(segments) != len(self.segments) or len(name.text) > LONGEST_NAME:
@@ -173,14 +173,14 @@ class ClientPattern:
         return tenant
 
     def meets(self, other: "ClientPattern") -> bool:
-        """Whether there may be a name that both fit."""
+        """Return whether there may be a name that both fit."""
         return (self.kind, len(self.segments)) == (other.kind, len(other.segments)) and all(
             one == another or one in (_ANY, _TENANT) or another in (_ANY, _TENANT)
             for one, another in zip(self.segments, other.segments, strict=True)
         )
 
     def is_narrower(self, other: "ClientPattern") -> bool:
-        """Whether it fits less than another: every name that it fits that one does too, and not the other way round."""
+        """Return whether the other pattern fits every name that this one fits, and more."""
         if not self.meets(other):
             return False
         pairs = [
@@ -195,7 +195,7 @@ def _cut(kind: str, text: str) -> tuple[str, ...]:
 
 
 def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
-    """See that there are names that it fits.
+    """Check that there are names that it fits.
 
     Raises:
         ValueError: as `ClientPattern.parse`.
@@ -220,7 +220,7 @@ def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
 
 
 METHOD = "mtls"
-"""How such a caller is proven; also what stands for its issuer, so no issuer of tokens may be called so."""
+"""The method of such callers, and the name of their issuer: no issuer of tokens may have this name."""
 
 _SPIFFE = "spiffe:"
 _MOST_TOLD = 4
@@ -244,7 +244,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Whose a certificate is.
+    """The client of a certificate.
 
     Attributes:
         client: The name of its entry in `auth.mtls.clients`.
@@ -293,7 +293,7 @@ class Clients:
                 alike.setdefault(pattern.fixed, {}).setdefault(texts, []).append((pattern, client))
 
     def find(self, names: Sequence[ClientName]) -> Whose:
-        """Whose the certificate with these names is.
+        """Return the client of the certificate with these names.
 
         Raises:
             NobodyKnown: nobody's, or it cannot be told; the text is for the operator.
@@ -343,12 +343,12 @@ class Clients:
 
 
 def is_spiffe(uri: str) -> bool:
-    """Whether a URI is a SPIFFE ID, whatever trust domain it is of."""
+    """Return whether a URI is a SPIFFE ID, whatever trust domain it is of."""
     return uri.lower().startswith(_SPIFFE)
 
 
 def patterns(client: Client) -> Iterator[ClientPattern]:
-    """What the names of a client's certificates look like.
+    """Yield the patterns of the names of a client's certificates.
 
     Raises:
         ValueError: as `ClientPattern.parse`.

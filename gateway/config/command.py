@@ -15,7 +15,7 @@ PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is run for a backend.
+    """The process of a backend.
 
     Attributes:
         folder: Where.
@@ -29,7 +29,7 @@ class Program:
 
 
 def program(backend: Backend, file: str, environ: Mapping[str, str]) -> Program:
-    """What is run for a backend that is a command, and was checked.
+    """Return the process of a backend that is a command and was checked.
 
     Args:
         file: Where it is written.

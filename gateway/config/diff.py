@@ -24,7 +24,7 @@ _BEFORE = 20
 
 
 class Sort(StrEnum):
-    """What became of a key."""
+    """The kind of a change."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -57,7 +57,7 @@ class Change:
 
 
 def changes(old: Config, new: Config) -> tuple[Change, ...]:
-    """What differs between two configurations, in the order of the format; nothing for what means the same."""
+    """Return the differences in meaning of two configurations, in the order of the format."""
     return tuple(_Comparison(old, new).between(old, new, (), ((), ())))
 
 
@@ -68,7 +68,7 @@ class _Comparison:
         self._configs = old, new
 
     def between(self, old: object, new: object, path: KeyPath, places: tuple[KeyPath, KeyPath]) -> Iterator[Change]:
-        """What differs between two values.
+        """Yield the differences of two values.
 
         Args:
             path: Where they are, for people.
@@ -106,7 +106,7 @@ class _Comparison:
         path: KeyPath,
         places: tuple[KeyPath, KeyPath],
     ) -> Iterator[Change]:
-        """What differs between the replicas of a backend: they are told apart by their names, wherever they stand."""
+        """Yield the differences of the replicas of a backend; replicas are matched by name, not by position."""
         if len(old) == len(new) == 1:
             yield from self.between(old[0], new[0], path, _below(places, 0, 0))
             return
@@ -124,7 +124,7 @@ class _Comparison:
     def _along(
         self, old: tuple[Part, ...], new: tuple[Part, ...], path: KeyPath, places: tuple[KeyPath, KeyPath]
     ) -> Iterator[Change]:
-        """What differs between two lists, such as those of matches and tests, told by where it is in the new one."""
+        """Yield the differences of two lists, such as matches and tests, by position in the new one."""
         before, after = ([repr(each) for each in one] for one in (old, new))
         for _, was, end, number, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
             # What stands between the same neighbours is taken for the same, changed.
@@ -150,7 +150,7 @@ class _Comparison:
         return _short(self._text(place, number))
 
     def _text(self, place: KeyPath, number: int) -> str:
-        """What may be shown of a place of the old configuration (0) or of the new one (1), whole."""
+        """Return the masked value at a place of the old configuration (0) or of the new one (1), whole."""
         tree: object = self._shown[number]
         found = reduce(_at, place, tree)
         if isinstance(found, dict):
@@ -216,7 +216,7 @@ UNTIL_RESTART: Mapping[KeyPath, str] = {
     ("observe", "log"): "the log is open",
     ("observe", "audit"): "the log is open",
 }
-"""What stays, and why; certificates do not: they are read again."""
+"""Settings that need a restart, and why; certificates do not, they are read again."""
 _STORE: tuple[KeyPath, ...] = (("gateway", "state"), ("gateway", "ledger"))
 _TLS: KeyPath = ("gateway", "tls")
 _PUBLIC: KeyPath = ("gateway", "public_url")
@@ -255,7 +255,7 @@ class Waiting:
 def until_restart(
     running: Config, written: Config, marks: Marks, *, has_store: bool = True
 ) -> tuple[Config, tuple[Waiting, ...]]:
-    """What is written, but for what has to stay as it runs; and what that is.
+    """Return the new configuration with those settings kept that need a restart, and the list of these.
 
     Args:
         marks: Of what is written.

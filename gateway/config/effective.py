@@ -119,7 +119,7 @@ def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
 
 
 def tenure(config: Config, agent: Agent) -> bool:
-    """Whether the agent's tasks have owners, so that a ledger is kept of them.
+    """Return whether the agent's tasks have owners, so that a ledger is kept of them.
 
     Not with `isolation: none`. And not where nobody is proven, for want of any `auth:`, unless something in the file
     asks for it: then there is nothing to protect, and a gateway that is tried out writes no file.
@@ -133,7 +133,7 @@ def tenure(config: Config, agent: Agent) -> bool:
 
 
 def keeps_state(config: Config) -> bool:
-    """Whether the store is used at all, so that it has to be there.
+    """Return whether the store is used at all, so that it has to be there.
 
     A Redis is used for limits too, which gateways share by it.
     """

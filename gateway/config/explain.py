@@ -29,7 +29,7 @@ def public_prefix(config: Config) -> tuple[str, ...]:
 
 
 def advice(config: Config, path: str) -> str:
-    """What to say of a path that leads nowhere.
+    """Return a hint for a path that leads nowhere.
 
     It is none, not below the public one, or of gRPC, which is not served; empty for any other.
     """
@@ -63,7 +63,7 @@ def caller(
     certificate: str | None = None,
     claims: Mapping[str, object] | None = None,
 ) -> Principal | None:
-    """Who calls, by what a test says of it; None for a stranger, where the configuration does not admit any.
+    """Return the caller that a test describes; None for a stranger whom the configuration does not admit.
 
     Args:
         tenant: The caller's tenant, proven by a token with these claims.
@@ -89,7 +89,7 @@ def caller(
 
 
 def certified(config: Config, subject: str) -> Principal:
-    """Who calls with a certificate that has this name and no other."""
+    """Return the caller with a certificate that has only this name."""
     mtls = None if config.auth is None else config.auth.mtls
     if mtls is None:
         raise NobodyKnown("there is no `auth.mtls`")
@@ -152,7 +152,7 @@ def _why(verdict: Verdict) -> str:
 
 
 class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator asks.
+    """A question of an operator.
 
     Attributes:
         path: As a client sends it; over gRPC that of a method.
@@ -217,7 +217,7 @@ def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
 
 
 def _agree(inquiry: Inquiry, who: Principal | None) -> None:
-    """See that all that is said of the caller can be true of one.
+    """Check that all that is said of the caller can be true of one.
 
     Raises:
         LookupError: it cannot.
@@ -235,7 +235,7 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
 
 
 def _refuse_odd(inquiry: Inquiry) -> None:
-    """See that a client could send such a request at all.
+    """Check that a client could send such a request at all.
 
     Raises:
         LookupError: it could not.

@@ -8,6 +8,7 @@ from gateway.config.certificate import CertificateUnusable, check_authorities, s
 from gateway.config.problem import KeyPath, Problem, nearest, printable
 from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
+from gateway.routing.route import Place
 
 
 class Findings:
@@ -72,7 +73,10 @@ class Findings:
 
     def line(self, path: KeyPath) -> str:
         """Return the place of another key for a fact: `line 52`, or `other.yaml:52` for another file."""
-        place = self.marks.key(path)
+        return self.line_of(self.marks.key(path))
+
+    def line_of(self, place: Place) -> str:
+        """As `line`, for a place."""
         return f"line {place.line}" if place.file == self.marks.start.file else str(place)
 
 

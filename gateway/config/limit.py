@@ -1,4 +1,4 @@
-"""What bounds the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
+"""Bounds of the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
 
 The defaults are fit for most sites. They are here so that an operator can see them and change one, not because each
 has to be chosen.
@@ -222,5 +222,5 @@ class TenantLimits(Limits):
 
 
 DEFAULT_LIMITS = Limits.model_validate({"queue": 100, "queue_timeout": "1s"})
-"""How calls wait where concurrency is limited."""
+"""The queue of calls if concurrency is limited."""
 DEFAULT_TENANT_LIMITS = TenantLimits.model_validate({"queue": 100, "queue_timeout": "1s", "weight": 1})

@@ -39,7 +39,7 @@ class WebhookPattern:
     path: str = ""
 
     def matches(self, scheme: str, host: str, port: int, path: str) -> bool:
-        """Whether a webhook is one of them.
+        """Return whether a webhook is one of them.
 
         Args:
             scheme: In lower case.

@@ -17,7 +17,7 @@ from gateway.routing.table import Table, claim_condition, path_segments
 
 
 def table(config: Config, marks: Marks) -> Table:
-    """The routing table of a configuration that was checked."""
+    """Return the routing table of a configuration that was checked."""
     auth = config.auth
     guarded = auth is not None and bool(auth.issuers or auth.api_keys or auth.mtls)
     return Table.build(
@@ -30,12 +30,12 @@ def table(config: Config, marks: Marks) -> Table:
 
 
 def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:
-    """The rules of every agent, each with its place in the file."""
+    """Return the rules of every agent, each with its place in the file."""
     return tuple(agent_rules(name, agent, marks) for name, agent in config.agents.items())
 
 
 def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
-    """The rules of one agent: where no match is written, it is found at `/<name>`."""
+    """Return the rules of one agent: where no match is written, it is found at `/<name>`."""
     at: KeyPath = ("agents", name)
     return AgentRules(
         name=name,
@@ -54,7 +54,7 @@ def _requirement(written: Require) -> Requirement:
 
 
 def conditions(match: Match) -> frozenset[tuple[object, ...]]:
-    """What a match asks for beside host and path."""
+    """Return the conditions of a match beside host and path."""
     found: list[tuple[object, ...]] = [claim_condition(name, value) for name, value in match.claim.items()]
     if match.key is not None:
         found.append(("key", match.key))
@@ -100,7 +100,7 @@ EVERYONE = "*"
 
 
 def reach(config: Config) -> Mapping[str, Reach]:
-    """What each tenant may call; a tenant that is not a key has the reach of `*`, if that is one.
+    """Return the agents that each tenant may call; a tenant that is not a key has the reach of `*`, if that is one.
 
     A tenant T reaches an agent A if `tenants.T.agents` lists A or `*`, or is not written while `A.allow` lists T or
     `*`; and if `A.allow` is not written, or lists T or `*`. So `allow: ["*"]` is for every tenant that is admitted and
@@ -117,7 +117,7 @@ def reach(config: Config) -> Mapping[str, Reach]:
 
 
 def lets_in(agent: Agent, tenant: str) -> bool:
-    """Whether the agent's own `allow` keeps a tenant out or not."""
+    """Return whether the agent's own `allow` keeps a tenant out or not."""
     return agent.allow is None or tenant in agent.allow or EVERYONE in agent.allow
 
 
@@ -162,7 +162,7 @@ class Share:
 
 
 def shared(config: Config) -> frozenset[str]:
-    """The keys of the backends that several owners reach.
+    """Return the keys of the backends that several owners reach.
 
     All agents with the same backend count together. Callers that are not named are many; anonymous ones are one. With
     `isolation: principal` one tenant is many, too.
@@ -172,7 +172,7 @@ def shared(config: Config) -> frozenset[str]:
 
 
 def is_shared(config: Config, parts: tuple[Share, ...]) -> bool:
-    """Whether those who reach a place are several owners."""
+    """Return whether those who reach a place are several owners."""
     callers = frozenset[str]().union(*(part.callers for part in parts))
     if len(callers) > 1 or EVERYONE in callers:
         return True
@@ -182,7 +182,7 @@ def is_shared(config: Config, parts: tuple[Share, ...]) -> bool:
 
 
 def places(config: Config, reached: Mapping[str, Reach]) -> list[tuple[Share, ...]]:
-    """The backends of the file, those at the same place together.
+    """Return the backends of the file, those at the same place together.
 
     Args:
         reached: What each tenant may call.
@@ -210,7 +210,7 @@ def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, 
 
 
 def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:
-    """Who may use the `by_tenant` backend of a tenant: itself, and those that act for it."""
+    """Yield the tenants that may use the `by_tenant` backend of a tenant: itself, and those that act for it."""
     for caller in may_call:
         act_for = reached[caller].act_for
         if caller == tenant or act_for is None or tenant in act_for:
@@ -223,7 +223,7 @@ def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) ->
 
 
 def divided(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]:
-    """What keeps a configuration from being served by so many processes; nothing where there is one."""
+    """Return the settings with which several processes cannot serve a configuration."""
     return tuple(_divided(config, marks, processes)) if processes > 1 else ()
 
 

@@ -39,11 +39,11 @@ _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     ),
     TestRequest: ({"type": "string", "description": "The path of a POST."},),
 }
-"""How a mapping may be written short; the models widen these."""
+"""Short forms of mappings; the models widen these."""
 
 
 def schema() -> Schema:
-    """The schema of a configuration file (JSON Schema, draft 2020-12)."""
+    """Return the schema of a configuration file (JSON Schema, draft 2020-12)."""
     made = Config.model_json_schema()
     definitions = {name: _clean(definition) for name, definition in made.pop("$defs").items()}
     # The model fills in what stands for the URL of a command.

@@ -35,7 +35,7 @@ class Part(BaseModel):
 
 
 def every_part() -> tuple[type[Part], ...]:
-    """The mappings that are known so far, those that extend others among them."""
+    """Return the mappings that are known so far, those that extend others among them."""
     found: list[type[Part]] = [Part]
     for part in found:
         found += part.__subclasses__()

@@ -29,7 +29,7 @@ Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 """The values that a file can contain."""
 
 Position = tuple[str, int, int]
-"""File, line and column of a `Place`: a plain tuple, which the garbage collector need not visit."""
+"""File, line and column of a `Place`, as a plain tuple: the garbage collector need not visit these."""
 
 _SLICE = 65_536
 """Characters that are searched in one go."""
@@ -182,7 +182,7 @@ class _Loader(Composer, yaml.CSafeLoader):
         no_anchor: Any = None
         if self.check_event(yaml.AliasEvent):
             self.get_event()
-            return yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark)
+            return _placed(yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark))
         words = [] if event.anchor is None else [f"&{event.anchor}"]
         words += [] if event.tag is None else [event.tag.replace("tag:yaml.org,2002:", "!!")]
         node: yaml.Node
@@ -198,11 +198,18 @@ class _Loader(Composer, yaml.CSafeLoader):
             node = self.compose_sequence_node(no_anchor) if is_list else self.compose_mapping_node(no_anchor)
             self._depth -= 1
         node.tag = " ".join(words)
-        return node
+        return _placed(node)
 
     def resolve(self, *_: object) -> str:
         """Resolve no tag: scalars are read by `plain`."""
         return ""
+
+
+def _placed(node: yaml.Node) -> yaml.Node:
+    """Replace the marks of a node by line and column, which the garbage collector need not visit."""
+    marks: Any = node
+    marks.start_mark, marks.end_mark = _position(node.start_mark), _position(node.end_mark)
+    return node
 
 
 def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
@@ -248,7 +255,7 @@ def _composed(text: str, lines: Sequence[str]) -> yaml.MappingNode:
     if root is None or (isinstance(root, yaml.ScalarNode) and not root.value and not root.style):
         raise _Refused(1, 1, "the file is empty", _START)
     if not isinstance(root, yaml.MappingNode):
-        raise _Refused(*_position(root.start_mark), "the file is no mapping", _START)
+        raise _Refused(*_lines_of(root)[0], "the file is no mapping", _START)
     return root
 
 
@@ -263,6 +270,11 @@ class _Mark(Protocol):
 
     @property
     def column(self) -> int: ...
+
+
+def _lines_of(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:  # noqa: ANN401 - its marks were replaced
+    """Return line and column of the start and of the end of a placed node, from 1."""
+    return node.start_mark, node.end_mark
 
 
 def _position(mark: _Mark | None) -> tuple[int, int]:
@@ -369,7 +381,7 @@ class _Reader:
 
     def _cover(self, node: yaml.Node) -> None:
         """Keep a scalar out of quotes."""
-        (first, first_column), (last, last_column) = _position(node.start_mark), _position(node.end_mark)
+        (first, first_column), (last, last_column) = _lines_of(node)
         for line in range(first, min(last, len(self._lines)) + 1):
             start = first_column if line == first else 1
             end = last_column if line == last else len(self._lines[line - 1]) + 1
@@ -395,7 +407,7 @@ class _Reader:
         self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
 
     def _at(self, node: yaml.Node) -> Position:
-        return (self._file, *_position(node.start_mark))
+        return (self._file, *_lines_of(node)[0])
 
 
 _DECORATIONS = {

@@ -106,11 +106,6 @@ def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
     assert warnings(agents(at(0, "match: { path: /p, tenant: t1 }, upstream_tenant: keep"), at(1))) == []
 
 
-def test_what_follows_from_a_broken_match_is_not_told() -> None:
-    text = agents(at(0, "require_tenant: true, match: { path: 7 }"))
-    assert [problem.severity for problem in examined(text).problems] == ["error"]
-
-
 @pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", ""), at(0, "upstream_tenant: keep", "")])
 def test_a_credential_at_a_path_that_is_taken_for_all_of_grpc_is_told(own: str) -> None:
     first = f"{own}, match: {{ path: /x, key: bot }}"

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.config.reading import HASH, errors, warnings
+from tests.config.reading import HASH, warnings
 
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
 FACT = "callers can tell that tenants exist which they may not reach ({}): an unknown one is answered here"
@@ -61,11 +61,6 @@ def test_a_few_names_stand_for_many() -> None:
     )
     ((_, fact),) = warnings(text("acme: [a], globex: [b0, b1, b2, b3, b4]", others))
     assert fact == FACT.format("'x0' of 'b0', 'x1' of 'b1', 'x2' of 'b2', …")
-
-
-def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
-    found = errors(text("acme: [a], globex: [nobody]", MATCHED))
-    assert [path for path, _ in found] == ["tenants.globex"]
 
 
 GRPC = "gateway: { listen_grpc: '127.0.0.1:0' }\ntenants:"

@@ -68,7 +68,7 @@ _SETTABLE: Mapping[str, tuple[str, type]] = {
     "defaultOutputModes": _LIST_OF_CARD,
     "supportsAuthenticatedExtendedCard": ("true or false", bool),
 }
-"""What `card.set` may set (`a2a.portrait.OVERRIDABLE`), and what it has to be; null takes away what the agent says."""
+"""Fields that `card.set` may set (`a2a.portrait.OVERRIDABLE`), with their types; null removes the agent's own."""
 
 
 def check_agents(config: Config, findings: Findings) -> None:
@@ -120,7 +120,7 @@ def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *,
 
 
 def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
-    """See that what is spoken is what the URL is for."""
+    """Check that what is spoken is what the URL is for."""
     over_grpc = is_grpc(backend.url)
     if over_grpc and backend.protocol not in (None, "grpc"):
         remedy = "leave `protocol` out, or write an http or https URL"
@@ -133,7 +133,7 @@ def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
 def _dialled(
     url: str, at: KeyPath, findings: Findings, *, insecure: bool, read: Callable[[str], SplitResult] = read_url
 ) -> bool:
-    """Whether a URL is one; tells it where it is not, or where it is not to be dialled."""
+    """Return whether a URL is one; tells it where it is not, or where it is not to be dialled."""
     try:
         parts = read(url)
     except ValueError as error:
@@ -203,7 +203,7 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
 
 
 def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
-    """See that what is set in a card is served, and not passed over."""
+    """Check that what is set in a card is served, and not passed over."""
     if key in _COMPUTED:
         findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
         return
@@ -283,7 +283,7 @@ def _timeouts(timeouts: Timeouts, at: KeyPath, findings: Findings) -> None:
 # ---- replicas and health ---------------------------------------------------------------------------------------------
 
 _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
-"""What is said of requests that nobody makes without a path."""
+"""Settings of requests that are only sent with a `path`."""
 
 
 def _replication(config: Config, findings: Findings) -> None:
@@ -330,7 +330,7 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
 
 
 def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) -> None:
-    """See that a command is not one of several: whoever runs several of its processes knows which has which task."""
+    """Check that a command is not one of several: whoever runs several of its processes knows which has which task."""
     if several:
         remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
         findings.error(at, "a command cannot be one of several replicas", remedy)
@@ -339,7 +339,7 @@ def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) ->
 
 
 def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
-    """See that nothing is written at an agent that is of no meaning for a command, where it is nothing else."""
+    """Check that nothing is written at an agent that is of no meaning for a command, where it is nothing else."""
     replicas = [one for several, _ in groups(agent, at) for one in several]
     if not replicas or not all(is_stdio(one.url) for one in replicas):
         return
@@ -592,7 +592,7 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
 
 
 def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
-    """See that the header of a credential is not one by which the agent is told who calls."""
+    """Check that the header of a credential is not one by which the agent is told who calls."""
     identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
     for name in auth.header:
         if _one_spelling(name) in identity:
@@ -601,7 +601,7 @@ def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: F
 
 
 def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
-    """See that gRPC, which calls headers metadata, can carry a credential."""
+    """Check that gRPC, which calls headers metadata, can carry a credential."""
     for name, value in auth.header.items():
         here: KeyPath = (*at, "header", name)
         if _TOKEN.fullmatch(name) is not None and _METADATA.fullmatch(name) is None:
@@ -667,7 +667,7 @@ def _is_reserved(name: str) -> bool:
 
 
 def _identity_headers(config: Config, findings: Findings) -> None:
-    """See that agents are told who calls by headers that say nothing else."""
+    """Check that agents are told who calls by headers that say nothing else."""
     at: KeyPath = ("defaults", "identity_headers")
     _names(config.defaults.identity_headers, at, findings)
     _once(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
@@ -717,10 +717,10 @@ def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findi
 
 
 def _told(config: Config, agent: Agent) -> dict[str, str]:
-    """The headers by which an agent is told who calls."""
+    """Return the headers by which an agent is told who calls."""
     return {key: name for key, name in _names_of(effective.identity_headers(config, agent)).items() if name}
 
 
 def _names_of(headers: IdentityHeaders) -> dict[str, str]:
-    """The names of headers that are whole, by their keys."""
+    """Return the names of headers that are whole, by their keys."""
     return {key: getattr(headers, key) for key in USUAL_HEADERS}

@@ -26,7 +26,7 @@ LONGEST_LEEWAY = 30.0
 
 _MOST_HASHES = 2
 _OF_NOTHING = hashlib.sha256(b"").hexdigest()
-"""What a command gives that was to hash a variable which is not set."""
+"""The result of a shell command that hashes an unset variable."""
 
 
 def check_callers(config: Config, findings: Findings, today: date) -> None:
@@ -333,7 +333,7 @@ def _tenant_names(config: Config, findings: Findings) -> None:
 
 
 def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
-    """The names of tenants, and of what is written the A2A tenants that can be no such name."""
+    """Return the names of tenants, and of what is written the A2A tenants that can be no such name."""
     return frozenset(config.tenants).union(each for one in written for each in one if not fits_path(each))
 
 
@@ -447,7 +447,7 @@ def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings)
 
 
 def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Tell where the first who names a task could be another than the one who has it."""
+    """Warn if the first who names a task could be another than the one who has it."""
     for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
@@ -461,7 +461,7 @@ def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) 
 
 
 def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Tell where what is known by one name of a place is not known by the other."""
+    """Warn if what is known by one name of a place is not known by the other."""
     for first, *others in places(config, reached):
         callers = first.callers.union(*(part.callers for part in others))
         if len(callers) < 2 and EVERYONE not in callers:

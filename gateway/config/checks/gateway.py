@@ -72,7 +72,7 @@ def _collision(gateway: Gateway, findings: Findings) -> None:
 
 
 def _open(config: Config, findings: Findings) -> None:
-    """What a listener that other machines can reach needs."""
+    """Check the settings that a listener needs if other machines can reach it."""
     at: KeyPath = (*_AT, "listen")
     _guarded(config, at, findings)
     if config.gateway.public_url is None:
@@ -351,7 +351,7 @@ def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Finding
 
 
 def _is_never_called(host: str) -> bool:
-    """Whether it is an address where clouds hand out credentials, or that is no machine's."""
+    """Return whether it is an address where clouds hand out credentials, or that is no machine's."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -394,7 +394,7 @@ def _validity(config: Config, findings: Findings) -> None:
 
 
 def _why(file: Path, now: datetime) -> str:
-    """What is wrong with the dates of the first certificate of a file; empty for nothing, or if it cannot be read."""
+    """Return the fact about the dates of the first certificate of a file; empty if it is good or cannot be read."""
     try:
         if not file.is_file():
             return ""

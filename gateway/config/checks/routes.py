@@ -16,7 +16,7 @@ from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.routes import EVERYONE, agent_rules, reach
 from gateway.routing.endpoint import host_named
 from gateway.routing.grpc import GrpcEndpoints
-from gateway.routing.route import AgentRules, Place, Reach, Rule
+from gateway.routing.route import AgentRules, Reach, Rule
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
 
@@ -29,9 +29,6 @@ Found = tuple[Rule, KeyPath]
 
 def check_routes(config: Config, findings: Findings) -> None:
     """Find mistakes in matches and tests."""
-    _grpc(config, findings)
-    _disclosure(config, reach(config), findings)
-    _tests(config, findings)
     agents: dict[str, AgentRules] = {}
     found: list[Found] = []
     for name, agent in config.agents.items():
@@ -41,7 +38,12 @@ def check_routes(config: Config, findings: Findings) -> None:
         paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
         found += zip(agents[name].rules, paths, strict=True)
         _own_tenants(agent, at, findings)
+    reached = reach(config)
     _overlaps(agents, found, findings)
+    _disclosure(config, agents, found, reached, findings)
+    if config.gateway.listen_grpc is not None:
+        _grpc(config, agents, reached, findings)
+    _tests(config, findings)
 
 
 def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
@@ -138,7 +140,7 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
 
 
 def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
-    """The tenants that the rule is for."""
+    """Return the tenants that the rule is for."""
     if rule.tenant is not None:
         yield rule.tenant
     elif agent.by_tenant:
@@ -193,12 +195,11 @@ def _spelled(rule: Rule) -> str:
 _SHOWN = 5
 
 
-def _grpc(config: Config, findings: Findings) -> None:
-    """Find agents that clients of gRPC cannot reach, or not for each of their tenants, although their cards list it."""
-    if config.gateway.listen_grpc is None:
-        return
+def _grpc(
+    config: Config, agents: Mapping[str, AgentRules], reached_by: Mapping[str, Reach], findings: Findings
+) -> None:
+    """Find agents whose cards list gRPC and that its clients cannot reach, or not for each tenant: it has no paths."""
     listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
-    agents = {name: agent_rules(name, agent, findings.marks) for name, agent in config.agents.items()}
     endpoints = GrpcEndpoints.build(agents, effective.grpc_host(config))
     at_spot: dict[tuple[object, ...], list[Rule]] = {}
     named: dict[str | None, list[Rule]] = {}
@@ -206,7 +207,6 @@ def _grpc(config: Config, findings: Findings) -> None:
         at_spot.setdefault((rule.host, rule.conditions), []).append(rule)
         if rule.tenant is not None:
             named.setdefault(rule.host, []).append(rule)
-    reached_by = reach(config)
     for agent in agents.values():
         _picked(config, agent, named, reached_by, findings)
     reached = {name for name in listing & agents.keys() if _is_reached(agents[name], endpoints, findings)}
@@ -218,14 +218,14 @@ def _grpc(config: Config, findings: Findings) -> None:
 
 
 def _is_reached(agent: AgentRules, endpoints: GrpcEndpoints, findings: Findings) -> bool:
-    """Whether some match of an agent has an address; tells it where none has."""
+    """Return whether some match of an agent has an address; tells it where none has."""
     obstacles = [endpoints.obstacle(rule) for rule in agent.rules]
     first = obstacles[0]
     if first is None or None in obstacles:
         return True
     fact = f"clients of gRPC cannot reach it: {first.why}"
     if first.rival is not None:
-        fact += f" ({_line(first.rival.place, findings)})"
+        fact += f" ({findings.line_of(first.rival.place)})"
     keys = "`host`, `key` or `claim`" if agent.by_tenant or agent.require_tenant else "`host` or another `tenant`"
     remedy = f"give it a match with a {keys}, or leave `grpc` out of `expose`"
     findings.warning(("agents", agent.name, "expose"), fact, remedy)
@@ -233,11 +233,11 @@ def _is_reached(agent: AgentRules, endpoints: GrpcEndpoints, findings: Findings)
 
 
 def _disputed(rule: Rule, there: list[Rule], endpoints: GrpcEndpoints, findings: Findings) -> None:
-    """Tell of a tenant of a `by_tenant` agent that another agent's match asks for."""
+    """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
     rival = next((other for other in there if other.agent != rule.agent), None)
     if rule.tenant is None or rival is None:
         return
-    line = _line(endpoints.written(rival).place, findings)
+    line = findings.line_of(endpoints.written(rival).place)
     fact = f"clients of gRPC cannot reach this backend: {rival.agent!r} asks for tenant {rule.tenant!r} too ({line})"
     remedy = "give one of the two a host of its own, or the tenant another name"
     findings.warning(("agents", rule.agent, "by_tenant", rule.tenant), fact, remedy)
@@ -246,7 +246,7 @@ def _disputed(rule: Rule, there: list[Rule], endpoints: GrpcEndpoints, findings:
 def _shared(
     agent: AgentRules, endpoints: GrpcEndpoints, named: Mapping[str | None, list[Rule]], findings: Findings
 ) -> None:
-    """Tell of an agent that takes any tenant, and is found beside others that tenants pick."""
+    """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
     if agent.by_tenant or not agent.tenanted:
         return
     addresses = [address for rule in agent.rules if (address := endpoints.address(rule)) is not None]
@@ -267,7 +267,7 @@ def _picked(
     reached: Mapping[str, Reach],
     findings: Findings,
 ) -> None:
-    """Tell of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
+    """Warn of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
     if not (agent.by_tenant or agent.tenanted):
         return
     for number, match in enumerate(config.agents[agent.name].match):
@@ -294,17 +294,13 @@ def _picked(
 
 
 def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
-    """The agents that the callers with an API key may call; None where nobody knows."""
+    """Return the agents that the callers with an API key may call; None where nobody knows."""
     found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
     if found is None:
         return None
     may = reached.get(found.tenant, reached.get(EVERYONE))
     agents = frozenset[str]() if may is None else may.agents
     return agents if found.agents is None else agents & frozenset(found.agents)
-
-
-def _line(place: Place, findings: Findings) -> str:
-    return f"line {place.line}" if place.file == findings.marks.start.file else str(place)
 
 
 # ---- disclosure ------------------------------------------------------------------------------------------------------
@@ -314,25 +310,29 @@ _FEW = 3
 """Tenants that a message names."""
 
 
-def _disclosure(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Find general agents beside which hidden tenants can be told from unknown ones.
+def _disclosure(
+    config: Config,
+    agents: Mapping[str, AgentRules],
+    written: list[Found],
+    reached: Mapping[str, Reach],
+    findings: Findings,
+) -> None:
+    """Find general agents whose answers disclose the names of tenants.
 
-    Args:
-        reached: What each tenant may call.
+    At an endpoint that an agent without conditions shares with agents for tenants, a call for an unknown tenant reaches
+    the general agent, and a call for a tenant out of reach is refused. Over gRPC that is so only if the general agent
+    takes any tenant; names of agents are tenants there, too.
     """
     callers: dict[str, set[str]] = {}
     for tenant, may in reached.items():
         for agent in may.agents:
             callers.setdefault(agent, set()).add(tenant)
-    written = list(_rules(config, findings))
     told = set()
     for rule, at, hidden in _told_apart(config, written, callers, reached):
         told.add(rule.agent)
         findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
     if config.gateway.listen_grpc is None:
         return
-    names = dict.fromkeys(rule.agent for rule, _ in written)
-    agents = {name: agent_rules(name, config.agents[name], findings.marks) for name in names}
     endpoints = GrpcEndpoints.build(agents)
     paths = dict(written)
     found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
@@ -343,11 +343,11 @@ def _disclosure(config: Config, reached: Mapping[str, Reach], findings: Findings
 
 def _told_apart(
     config: Config,
-    found: Iterable[tuple[Rule, KeyPath]],
+    found: Iterable[Found],
     callers: Mapping[str, set[str]],
     reached: Mapping[str, Reach],
 ) -> Iterator[tuple[Rule, KeyPath, list[Rule]]]:
-    """General rules, with those for tenants beside them which not all that call the general one may reach."""
+    """Yield general rules, each with the rules for tenants beside it that some of its callers may not reach."""
     general: list[tuple[Rule, KeyPath]] = []
     tenanted: dict[tuple[object, ...], list[Rule]] = {}
     for rule, at in found:
@@ -367,15 +367,8 @@ def _told_apart(
             yield rule, at, hidden
 
 
-def _rules(config: Config, findings: Findings) -> Iterator[tuple[Rule, KeyPath]]:
-    for name, agent in config.agents.items():
-        at: KeyPath = ("agents", name)
-        paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
-        yield from zip(agent_rules(name, agent, findings.marks).rules, paths, strict=True)
-
-
 def _answered(config: Config, rule: Rule, callers: set[str], reached: Mapping[str, Reach]) -> set[str]:
-    """Those of an agent's callers whom it answers for the tenant of the rule."""
+    """Return the callers of an agent that it answers for the tenant of the rule."""
     if not config.agents[rule.agent].by_tenant:
         return callers
     return {
