@@ -36,8 +36,8 @@ from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.dividing import divided
 from gateway.config.problem import as_text
-from gateway.listener.server import ListenFailed, bind
-from gateway.opening import Worker, asked_of_clients, open_tls
+from gateway.listener.server import ListenFailed
+from gateway.opening import Worker, asked_of_clients, bound, open_tls
 from gateway.pulse import LOOK, LOOKS, Pulses
 from gateway.reload import Origin, Unusable, usable
 from gateway.systemd import Notifier
@@ -148,7 +148,7 @@ class Supervisor:
             ("grpc", written.listen_grpc),
         ):
             if address is not None:
-                self._sockets[role] = bind(address)
+                self._sockets[role] = bound(role, address)
 
     # ---- What happens ----------------------------------------------------------------------------------------------
 

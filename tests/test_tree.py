@@ -19,7 +19,6 @@ TESTED_ELSEWHERE = {
     "listeners.py": "opened and closed together; tests/test_app.py opens them, tests/test_app_stopping.py closes them",
     "opening.py": "what starting is made of; tests/test_app.py starts with all of it, and with what cannot be used",
     "telemetry/lag.py": "one loop; tests/telemetry/test_promtool.py reads its figure",
-    "listener/grpc_server.py": "put together; tests/listener/test_grpc.py calls what it serves",
     "entry.py": "values without behaviour; tests/test_intake.py is about what they say",
     "wire.py": "an interface; tests/listener/test_wire.py is about the one that clients are behind",
     "principal.py": "a value without behaviour",

@@ -12,7 +12,7 @@ from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import agent_rules
-from gateway.routing.grpc import GrpcEndpoints
+from gateway.routing.grpc import GrpcRules
 from gateway.routing.route import Reach, Rule
 
 _SHOWN = 3
@@ -37,12 +37,12 @@ def check_disclosure(config: Config, reached: Mapping[str, Reach], findings: Fin
         return
     names = dict.fromkeys(rule.agent for rule, _ in written)
     agents = {name: agent_rules(name, config.agents[name], findings.marks) for name in names}
-    endpoints = GrpcEndpoints.build(agents)
+    endpoints = GrpcRules.build(agents)
     paths = dict(written)
     found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
     for rule, at, hidden in _hidden(config, found, callers, reached):
         if agents[rule.agent].tenanted and rule.agent not in told:
-            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a host of its own")
+            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a `key` or `claim`")
 
 
 def _hidden(

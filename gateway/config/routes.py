@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from gateway.config import effective
 from gateway.config.agent import Agent, Backend, Match, Require
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
@@ -22,7 +21,6 @@ def table(config: Config, marks: Marks) -> Table:
         reach(config),
         guarded=guarded,
         grpc=config.gateway.listen_grpc is not None,
-        grpc_host=effective.grpc_host(config),
     )
 
 
