@@ -321,7 +321,7 @@ class Backings:
 
     def _own(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """The gateway's own authorities, for all that it serves."""
-        return self._public.places(hosts) + (() if self._grpc is None else self._grpc.places(hosts))
+        return self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),))
 
     def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
         written = self._examined.marks.place(("agents", name, "card")).file

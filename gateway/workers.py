@@ -41,7 +41,7 @@ from gateway.config.check import Examined
 from gateway.config.problem import as_text
 from gateway.config.routes import divided
 from gateway.departure import leave_at_once
-from gateway.listener.server import ListenFailed, bind
+from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
@@ -343,7 +343,7 @@ class Workers(Multiprocess):
         addresses = {"public": written.listen, "admin": written.admin.listen, "grpc": written.listen_grpc}
         for role, address in addresses.items():
             if address is not None:
-                self._bound[role] = bind(address)
+                self._bound[role] = reserve(address) if role == "grpc" else bind(address)
 
     def _listen(self) -> None:
         """Wait for a message of a worker or the end of one, and handle signals."""

@@ -55,7 +55,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
-        protocols: What is spoken within, by the names of ALPN: `http/1.1`, or `h2` for gRPC.
+        protocols: What is spoken within, by the names of ALPN.
 
     Raises:
         CertificateUnusable: one of the two cannot be used, or not with the other.

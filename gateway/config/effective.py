@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.config.address import read_authority, read_listen
+from gateway.config.address import read_listen
 from gateway.config.agent import (
     DEFAULT_AFFINITY,
     DEFAULT_BREAKER,
@@ -94,18 +94,6 @@ def drain_delay(config: Config) -> float:
     # Nobody balances what only this machine can reach.
     listeners = [text for text in (config.gateway.listen, config.gateway.listen_grpc) if text is not None]
     return 0.0 if all(read_listen(text).is_loopback for text in listeners) else _DRAIN_DELAY
-
-
-def grpc_host(config: Config) -> str:
-    """Return the authority of gRPC clients in lower case, without the port; empty if it is unknown."""
-    public, listen = config.gateway.public_grpc, config.gateway.listen_grpc
-    try:
-        if public is not None:
-            return read_authority(public)[0]
-        return "" if listen is None else read_listen(listen).host.lower()
-    except ValueError:
-        # It is no address, which is told elsewhere.
-        return ""
 
 
 def isolation(config: Config, agent: Agent) -> Isolation:

@@ -25,7 +25,6 @@ def table(config: Config, marks: Marks) -> Table:
         reach(config),
         guarded=guarded,
         grpc=config.gateway.listen_grpc is not None,
-        grpc_host=effective.grpc_host(config),
     )
 
 

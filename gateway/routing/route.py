@@ -107,11 +107,9 @@ class GrpcAddress:
     """How clients of gRPC, which has no paths, reach what a rule matches.
 
     Attributes:
-        host: The authority that they must name, exact or `*.suffix`; None for any.
         tenant: What they write into `tenant` (1.0) or `scope` (the scoped service of 0.3); None for nothing.
     """
 
-    host: str | None
     tenant: str | None
 
 

@@ -71,15 +71,15 @@ def over_grpc(tenants: str, other: str, match: str = "") -> list[tuple[str, str]
 
 
 def test_over_grpc_an_agent_that_takes_any_tenant_shows_which_agents_there_are() -> None:
-    keeping = ", match: { host: h.example }, upstream_tenant: keep"
-    other = "b: { backend: http://127.0.0.1:2, isolation: none, match: { host: h.example, path: /x/z } }"
+    keeping = ", match: { path: / }, upstream_tenant: keep"
+    other = "b: { backend: http://127.0.0.1:2, isolation: none, match: { path: /x/z } }"
     assert over_grpc("acme: [a, b], globex: [a]", other, keeping) == [
         ("agents.a.match", "over gRPC " + FACT.format("'b' of 'b'"))
     ]
     assert warnings(text("acme: [a, b], globex: [a]", other, keeping)) == []
     assert over_grpc("acme: [a, b], globex: [a, b]", other, keeping) == []
     # Any other agent does not answer for names of nobody there.
-    assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { host: h.example }") == []
+    assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { path: / }") == []
 
 
 def test_what_is_told_of_http_is_not_told_of_grpc_again() -> None:

@@ -8,7 +8,6 @@ from gateway.config import effective
 from gateway.config.agent import DEFAULT_HEALTH, DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
-from gateway.config.model import Config, Gateway
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
@@ -72,24 +71,6 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
 def test_who_is_not_on_loopback_gives_balancers_time(gateway: str, seconds: float) -> None:
     text = f"version: 1\ngateway: {{ {gateway}, public_url: 'https://gw.example', anonymous: true }}\n"
     assert effective.drain_delay(good(text)) == seconds
-
-
-@pytest.mark.parametrize(
-    ("gateway", "host"),
-    [
-        ("anonymous: false", ""),
-        ("listen_grpc: 'LocalHost:0'", "localhost"),
-        ("listen_grpc: '127.0.0.1:0', public_grpc: 'Grpc.Example:443'", "grpc.example"),
-        ("listen_grpc: '127.0.0.1:0', public_grpc: '[2001:DB8::1]:443'", "2001:db8::1"),
-    ],
-)
-def test_clients_of_grpc_name_what_cards_advertise_or_where_the_listener_is(gateway: str, host: str) -> None:
-    assert effective.grpc_host(good(f"version: 1\ngateway: {{ {gateway} }}\n")) == host
-
-
-@pytest.mark.parametrize("key", ["listen_grpc", "public_grpc"])
-def test_an_address_that_is_none_is_nothing_that_clients_name(key: str) -> None:
-    assert effective.grpc_host(Config(version=1, gateway=Gateway(**{key: "no where"}))) == ""
 
 
 # ---- whose tasks they are ------------------------------------------------------------------------------------------

@@ -70,9 +70,8 @@ def test_clients_of_grpc_find_agents_where_there_is_a_listener_for_them() -> Non
             .replace("Grpc.example:443", "http://h")
         ),
     )
-    for found, addresses in ((served, [None, GrpcAddress("grpc.example", "b")]), (unserved, [None, None])):
+    for found, addresses in ((served, [GrpcAddress("a"), GrpcAddress("b")]), (unserved, [None, None])):
         assert found.config is not None, found.problems
         made = table(found.config, found.marks)
         assert made.grpc is (found is served)
-        # Clients name a host that has agents of its own.
         assert [made.grpc_address(rule) for each in made.agents.values() for rule in each.rules] == addresses

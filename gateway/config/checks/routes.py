@@ -6,7 +6,6 @@ from itertools import islice
 
 from gateway.a2a.fault import REASONS
 from gateway.a2a.tenant import RESERVED, fits_path
-from gateway.config import effective
 from gateway.config.agent import Agent
 from gateway.config.client import NobodyKnown
 from gateway.config.explain import certified
@@ -15,7 +14,7 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.routes import EVERYONE, agent_rules, reach
 from gateway.routing.endpoint import host_named
-from gateway.routing.grpc import GrpcEndpoints
+from gateway.routing.grpc import GrpcRules
 from gateway.routing.route import AgentRules, Reach, Rule
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
@@ -200,70 +199,83 @@ def _grpc(
 ) -> None:
     """Find agents whose cards list gRPC and that its clients cannot reach, or not for each tenant: it has no paths."""
     listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
-    endpoints = GrpcEndpoints.build(agents, effective.grpc_host(config))
-    at_spot: dict[tuple[object, ...], list[Rule]] = {}
-    named: dict[str | None, list[Rule]] = {}
-    for rule in endpoints.rules():
-        at_spot.setdefault((rule.host, rule.conditions), []).append(rule)
-        if rule.tenant is not None:
-            named.setdefault(rule.host, []).append(rule)
+    found = GrpcRules.build(agents)
+    alike: dict[object, list[Rule]] = {}
+    for rule in found.rules():
+        alike.setdefault(rule.conditions, []).append(rule)
+    named = [rule for rule in found.rules() if rule.tenant is not None]
     for agent in agents.values():
         _picked(config, agent, named, reached_by, findings)
-    reached = {name for name in listing & agents.keys() if _is_reached(agents[name], endpoints, findings)}
-    for rule in endpoints.rules():
-        if rule.agent in reached and agents[rule.agent].by_tenant and endpoints.written(rule).tenant is None:
-            _disputed(rule, at_spot[rule.host, rule.conditions], endpoints, findings)
+        _hosts(agent, found, findings, listed=agent.name in listing)
+    reached = {name for name in listing & agents.keys() if _is_reached(agents[name], found, findings)}
+    for rule in found.rules():
+        if rule.agent in reached and agents[rule.agent].by_tenant and found.written(rule).tenant is None:
+            _disputed(rule, alike[rule.conditions], found, findings)
     for name in (name for name in config.agents if name in reached):
-        _shared(agents[name], endpoints, named, findings)
+        _shared(agents[name], found, named, findings)
 
 
-def _is_reached(agent: AgentRules, endpoints: GrpcEndpoints, findings: Findings) -> bool:
-    """Return whether some match of an agent has an address; tells it where none has."""
-    obstacles = [endpoints.obstacle(rule) for rule in agent.rules]
+def _is_reached(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool:
+    """Return whether some match of an agent has an address; warn where none has."""
+    obstacles = [found.obstacle(rule) for rule in agent.rules]
     first = obstacles[0]
     if first is None or None in obstacles:
         return True
     fact = f"clients of gRPC cannot reach it: {first.why}"
     if first.rival is not None:
         fact += f" ({findings.line_of(first.rival.place)})"
-    keys = "`host`, `key` or `claim`" if agent.by_tenant or agent.require_tenant else "`host` or another `tenant`"
-    remedy = f"give it a match with a {keys}, or leave `grpc` out of `expose`"
+    keys = "`key` or `claim`" if agent.by_tenant or agent.require_tenant else "another `tenant`"
+    remedy = f"give it a match with {keys}, or leave `grpc` out of `expose`"
     findings.warning(("agents", agent.name, "expose"), fact, remedy)
     return False
 
 
-def _disputed(rule: Rule, there: list[Rule], endpoints: GrpcEndpoints, findings: Findings) -> None:
+def _hosts(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: bool) -> None:
+    """Warn of a host that picks an agent over HTTP and would be expected to over gRPC."""
+    number = next((at for at, rule in enumerate(agent.rules) if rule.host is not None), None)
+    if number is None or not (listed or all(rule.host and not rule.conditions for rule in agent.rules)):
+        return
+    address = found.address(agent.rules[number])
+    if address is None:
+        remedy = "give the agent a match with a `tenant`, `key` or `claim`"
+    elif address.tenant is None:
+        remedy = "clients of gRPC need the credential that the match asks for; add a match without `host` to say so"
+    else:
+        remedy = f"clients of gRPC name the tenant {address.tenant!r}; add a match without `host` to say so"
+    fact = "over gRPC no host picks an agent: it is not seen there"
+    findings.warning(("agents", agent.name, "match", number, "host"), fact, remedy)
+
+
+def _disputed(rule: Rule, there: list[Rule], found: GrpcRules, findings: Findings) -> None:
     """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
     rival = next((other for other in there if other.agent != rule.agent), None)
     if rule.tenant is None or rival is None:
         return
-    line = findings.line_of(endpoints.written(rival).place)
+    line = findings.line_of(found.written(rival).place)
     fact = f"clients of gRPC cannot reach this backend: {rival.agent!r} asks for tenant {rule.tenant!r} too ({line})"
-    remedy = "give one of the two a host of its own, or the tenant another name"
+    remedy = "give one of the two tenants another name"
     findings.warning(("agents", rule.agent, "by_tenant", rule.tenant), fact, remedy)
 
 
-def _shared(
-    agent: AgentRules, endpoints: GrpcEndpoints, named: Mapping[str | None, list[Rule]], findings: Findings
-) -> None:
+def _shared(agent: AgentRules, found: GrpcRules, named: list[Rule], findings: Findings) -> None:
     """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
     if agent.by_tenant or not agent.tenanted:
         return
-    addresses = [address for rule in agent.rules if (address := endpoints.address(rule)) is not None]
-    hosts = dict.fromkeys(address.host for address in addresses if address.tenant is None)
-    others = (rule for host in hosts for rule in named.get(host, ()) if rule.agent != agent.name)
-    names = [str(rule.tenant) for rule in islice(others, _SHOWN + 1)]
+    addresses = [address for rule in agent.rules if (address := found.address(rule)) is not None]
+    if all(address.tenant is not None for address in addresses):
+        return
+    names = [str(rule.tenant) for rule in islice((one for one in named if one.agent != agent.name), _SHOWN + 1)]
     if names:
         listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
         fact = f"over gRPC its tenants share the field with other agents ({listed}): one of such a name is not reached"
-        remedy = "give the agent a host of its own, or leave `grpc` out of `expose`"
+        remedy = "give the agent a `key` or `claim`, or leave `grpc` out of `expose`"
         findings.warning(("agents", agent.name, "expose"), fact, remedy)
 
 
 def _picked(
     config: Config,
     agent: AgentRules,
-    named: Mapping[str | None, list[Rule]],
+    named: list[Rule],
     reached: Mapping[str, Reach],
     findings: Findings,
 ) -> None:
@@ -277,7 +289,7 @@ def _picked(
         may = _reached_with(config, match.key, reached)
         others = dict.fromkeys(
             other.agent
-            for other in named.get(rule.host, ())
+            for other in named
             if other.agent != agent.name
             and not rule.conditions <= other.conditions
             and (may is None or other.agent in may)
@@ -289,7 +301,7 @@ def _picked(
             fact = (
                 f"over gRPC it picks {agent.name!r} whatever tenant is named: with it nobody reaches others ({listed})"
             )
-            remedy = "give the agent a host of its own, or its callers another credential for the others"
+            remedy = "give its callers another credential for the others"
             findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
 
 
@@ -333,12 +345,12 @@ def _disclosure(
         findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
     if config.gateway.listen_grpc is None:
         return
-    endpoints = GrpcEndpoints.build(agents)
+    endpoints = GrpcRules.build(agents)
     paths = dict(written)
     found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
     for rule, at, hidden in _told_apart(config, found, callers, reached):
         if agents[rule.agent].tenanted and rule.agent not in told:
-            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a host of its own")
+            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a `key` or `claim`")
 
 
 def _told_apart(
