@@ -36,7 +36,6 @@ from gateway.config.limit import (
 )
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath
-from gateway.config.push import Push
 from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
 from gateway.config.values import SYSTEM, Part, PeerTls
@@ -180,11 +179,6 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
             own = getattr(said, key)
             names[key] = getattr(found, key) or usual if own is None else own
     return found.model_copy(update={**names, "claims": claims})
-
-
-def push(config: Config) -> Push:
-    """Return the settings for webhooks."""
-    return config.push
 
 
 def audit(config: Config, marks: Marks) -> Path | None:
