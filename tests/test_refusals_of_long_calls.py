@@ -166,8 +166,8 @@ def _written(kind: Kind, dialect: Dialect, operation: Operation, text: str) -> b
     if old:
         params["request"] = params.pop("message")
     request = request_class(method_of(operation, dialect.version))()
-    named = b"" if kind.agent == "split" else held(SCOPE_FIELD if old else 1, kind.agent.encode())
-    return named + bytes(json_format.ParseDict(params, request).SerializeToString())
+    addressed = b"" if kind.agent == "split" else held(SCOPE_FIELD if old else 1, kind.agent.encode())
+    return addressed + bytes(json_format.ParseDict(params, request).SerializeToString())
 
 
 async def ask(site: Site, kind: Kind, dialect: Dialect, operation: Operation, size: int) -> Refusal:

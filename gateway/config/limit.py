@@ -64,8 +64,6 @@ class Grpc(Part):
     """Most calls that are open on one connection."""
     metadata: Size = 32 * 1024
     """Most bytes of a call's metadata."""
-    resets: Positive = 200
-    """Most calls that a client may take back as soon as they were made, within 30s; then its connection is closed."""
     keepalive: Wait = 60.0
     """Silence after which a client is asked whether it is still there."""
     idle: Wait = 900.0

@@ -47,6 +47,7 @@ def _constant(pattern: str, value: str) -> Removed:
 REMOVED: Mapping[str, Removed] = {
     **{pattern: _later(pattern, feature) for pattern, feature in _LATER.items()},
     **{pattern: _constant(pattern, value) for pattern, value in _CONSTANTS.items()},
+    "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
     "agents.*.upstream_auth.mtls": Removed(
         "an agent is shown a certificate by its `tls`",
         "write `tls: { cert: …, key: … }` at the agent, or in `defaults`",

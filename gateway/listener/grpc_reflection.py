@@ -51,10 +51,11 @@ class Reflection:
 
     async def _answer(self, context: grpc.aio.ServicerContext) -> None:
         """Answer each question of one client, until it has none."""
-        if self._made is None:
+        made = self._made
+        if made is None:
             # Few ask, and it takes a tenth of a second.
-            self._made = await asyncio.to_thread(_servicer, self._scope_field)
-        async for response in self._made.ServerReflectionInfo(_questions(context), context):
+            made = self._made = await asyncio.to_thread(_servicer, self._scope_field)
+        async for response in made.ServerReflectionInfo(_questions(context), context):
             await context.write(response.SerializeToString())
 
 

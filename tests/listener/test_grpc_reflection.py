@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def reflecting(**bounds: int) -> AsyncIterator[ServerReflectionStub]:
+async def reflecting(**bounds: Any) -> AsyncIterator[ServerReflectionStub]:
     async with fronting(**bounds) as front, front.channel() as channel:
         yield ServerReflectionStub(channel)
 

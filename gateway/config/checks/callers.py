@@ -203,11 +203,15 @@ def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
 
 
 def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> None:
-    if not mtls.require:
-        return
-    at: KeyPath = (*_MTLS, "require")
     others = "`issuers` and `api_keys`" if auth.issuers and auth.api_keys else "`issuers`" if auth.issuers else ""
     others = others or ("`api_keys`" if auth.api_keys else "")
+    if not mtls.require:
+        if others and not mtls.with_token and config.gateway.listen_grpc is not None:
+            # grpcio asks for a certificate from every client or from none.
+            fact = f"{others} are in vain over gRPC: there every client shows a certificate, and with one none is taken"
+            findings.warning(_MTLS, fact, "write `with_token: true`, or leave `gateway.listen_grpc` out")
+        return
+    at: KeyPath = (*_MTLS, "require")
     if others and not mtls.with_token:
         fact = f"{others} would be in vain: all clients show a certificate, and with one no token or key is taken"
         findings.error(at, fact, "write `with_token: true`, or remove `require`")
