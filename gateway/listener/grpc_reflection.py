@@ -7,6 +7,7 @@ as the gateway reads it.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
@@ -46,16 +47,15 @@ class Reflection:
 
     def __init__(self, scope_field: int) -> None:
         self._scope_field = scope_field
-        self._made: aio.ReflectionServicer | None = None
+        self._servicer: aio.ReflectionServicer | None = None
         self.methods: Mapping[str, Answer] = dict.fromkeys(_PATHS, self._answer)
 
     async def _answer(self, context: grpc.aio.ServicerContext) -> None:
         """Answer each question of one client, until it has none."""
-        made = self._made
-        if made is None:
-            # Few ask, and it takes a tenth of a second.
-            made = self._made = await asyncio.to_thread(_servicer, self._scope_field)
-        async for response in made.ServerReflectionInfo(_questions(context), context):
+        # Few ask, and it takes a tenth of a second.
+        servicer: Any = self._servicer or await asyncio.to_thread(_servicer, self._scope_field)
+        self._servicer = servicer
+        async for response in servicer.ServerReflectionInfo(_questions(context), context):
             await context.write(response.SerializeToString())
 
 
