@@ -3,8 +3,7 @@
     python -m benchmarks.stdio [--quick] [--write]
 
 The same gateway runs twice, once before each. CPU is what the kernel books for the gateway itself, and beside it for
-the agent; the supervisor of a process on stdio does nothing while it runs. Rounds are interleaved, and every ratio is
-one within a round.
+the agent. Rounds are interleaved, and every ratio is one within a round.
 
 Loopback only; bounded in time and count; every process that is started is stopped, all files are temporary.
 """

@@ -14,9 +14,7 @@ from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
 from gateway.exchange import Exchange
-from gateway.policy.account import Quota
-from gateway.policy.limits import OTHER, Limits, OverRate, Permit
-from gateway.policy.ratelimit_headers import ratelimit_headers
+from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
 from gateway.routing.route import backend_key
 from gateway.wire import Wire
 

@@ -247,7 +247,7 @@ class Gateway:
         assert config is not None
         ledger, rates = self._ledger, None
         try:
-            contexts = await self._files.run(self._listeners.contexts, config, examined.marks)
+            certificates = await self._files.run(self._listeners.certificates, config, examined.marks)
             quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
@@ -269,8 +269,6 @@ class Gateway:
         self._line.admission.configure(config, quotas)
         self._push.change(config.push)
         self._push.trust(snapshot.webhook_tls)
-        for server, tls in contexts:
-            server.renew(tls)
         if ledger is not None and self._ledger is None:
             self._ledger = ledger
             self._limits.share(rates)
@@ -279,6 +277,7 @@ class Gateway:
         snapshot.holdings.enter()
         self._outgoing.drain(before)
         swap = time.perf_counter() - began
+        await self._listeners.renew(certificates, config)
         if ended := await self._line.reconsider():
             logger.warning("ended %d streams of callers that may not have them any more", ended)
         return Used(waiting, swap)

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from gateway.a2a.dialect import Binding
-from gateway.catalog.asking import CardAsker
-from gateway.catalog.cards import CardSource
+from gateway.catalog.cards import CardAsker, CardSource
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config.address import is_grpc
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Gateway
-from gateway.config.replication import replica_name
 from gateway.holdings import Holdings
+from gateway.upstream.connection import ReadBuffer
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.upstream import Timeouts, Treatment, Upstream
 
 if TYPE_CHECKING:

@@ -11,19 +11,25 @@ from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
 from gateway.approach import BINDINGS, Approach
-from gateway.catalog.cards import CardReport, CardSource, CardWatch
-from gateway.catalog.place import CardPlace
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
 from gateway.config import effective
-from gateway.config.agent import USUAL_HEADERS, Agent, Backend, Card, IdentityHeaders, UpstreamAuth
+from gateway.config.agent import (
+    USUAL_HEADERS,
+    Agent,
+    Backend,
+    Card,
+    IdentityHeaders,
+    Retry,
+    UpstreamAuth,
+    is_several,
+    is_stdio,
+)
 from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
-from gateway.config.replica import Retry
-from gateway.config.replication import is_several
-from gateway.config.sharing import shared
-from gateway.config.stdio import is_stdio
+from gateway.config.routes import shared
 from gateway.group import Group
 from gateway.holdings import Holdings
 from gateway.roster import Roster
@@ -34,9 +40,8 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
-from gateway.upstream.budget import Budget
 from gateway.upstream.connections import PoolLimits
-from gateway.upstream.repeating import NEVER, Missed, Repeats
+from gateway.upstream.repeating import NEVER, Budget, Missed, Repeats
 from gateway.upstream.replica import Replica
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
@@ -316,7 +321,7 @@ class Backings:
 
     def _own(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """The gateway's own authorities, for all that it serves."""
-        return self._public.places(hosts) + (() if self._grpc is None else self._grpc.places(hosts))
+        return self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),))
 
     def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
         written = self._examined.marks.place(("agents", name, "card")).file

@@ -20,25 +20,31 @@ import typer
 from gateway import process
 from gateway.a2a.framing.lsp import Framing
 from gateway.cli_state import state_commands
-from gateway.command.answer import PlainOption, PlainOutput, reporting, show, show_json, write
+from gateway.command.answer import (
+    CommandFailed,
+    PlainOption,
+    PlainOutput,
+    open_closed,
+    reporting,
+    show,
+    show_json,
+    write,
+)
 from gateway.command.bridge import address, bridge
 from gateway.command.bridge import run as run_bridge
 from gateway.command.differing import differing
 from gateway.command.directions import as_text as directions_text
 from gateway.command.directions import directions, read_claims
 from gateway.command.discovery import check_url
-from gateway.command.failure import CommandFailed
 from gateway.command.file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
 from gateway.command.key import new_key
-from gateway.command.online import visit
+from gateway.command.online import Review, visit
 from gateway.command.probe import health_url, probe
-from gateway.command.review import Review
 from gateway.command.sender import Errand, send
 from gateway.command.solo import claim_port, solo
 from gateway.command.starter import save, starter
-from gateway.command.streams import open_closed
 from gateway.config.check import examine
-from gateway.config.inquiry import Inquiry
+from gateway.config.explain import Inquiry
 from gateway.config.problem import as_json, as_text
 from gateway.config.schema import schema as schema_of_format
 from gateway.config.yaml import LARGEST_FILE

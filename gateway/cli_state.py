@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.command.answer import PlainOption, PlainOutput, reporting, show, show_json
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed, PlainOption, PlainOutput, reporting, show, show_json
 from gateway.command.file import ConfigOption, find_file
 from gateway.command.state import Keeping, as_table, erase, figures, in_words, migrate, rotate_key, typed, written
 from gateway.command.state import as_json as figures_as_json

@@ -43,7 +43,7 @@ from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
-from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
 from gateway.wire import Wire

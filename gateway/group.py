@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from gateway.a2a.fault import NoHealthyBackend
-from gateway.config.replica import Affinity
+from gateway.config.agent import Affinity
 from gateway.headless import Headless
 from gateway.upstream.fuse import Fuse
 from gateway.upstream.replica import Replica, Station, choose
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Which replica follow-ups go to; see `config.replica.Affinity`.
+    """Which replica follow-ups go to; see `config.agent.Affinity`.
 
     Attributes:
         by: `task`, `context` or `none`.

@@ -110,7 +110,7 @@ def _locate(snapshot: Snapshot, head: Head) -> Located:
 
 def _place(snapshot: Snapshot, head: Head) -> Place:
     if head.grpc is not None:
-        return _grpc_place(snapshot, head, head.grpc)
+        return _grpc_place(snapshot, head.grpc)
     # By the raw path: one that cannot be read is answered in the caller's dialect, too. Escapes are HTTP+JSON's.
     verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
     binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
@@ -136,12 +136,10 @@ def _place(snapshot: Snapshot, head: Head) -> Place:
     return Place(binding, Entry(endpoint, found), version, operation, lasting)
 
 
-def _grpc_place(snapshot: Snapshot, head: Head, method: GrpcMethod) -> Place:
-    """Where a call over gRPC knocks: it has no path, so the authority alone picks the endpoint."""
-    if HOST.fullmatch(head.host) is None:
-        return Place(Binding.GRPC, Entry(unread=BadRequest("the authority names no host")), method.version)
-    entry = Entry(snapshot.table.locate_grpc(head.host), PathCall(method.operation))
-    return Place(Binding.GRPC, entry, method.version, method.operation, lasting=len(head.host) <= _LONGEST_KEPT)
+def _grpc_place(snapshot: Snapshot, method: GrpcMethod) -> Place:
+    """Where a call over gRPC knocks: it has no path, and grpc.aio shows no authority, so there is one endpoint."""
+    entry = Entry(snapshot.table.grpc_endpoint, PathCall(method.operation))
+    return Place(Binding.GRPC, entry, method.version, method.operation, lasting=True)
 
 
 async def identify(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
@@ -18,9 +20,20 @@ from gateway.listener.callback import Callbacks
 from gateway.listener.edge import Edge
 from gateway.listener.http import PublicListener
 from gateway.listener.pages import PagesListener
-from gateway.listener.server import HttpServer, bind, client_limits
-from gateway.opening import asked_of_clients, open_tls
+from gateway.listener.server import HttpServer, PemTls, bind, client_limits, reserve
+from gateway.opening import asked_of_clients, open_grpc_tls, open_tls
 from gateway.proxy import Line
+
+if TYPE_CHECKING:
+    from gateway.listener.grpc import GrpcListener
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """How clients are served over TLS, over HTTP and over gRPC; None without TLS."""
+
+    public: ServerTls | None = None
+    grpc: PemTls | None = None
 
 
 class Listeners:
@@ -54,17 +67,16 @@ class Listeners:
         over_http: bool = True,
     ) -> None:
         self._sockets = sockets
-        self._over_http = over_http
         self._line = line
         self._ready = ready
         self._trouble = trouble
         self._shares = shares
+        self._over_http = over_http
         self.servers: list[HttpServer] = []
         self._names: list[str] = []
         self.asgi: AsgiListener | None = None
-        # Those for clients, with what they speak over TLS.
-        self._public: list[tuple[HttpServer, str]] = []
-        self._tell_health: Callable[[], None] = lambda: None
+        self._public: HttpServer | None = None
+        self._grpc: GrpcListener | None = None
         self.address = ""
         self.admin_address = ""
         self.grpc_address = ""
@@ -81,15 +93,14 @@ class Listeners:
         """
         written = config.gateway
         asked = asked_of_clients(config)
-        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, "http/1.1", asked)
+        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, asked)
         listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
             edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
-            public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
-            self._add("public", public)
-            self._public.append((public, "http/1.1"))
-            self.address = public.address
+            self._public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
+            self._add("public", self._public)
+            self.address = self._public.address
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
             self.asgi = AsgiListener(listener, written.http, refused=self._line.unreadable, prefix=lambda: prefix)
@@ -101,29 +112,26 @@ class Listeners:
             self.admin_address = admin.address
         if written.listen_grpc is not None:
             # Only who serves gRPC pays for it.
-            from gateway.listener.grpc_server import grpc_server  # noqa: PLC0415 - see above
+            from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - see above
 
-            tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, "h2", asked)
-            grpc, self._tell_health = grpc_server(
-                self._listen("grpc", written.listen_grpc),
-                written,
-                self._line,
-                self._ready,
-                shares=self._shares,
-                tls=tls,
-            )
-            self._add("grpc", grpc)
-            self._public.append((grpc, "h2"))
-            self.grpc_address = grpc.address
+            pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, asked)
+            reserved = self._listen("grpc", written.listen_grpc)
+            self._grpc = GrpcListener(reserved, written, self._line, self._ready, pem)
+            self.grpc_address = self._grpc.address
 
     def _listen(self, role: str, address: str) -> socket.socket:
         bound = self._sockets.get(role)
-        return bind(address) if bound is None else bound
+        if bound is not None:
+            return bound
+        # gRPC listens itself.
+        return reserve(address) if role == "grpc" else bind(address)
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""
         for server, name in zip(self.servers, self._names, strict=True):
             await server.start(background, name)
+        if self._grpc is not None:
+            await self._grpc.start()
 
     def _add(self, name: str, server: HttpServer) -> None:
         self.servers.append(server)
@@ -131,33 +139,48 @@ class Listeners:
 
     def tell_health(self) -> None:
         """Have clients of gRPC that watch it know that the gateway became ready, or drains."""
-        self._tell_health()
+        if self._grpc is not None:
+            self._grpc.tell_health()
 
-    def contexts(self, config: Config, marks: Marks) -> list[tuple[HttpServer, ServerTls]]:
-        """What they show from now on, and ask of clients: certificates are renewed under names that stay.
+    def certificates(self, config: Config, marks: Marks) -> Certificates:
+        """What is shown from now on, and asked of clients: certificates are renewed under names that stay.
 
         Raises:
             ListenFailed: it cannot be used.
         """
         tls, asked = config.gateway.tls, asked_of_clients(config)
-        return [] if tls is None else [(server, open_tls(tls, marks, alpn, asked)) for server, alpn in self._public]
+        if tls is None:
+            return Certificates()
+        pem = None if self._grpc is None else open_grpc_tls(tls, marks, asked)
+        return Certificates(open_tls(tls, marks, asked), pem)
+
+    async def renew(self, certificates: Certificates, config: Config) -> None:
+        """Have clients served by other certificates and limits from now on."""
+        if certificates.public is not None and self._public is not None:
+            self._public.renew(certificates.public)
+        if self._grpc is not None:
+            await self._grpc.renew(certificates.grpc, config.gateway.body_limit)
 
     def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
         """Have connections of clients end with their next answer while open files are short."""
-        for server, _ in self._public:
-            server.press(short)
+        if self._public is not None:
+            self._public.press(short)
 
     def wind_down(self) -> None:
         """Go on accepting, but let connections of clients end with their next answer."""
-        for server, _ in self._public:
-            server.wind_down()
+        if self._public is not None:
+            self._public.wind_down()
 
     def stop_accepting(self) -> None:
         """Accept no more clients; operators are served up to the end."""
-        for server, _ in self._public:
-            server.stop_accepting()
+        if self._public is not None:
+            self._public.stop_accepting()
+        if self._grpc is not None:
+            self._grpc.stop_accepting()
 
     async def aclose(self) -> None:
         """Close all of them, with what is still in use."""
         for server in self.servers:
             await server.aclose()
+        if self._grpc is not None:
+            await self._grpc.aclose()

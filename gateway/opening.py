@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.config import effective
-from gateway.config.authority import ask, read_authorities
-from gateway.config.certificate import CertificateUnusable, ServerTls
+from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.config.client import Mtls
 from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
-from gateway.listener.server import ListenFailed, server_tls
+from gateway.listener.server import ListenFailed, PemTls, server_tls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
 from gateway.tasks.counted import counted
@@ -86,14 +85,14 @@ def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
         raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
 
 
-def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1", clients: Mtls | None = None) -> ServerTls:
+def open_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> ServerTls:
     """The certificate that the configuration names, and those of clients that it asks for.
 
     Raises:
         ListenFailed: it cannot be used, or what they are verified by cannot.
     """
     folder = Path(marks.place(("gateway", "tls")).file).parent
-    context = server_tls(folder / written.cert, folder / written.key, protocol=protocol)
+    context = server_tls(folder / written.cert, folder / written.key)
     if clients is not None:
         file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
         try:
@@ -101,6 +100,24 @@ def open_tls(written: Tls, marks: Marks, protocol: str = "http/1.1", clients: Mt
         except CertificateUnusable as error:
             raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
     return context
+
+
+def open_grpc_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> PemTls:
+    """The same for gRPC clients, as grpc-core reads it.
+
+    Raises:
+        ListenFailed: as `open_tls`.
+    """
+    trusted = open_tls(written, marks, clients).authorities
+    folder = Path(marks.place(("gateway", "tls")).file).parent
+    try:
+        chain, key = (folder / written.cert).read_bytes(), (folder / written.key).read_bytes()
+        if clients is None:
+            return PemTls(chain, key)
+        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
+        return PemTls(chain, key, read_authorities(file).pem.encode("ascii"), trusted)
+    except (OSError, CertificateUnusable) as error:
+        raise ListenFailed(f"cannot read certificates: {error}") from error
 
 
 def asked_of_clients(config: Config) -> Mtls | None:

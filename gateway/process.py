@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import uvloop
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from gateway.app import Gateway
 from gateway.config import effective
@@ -187,8 +188,9 @@ def serve_examined(
     raise_file_limit()
     for problem in examined.problems:
         logger.warning("%s: %s", problem.place, problem.fact)
-    stream = sys.stdout.buffer if access_stream is None else access_stream
+    stream = access_stream or sys.stdout.buffer
     gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
+    _expose_process(gateway.metrics.registry)
     in_time = effective.drain_delay(config) + config.gateway.drain.timeout + _CLOSING
     timers: list[threading.Timer] = []
 
@@ -224,6 +226,11 @@ def serve_examined(
             # A worker ends without the handlers that write what is queued.
             sink.close()
     return 0
+
+
+def _expose_process(registry: CollectorRegistry) -> None:
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
 
 
 def _handle_without_loop() -> None:

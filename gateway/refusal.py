@@ -13,9 +13,8 @@ from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
 from gateway.exchange import Exchange
 from gateway.principal import Principal
-from gateway.routing.conflict import explain_conflict
-from gateway.routing.requirement import Requirement
-from gateway.routing.route import Rule
+from gateway.routing.endpoint import explain_conflict
+from gateway.routing.route import Requirement, Rule
 from gateway.wire import Wire
 
 

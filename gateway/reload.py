@@ -24,12 +24,11 @@ from watchfiles import awatch
 
 from gateway.background import FILE_TIMEOUT, FileWork
 from gateway.config.check import Examined, examine, examine_again, files, named, stamped
-from gateway.config.difference import Change, Sort, changes
-from gateway.config.dividing import divided
+from gateway.config.diff import Change, Sort, Waiting, changes, until_restart
 from gateway.config.files import NOTHING, any_matches, stamp_of
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
-from gateway.config.restart import Waiting, until_restart
+from gateway.config.routes import divided
 from gateway.telemetry.metrics import Metrics
 
 _MOST_TOLD = 20

@@ -20,7 +20,7 @@ and a stream is one call; to renew the token within it no generation of A2A has 
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
-from gateway.config.client_rule import METHOD
+from gateway.config.client import METHOD
 from gateway.exchange import Exchange
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot

@@ -9,10 +9,7 @@ from urllib.parse import urlsplit
 
 from gateway.approach import Approach, OverGrpc, OverHttp
 from gateway.catalog.cards import CardSource
-from gateway.config.agent import Backend
-from gateway.config.replica import Affinity, Health
-from gateway.config.replication import is_several, place_name, replica_name
-from gateway.config.stdio import is_stdio
+from gateway.config.agent import Affinity, Backend, Health, is_several, is_stdio, place_name, replica_name
 from gateway.group import Group, Keeping, Named, member
 from gateway.headless import Headless, port_of
 from gateway.holdings import Holdings

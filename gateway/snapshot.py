@@ -18,7 +18,7 @@ from gateway.catalog.trust import Trust
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
-from gateway.config.client_rule import METHOD
+from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
@@ -35,7 +35,7 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
-from gateway.upstream.stdio import StdioUpstream, trouble_of
+from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
 
@@ -271,12 +271,10 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     restarts: Counter[str] = Counter()
     dropped: Counter[tuple[str, str]] = Counter()
     for name, agent in found:
-        told = agent.figures()
-        running[name] += told.running
-        restarts[name] += told.restarts
-        dropped[name, "late"] += told.late
-        dropped[name, "stray"] += told.strays
-        dropped[name, "notification"] += told.notices
+        running[name] += sum(runner.rpc is not None for _, runner in agent.runners())
+        restarts[name] += agent.figures.restarts
+        for reason in ("late", "stray", "notification"):
+            dropped[name, reason] += agent.figures.dropped[reason]
     yield Sample(
         "stdio_processes",
         "Processes of agents on stdio that calls go to. Series: agents.",

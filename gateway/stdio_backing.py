@@ -1,4 +1,4 @@
-"""How an agent on stdio is asked, made of what the file says: its processes, for its calls and for its card."""
+"""One backend that is a command: its processes, and how they are asked for calls and for the card."""
 
 import os
 
@@ -6,24 +6,21 @@ from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_line
 from gateway.a2a.tree import Tree
 from gateway.catalog.cards import CardSource
 from gateway.catalog.stdio_cards import StdioCards
-from gateway.config.agent import Backend
+from gateway.config.agent import Backend, Stdio
 from gateway.config.command import program
-from gateway.config.stdio import Stdio
 from gateway.holdings import Holdings
-from gateway.upstream.stdio import StdioUpstream
-from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_child import Command
-from gateway.upstream.stdio_introduction import Manner
-from gateway.upstream.stdio_worker import Spec
+from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
+from gateway.upstream.stdio.process import Command
+from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Timeouts, Treatment
 
 
 class OnStdio:
-    """What belongs to one backend that is a command.
+    """One backend that is a command.
 
     Args:
-        key: That of the backend.
-        file: Where it is written.
+        key: The key of the backend.
+        file: The file of the configuration that has it.
         holdings: Keep the processes, and with them their tasks, through changes of the file that are not about them.
         stub: The card that the operator has written at the agent, or None.
     """
@@ -70,26 +67,36 @@ class OnStdio:
             per_tenant=stdio.per_tenant,
             tenants=stdio.tenants,
         )
-        manner = Manner(backend.a2a_version, header_lines(credentials))
+        query = CardQuery(backend.a2a_version, header_lines(credentials))
         self._goes_on = holdings.before(("stdio", key)) is not None
-        self._agent = kept(key, spec, manner, holdings)
-        self.cards = StdioCards(self._agent, run.card if stub is None else stub, manner, start=spec.start)
+        agent = self._agent = holdings.hold(
+            ("stdio", key),
+            spec,
+            lambda: Agent(key, spec, query),
+            close=lambda made: made.aclose,
+            retire=lambda made: made.retire,
+        )
+
+        def enter() -> None:
+            agent.query = query
+
+        holdings.on_entry(enter)
+        self.cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
 
     @property
     def asks(self) -> object:
-        """Which processes are asked for the card, and what is shown until they answer."""
+        """The key of the card source: the processes, and the card that is shown until they answer."""
         return self._agent, self.cards.stub, self._backend.a2a_version
 
     def asker(self) -> StdioCards:
-        """Who asks them."""
+        """Return what asks them for the card."""
         return self.cards
 
     def begin(self, source: CardSource, before: object) -> None:
         """Have a card to show before the agent has told its own.
 
         Args:
-            before: The source of its card until now, or None: what that says of an agent on stdio is so until other
-                processes take the place of those that said it.
+            before: The source of its card until now, or None.
         """
         if self._goes_on and isinstance(before, CardSource) and before.spoken:
             source.follow(before)
@@ -97,7 +104,7 @@ class OnStdio:
             source.begin_with(self.cards.stub)
 
     def upstream(self, source: CardSource) -> StdioUpstream:
-        """The agent as the line sees it."""
+        """Return the agent as the pipeline sees it."""
         return StdioUpstream(
             backend=self._key,
             url=self._backend.url,
@@ -107,26 +114,3 @@ class OnStdio:
             treatment=self._treatment,
             version=self._backend.a2a_version,
         )
-
-
-def kept(key: str, spec: Spec, manner: Manner, holdings: Holdings) -> StdioAgent:
-    """The processes of a backend: those that run, where they are run as `spec` says, or others.
-
-    Others take the place of those that run when the configuration does, and end them once they are ready themselves.
-    """
-    before = holdings.before(("stdio", key))
-    agent = holdings.hold(
-        ("stdio", key),
-        spec,
-        lambda: StdioAgent(key, spec, manner),
-        close=lambda made: made.aclose,
-        retire=lambda made: made.retire,
-    )
-
-    def enter() -> None:
-        agent.manner = manner
-        if isinstance(before, StdioAgent) and before is not agent:
-            agent.succeed(before)
-
-    holdings.on_entry(enter)
-    return agent

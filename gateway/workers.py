@@ -1,13 +1,12 @@
 """`serve --workers N`: a supervisor process that holds the sockets, and N worker processes that serve them.
 
-The supervisor is uvicorn's. It reads the configuration, binds, forks the workers, and restarts those that end. It has
+The supervisor is uvicorn's. It reads the configuration, binds, forks the workers, and replaces those that end. It has
 no threads and no event loop, so a fork is safe. Each worker is a whole gateway and accepts from the shared sockets.
 
-    SIGTERM, SIGINT     are passed on. The exit code is 0. A second signal stops the workers at once; after 5 s they are
-                        killed.
+    SIGTERM, SIGINT     are passed on. The exit code is 0. A second signal stops the workers at once.
     SIGHUP              is passed on: each worker reloads by itself.
     a worker dies       Another one is forked at once, with the configuration that the others serve.
-    a worker hangs      It is killed once its event loop has left a ping unanswered for 30 s, and replaced.
+    a worker hangs      It is killed once its event loop has left pings unanswered for 30 s, and replaced.
     the supervisor dies The workers stop at once, and end their open calls with an error.
 
 A worker that reloads tells the supervisor, which reads the configuration too, for workers that it forks later. Pings
@@ -27,11 +26,11 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -39,25 +38,29 @@ from uvicorn.supervisors.multiprocess import SIGNALS, Process
 
 from gateway.config import effective
 from gateway.config.check import Examined
-from gateway.config.dividing import divided
 from gateway.config.problem import as_text
+from gateway.config.routes import divided
 from gateway.departure import leave_at_once
-from gateway.listener.server import ListenFailed, bind
+from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
-_TICK = 0.5
-"""Seconds between two pings. A worker that died sooner after its start is not replaced before the next one."""
+_TICK = 0.1
+"""Seconds after which the supervisor looks for signals."""
+_PING = 0.5
+"""Seconds between two pings."""
 _HANGS_AFTER = 30
 """Seconds without an answer after which a worker is killed."""
-_RELOAD_TIMEOUT = 25.0
+_AGAIN = 0.5
+"""Seconds until a worker is replaced that ended sooner after its start."""
+_RELOAD = 25.0
 """Seconds that a reload may take in the other workers: slow files, and cards that are fetched."""
 _CLOSING = 10.0
 """Seconds beyond those of the drain until workers are killed after a signal to stop; they themselves need less."""
-_HURRY_TIMEOUT = 5.0
+_AT_ONCE = 5.0
 """Seconds until they are killed after a second one."""
 _STARTED = "started"
 _HEARD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
@@ -82,49 +85,75 @@ class Reload(NamedTuple):
     error: str | None = None
 
 
-class Worker:
-    """One worker, as its own process sees it.
+class Worker(Process):
+    """One worker: first what its own process calls, then what the supervisor does.
 
     Args:
-        processes: Number of workers.
+        config: Has the number of workers.
         sockets: The bound sockets by role (`public`, `admin`, `grpc`).
         metrics: Merges the metrics of all workers.
-        connection: Its end of the pipe to the supervisor.
-        supervisor: The process id of that one.
-        reloaded: The initial value of its last reload.
+        text_hash: Of the configuration that the worker starts with.
+        serve: Serves as the worker; returns the exit code.
     """
 
     def __init__(
         self,
-        *,
-        processes: int,
-        sockets: dict[str, socket.socket],
+        config: uvicorn.Config,
+        sockets: Mapping[str, socket.socket],
         metrics: WorkerMetrics,
-        connection: Connection,
-        supervisor: int,
-        reloaded: Reload,
+        text_hash: str,
+        serve: "Callable[[Worker], int]",
     ) -> None:
-        self.processes = processes
+        super().__init__(config, [])
+        # uvicorn would spawn an interpreter, which takes seconds to import everything.
+        self.process = _FORK.Process(target=self.target)  # type: ignore[assignment]
+        self.processes = config.workers
         self.sockets = sockets
         self.metrics = metrics
-        self._connection = connection
-        self._supervisor = supervisor
-        self._reloaded = reloaded
+        self.is_serving = False
+        self.last_reload = Reload(time.monotonic(), _STARTED, text_hash)
+        self._serve = serve
+        self._supervisor = os.getpid()
         self._others: dict[int, Reload] = {}
-        self._is_ready = False
+        self._began = time.monotonic()
+        self._unanswered = 0
+
+    def target(self, _sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and end the process."""
+        code = 1
+        try:
+            # A Ctrl-C at the terminal is for the supervisor, which passes it on.
+            os.setpgid(0, 0)
+            os.environ.pop("NOTIFY_SOCKET", None)
+            leave_at_once()
+            # SIGHUP waits until the gateway handles it.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD - {signal.SIGHUP})
+            threading.Thread(target=_end_with, args=(self._supervisor,), daemon=True).start()
+            code = self._serve(self)
+        except Exception:  # noqa: BLE001 - the process ends here
+            traceback.print_exc()
+        finally:
+            # Whatever the supervisor cleans up is not cleaned up by its forks.
+            os._exit(code)
 
     def answer_pings(self) -> None:
         """Answer the supervisor from the running event loop, which shows that the loop turns."""
-        asyncio.get_running_loop().add_reader(self._connection.fileno(), self._answer)
+        asyncio.get_running_loop().add_reader(self.child_conn.fileno(), self.pong)
+
+    def pong(self) -> None:
+        """Answer one ping."""
+        self._others = self.child_conn.recv()
+        self._others.pop(os.getpid(), None)
+        self._tell()
 
     def ready(self) -> None:
         """Tell the supervisor that requests are served."""
-        self._is_ready = True
+        self.is_serving = True
         self._tell()
 
     def reloaded(self, report: Report) -> None:
         """Tell the supervisor the outcome of a reload."""
-        self._reloaded = Reload(report.began, report.result.value, report.text_hash, report.why or None)
+        self.last_reload = Reload(report.began, report.result.value, report.text_hash, report.why or None)
         self._tell()
 
     async def reload_others(self) -> dict[str, Any]:
@@ -134,55 +163,21 @@ class Worker:
             os.kill(self._supervisor, signal.SIGHUP)
         fresh: dict[int, Reload] = {}
         with suppress(TimeoutError):
-            async with asyncio.timeout(_RELOAD_TIMEOUT):
+            async with asyncio.timeout(_RELOAD):
                 while len(fresh) < self.processes - 1:
                     await asyncio.sleep(0.02)
                     fresh = {pid: last for pid, last in self._others.items() if last.began >= since}
-        return {
-            "workers": [
-                {"pid": pid, "result": last.result, "hash": last.hash, "error": last.error}
-                for pid, last in fresh.items()
-            ],
-            "unheard": self.processes - 1 - len(fresh),
-        }
-
-    def _answer(self) -> None:
-        try:
-            self._others = self._connection.recv()
-        except (OSError, EOFError):
-            asyncio.get_running_loop().remove_reader(self._connection.fileno())
-            return
-        self._others.pop(os.getpid(), None)
-        self._tell()
+        workers = [
+            {"pid": pid, "result": last.result, "hash": last.hash, "error": last.error} for pid, last in fresh.items()
+        ]
+        return {"workers": workers, "unheard": self.processes - 1 - len(workers)}
 
     def _tell(self) -> None:
         # The supervisor may be gone.
         with suppress(OSError):
-            self._connection.send((self._is_ready, self._reloaded))
+            self.child_conn.send((self.is_serving, self.last_reload))
 
-
-class _WorkerProcess(Process):
-    """One worker, as the supervisor sees it.
-
-    Args:
-        serve: Serves as a worker, given its end of the pipe; returns the exit code.
-        reloaded: The initial value of `reloaded`.
-
-    Attributes:
-        is_serving: Whether it has said that it serves.
-        reloaded: Its last reload.
-    """
-
-    def __init__(self, config: uvicorn.Config, serve: Callable[[Connection], int], reloaded: Reload) -> None:
-        super().__init__(config, [])
-        # uvicorn would spawn an interpreter, which takes seconds to import everything.
-        self.process = _FORK.Process(target=self.target)  # type: ignore[assignment]
-        self._serve = serve
-        self._supervisor = os.getpid()
-        self._unanswered = 0
-        self.is_serving = False
-        self.reloaded = reloaded
-        self.began = time.monotonic()
+    # ---- In the supervisor -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Fork."""
@@ -191,30 +186,26 @@ class _WorkerProcess(Process):
         super().start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
 
-    def target(self, _sockets: list[socket.socket] | None = None) -> None:
-        """Serve as a worker, and end the process."""
-        code = 1
-        try:
-            # A Ctrl-C at the terminal is for the supervisor, which passes it on.
-            os.setpgid(0, 0)
-            os.environ.pop("NOTIFY_SOCKET", None)
-            signal.set_wakeup_fd(-1)
-            leave_at_once()
-            # SIGHUP waits until the gateway handles it.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD - {signal.SIGHUP})
-            threading.Thread(target=_end_with_parent, args=(self._supervisor,), daemon=True).start()
-            code = self._serve(self.child_conn)
-        except Exception:  # noqa: BLE001 - the process ends here
-            traceback.print_exc()
-        finally:
-            # Whatever the supervisor cleans up is not cleaned up by its forks.
-            os._exit(code)
+    @property
+    def runs(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process.is_alive()
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether its process was started only a moment ago."""
+        return time.monotonic() - self._began < _AGAIN
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the worker, if it runs."""
+        if self.runs and self.pid is not None:
+            os.kill(self.pid, number)
 
     def receive(self) -> None:
-        """Take in what the worker has said."""
+        """Take in what the worker has told."""
         with suppress(OSError, EOFError):
             while self.parent_conn.poll():
-                self.is_serving, self.reloaded = self.parent_conn.recv()
+                self.is_serving, self.last_reload = self.parent_conn.recv()
                 self._unanswered = 0
 
     def tell(self, reloads: dict[int, Reload]) -> bool:
@@ -224,12 +215,11 @@ class _WorkerProcess(Process):
                 self.parent_conn.send(reloads)
         # Pings are counted, not seconds: in a container that was paused the supervisor stood still as well.
         self._unanswered += 1
-        return self._unanswered > _HANGS_AFTER / _TICK
+        return self._unanswered > _HANGS_AFTER / _PING
 
-    def pass_on(self, number: int) -> None:
-        """Send a signal to the worker, if it runs."""
-        if self.process.is_alive() and self.pid is not None:
-            os.kill(self.pid, number)
+
+Work: TypeAlias = Callable[[Examined, Worker, SharedStream], int]
+"""Serves a configuration as a worker, with the access log on a stream; returns the exit code."""
 
 
 class Workers(Multiprocess):
@@ -239,41 +229,37 @@ class Workers(Multiprocess):
         examined: The configuration that the first workers start with.
         origin: Where it was read from.
         count: Number of workers.
-        work: Serves as a worker, in a process of its own; returns the exit code.
+        work: What each of them does.
+
+    Attributes:
+        exit_code: That of the gateway.
     """
 
-    processes: list[_WorkerProcess]  # type: ignore[assignment]
+    processes: list[Worker]  # type: ignore[assignment]
 
-    def __init__(
-        self, examined: Examined, origin: Origin, count: int, work: Callable[[Examined, Worker, SharedStream], int]
-    ) -> None:
+    def __init__(self, examined: Examined, origin: Origin, count: int, work: Work) -> None:
         super().__init__(uvicorn.Config("gateway", workers=count, log_config=None), [])
         for number in SIGNALS.keys() - _HEARD:
             # SIGTTIN and SIGTTOU would change the number of workers, by which limits are divided.
             signal.signal(number, signal.SIG_DFL)
-        self._wakeup, wakes = socket.socketpair()
-        for end in (self._wakeup, wakes):
-            end.setblocking(False)
-        self._wakes = wakes
-        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        self.exit_code = 0
         self._examined = examined
         self._read_at = time.monotonic()
         self._origin = origin
         self._work = work
-        self._listening: dict[str, socket.socket] = {}
+        self._bound: dict[str, socket.socket] = {}
         self._output = SharedStream(sys.stdout.fileno())
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._metrics = WorkerMetrics(self._folder)
         self._notifier = Notifier(os.environ)
         self._reloads: dict[int, Reload] = {}
-        self._next_ping = 0.0
+        self._ping_at = 0.0
         self._has_served = False
         self._reload_asked = math.inf
         """When the workers were told to reload; infinite once they have."""
         self._ending = signal.SIGTERM
         self._kill_at = math.inf
-        self.exit_code = 0
 
     def run(self) -> None:
         """Serve until a signal.
@@ -285,14 +271,12 @@ class Workers(Multiprocess):
             self._bind()
             self.init_processes()
             while not self.should_exit.is_set():
-                self._wait(max(self._next_ping - time.monotonic(), 0.0))
-                self.handle_signals()
+                self._listen()
                 self.keep_subprocess_alive()
             self.terminate_all()
             self.join_all()
         finally:
-            signal.set_wakeup_fd(-1)
-            for each in (self._wakeup, self._wakes, *self._listening.values()):
+            for each in self._bound.values():
                 each.close()
             self._output.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -300,44 +284,43 @@ class Workers(Multiprocess):
     def init_processes(self) -> None:
         """Fork all workers."""
         for _ in range(self.processes_num):
-            self.processes.append(self._start_worker())
+            self.processes.append(self._started())
 
     def keep_subprocess_alive(self) -> None:
-        """Take in what the workers have said, ping them, and replace those that have ended or hang."""
-        before = self._reloads
-        for process in self.processes:
-            process.receive()
-        self._reloads = {process.pid: process.reloaded for process in self.processes if process.pid is not None}
+        """Ping the workers, and replace those that have ended or hang."""
+        # First: whatever was told before a worker ended is known when it is replaced.
+        ended = [index for index, worker in enumerate(self.processes) if not worker.runs]
+        self._receive()
+        before, self._reloads = self._reloads, {each.pid or 0: each.last_reload for each in self.processes}
         if self._reloads != before:
             self._follow()
-        now = time.monotonic()
-        if now >= self._next_ping or self._reloads != before:
-            self._next_ping = now + _TICK
-            for process in self.processes:
-                if process.tell(self._reloads):
-                    pid = process.pid
+        if self._reloads != before or time.monotonic() >= self._ping_at:
+            self._ping_at = time.monotonic() + _PING
+            for worker in self.processes:
+                if worker.tell(self._reloads):
+                    pid = worker.pid
                     logger.error("worker %d has given no sign of life for %d s, and is killed", pid, _HANGS_AFTER)
-                    process.process.kill()
-                    process.join()
-        for index, process in enumerate(self.processes):
-            if not process.process.is_alive() and not self._replace(index, process):
-                return
+                    worker.process.kill()
         self._notify()
+        for index in ended:
+            self._replace(index, self.processes[index])
 
     def terminate_all(self) -> None:
-        """Pass the signal on that ends them."""
-        for process in self.processes:
-            process.pass_on(self._ending)
+        """Pass the signal on that ends them, and give them until the end of the drain."""
+        config = self._examined.config
+        assert config is not None
+        drain = effective.drain_delay(config) + config.gateway.drain.timeout
+        self._kill_at = min(self._kill_at, time.monotonic() + drain + _CLOSING)
+        self._pass_on(self._ending)
 
     def join_all(self) -> None:
         """Wait until all workers have ended."""
-        while any(process.process.is_alive() for process in self.processes):
-            self._wait(_TICK)
-            self.handle_signals()
+        while any(worker.runs for worker in self.processes):
+            self._listen()
+            self._receive()
             self._notifier.alive()
             if time.monotonic() >= self._kill_at:
-                for process in self.processes:
-                    process.process.kill()
+                self._pass_on(signal.SIGKILL)
 
     def handle_term(self) -> None:
         """Stop."""
@@ -352,8 +335,7 @@ class Workers(Multiprocess):
         if self._has_served:
             self._notifier.reloading()
             self._reload_asked = time.monotonic()
-        for process in self.processes:
-            process.pass_on(signal.SIGHUP)
+        self._pass_on(signal.SIGHUP)
 
     def _bind(self) -> None:
         assert self._examined.config is not None
@@ -361,48 +343,55 @@ class Workers(Multiprocess):
         addresses = {"public": written.listen, "admin": written.admin.listen, "grpc": written.listen_grpc}
         for role, address in addresses.items():
             if address is not None:
-                self._listening[role] = bind(address)
+                self._bound[role] = reserve(address) if role == "grpc" else bind(address)
 
-    def _start_worker(self) -> _WorkerProcess:
-        reloaded, supervisor = Reload(time.monotonic(), _STARTED, self._examined.text_hash), os.getpid()
+    def _listen(self) -> None:
+        """Wait for a message of a worker or the end of one, and handle signals."""
+        running = [worker for worker in self.processes if worker.exitcode is None]
+        wait([*(each.parent_conn for each in running), *(each.process.sentinel for each in running)], _TICK)
+        self.handle_signals()
 
-        def serve(connection: Connection) -> int:
-            worker = Worker(
-                processes=self.processes_num,
-                sockets=self._listening,
-                metrics=self._metrics,
-                connection=connection,
-                supervisor=supervisor,
-                reloaded=reloaded,
-            )
+    def _receive(self) -> None:
+        for worker in self.processes:
+            worker.receive()
+
+    def _pass_on(self, number: int) -> None:
+        for worker in self.processes:
+            worker.send_signal(number)
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self.should_exit.is_set():
+            self._kill_at = min(self._kill_at, time.monotonic() + _AT_ONCE)
+            self._pass_on(number)
+            return
+        self._ending = number
+        self._notifier.stopping()
+        self.should_exit.set()
+
+    def _started(self) -> Worker:
+        def serve(worker: Worker) -> int:
             return self._work(self._examined, worker, self._output)
 
-        process = _WorkerProcess(self.config, serve, reloaded)
-        process.start()
-        return process
+        worker = Worker(self.config, self._bound, self._metrics, self._examined.text_hash, serve)
+        worker.start()
+        return worker
 
-    def _replace(self, index: int, process: _WorkerProcess) -> bool:
-        """Fork another worker for one that has ended; return False if the gateway ends instead."""
-        code = process.exitcode or 0
+    def _replace(self, index: int, worker: Worker) -> None:
+        """Fork another worker for one that has ended; end all if it is the first start that failed."""
+        code = worker.exitcode or 0
         if not self._has_served:
             # The cause is the configuration or the machine, and another worker would fare no better.
             logger.error("a worker could not start: exit code %d", code)
             self.exit_code = code if code > 0 else 1
             self.should_exit.set()
-            return False
-        now = time.monotonic()
-        if now - process.began < _TICK:
-            # It could not even start. `began` moves on, so that this is looked at again later.
-            self._next_ping = min(self._next_ping, process.began + _TICK)
-            return True
-        logger.error("worker %d is gone (exit code %d), another takes its place", process.pid, code)
-        process.kill()  # closes its pipe
-        try:
-            self._metrics.bury(process.pid or 0)
-        except OSError as error:
-            logger.warning("the metrics of a worker that ended are lost: %s", error)
-        self.processes[index] = self._start_worker()
-        return True
+        elif not worker.ended_early:
+            logger.error("worker %d is gone (exit code %d), another takes its place", worker.pid, code)
+            worker.kill()  # closes its pipe
+            try:
+                self._metrics.bury(worker.pid or 0)
+            except OSError as error:
+                logger.warning("the metrics of a worker that ended are lost: %s", error)
+            self.processes[index] = self._started()
 
     def _follow(self) -> None:
         """Read a configuration that a worker has applied: workers that start later begin with it."""
@@ -418,63 +407,39 @@ class Workers(Multiprocess):
         with suppress(Unusable):
             has_store = effective.keeps_state(running)
             self._examined, _ = usable(running, examined, has_store=has_store, processes=self.processes_num)
-        for process in self.processes:
-            started = process.reloaded
-            if started.result == _STARTED and started.began > min(newer) and started.hash != self._examined.text_hash:
+        for worker in self.processes:
+            start = worker.last_reload
+            if start.result == _STARTED and start.began > min(newer) and start.hash != self._examined.text_hash:
                 # It was forked after that reload began, with the configuration of before.
-                process.pass_on(signal.SIGHUP)
+                worker.send_signal(signal.SIGHUP)
 
     def _notify(self) -> None:
-        if not self._has_served and all(process.is_serving for process in self.processes):
+        """Tell the service manager."""
+        if not self._has_served and all(worker.is_serving for worker in self.processes):
             self._has_served = True
             logger.info("%d workers serve", self.processes_num)
             self._notifier.ready()
-        if all(each.began >= self._reload_asked for each in self._reloads.values()) or (
-            time.monotonic() > self._reload_asked + _RELOAD_TIMEOUT
-        ):
+        is_late = time.monotonic() > self._reload_asked + _RELOAD
+        if is_late or all(each.began >= self._reload_asked for each in self._reloads.values()):
             self._reload_asked = math.inf
             self._notifier.ready()
         if self._has_served:
             self._notifier.alive()
 
-    def _stop(self, number: signal.Signals) -> None:
-        if self.should_exit.is_set():
-            self._kill_at = min(self._kill_at, time.monotonic() + _HURRY_TIMEOUT)
-            for process in self.processes:
-                process.pass_on(number)
-            return
-        self._notifier.stopping()
-        self._ending = number
-        assert self._examined.config is not None
-        drain = effective.drain_delay(self._examined.config) + self._examined.config.gateway.drain.timeout
-        self._kill_at = time.monotonic() + drain + _CLOSING
-        self.should_exit.set()
 
-    def _wait(self, seconds: float) -> None:
-        """Wait until a signal, a message of a worker or the end of one comes, for so many seconds at most."""
-        running = [process for process in self.processes if process.exitcode is None]
-        pipes = [process.parent_conn for process in running] if not self.should_exit.is_set() else []
-        wait([self._wakeup, *pipes, *(process.process.sentinel for process in running)], seconds)
-        with suppress(BlockingIOError):
-            while self._wakeup.recv(4096):
-                pass
-
-
-def _end_with_parent(parent: int) -> None:
-    """End this process soon after its parent, whatever its event loop does."""
-    while os.getppid() == parent:
-        time.sleep(_TICK)
+def _end_with(supervisor: int) -> None:
+    """End this process soon after the supervisor, whatever its event loop does."""
+    while os.getppid() == supervisor:
+        time.sleep(_PING)
     for _ in range(2):
         # The second signal says that there is no time to drain.
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.1)
-    time.sleep(_HURRY_TIMEOUT)
+    time.sleep(_AT_ONCE)
     os._exit(1)
 
 
-def supervise(
-    examined: Examined, origin: Origin, count: int, work: Callable[[Examined, Worker, SharedStream], int]
-) -> int:
+def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int:
     """Serve with so many workers until a signal; return the exit code, and print problems to standard error."""
     config = examined.config
     assert config is not None

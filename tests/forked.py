@@ -4,8 +4,8 @@
 
 Most of what a command takes is to load its modules. Each run is a process of its own all the same, with a folder,
 streams and an exit code of its own. Who connects to the socket sends one line of JSON, `arguments`, `cwd` and the
-variables `environ`, and with it the descriptors of its standard output and standard error. It is told the process id in
-one line, and the exit code in another when the run has ended. The forking process ends with its own standard input.
+variables `environ`, and with it the descriptors of its three standard streams. It is told the process id in one line,
+and the exit code in another when the run has ended. The forking process ends with its own standard input.
 """
 
 import json
@@ -41,7 +41,7 @@ def serve(path: str) -> None:
 
 def _tell(asked: socket.socket) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    wanted, streams, _, _ = socket.recv_fds(asked, 1 << 20, 2)
+    wanted, streams, _, _ = socket.recv_fds(asked, 1 << 20, 3)
     while not wanted.endswith(b"\n"):
         wanted += asked.recv(1 << 20)
     child = os.fork()
@@ -57,7 +57,7 @@ def _tell(asked: socket.socket) -> NoReturn:
 
 
 def _run(arguments: list[str], cwd: str, environ: dict[str, str], streams: list[int]) -> NoReturn:
-    for number, opened in enumerate((os.open(os.devnull, os.O_RDONLY), *streams)):
+    for number, opened in enumerate(streams):
         os.dup2(opened, number)
         os.close(opened)
     os.environ.clear()

@@ -101,7 +101,10 @@ PLAIN = ("asyncio", {"loop_factory": PlainLoop})
 FAST = ("asyncio", {"loop_factory": FastLoop})
 
 
-@pytest.fixture(params=[pytest.param(PLAIN, id="asyncio"), pytest.param(FAST, id="uvloop")])
+@pytest.fixture(params=[pytest.param(PLAIN, marks=pytest.mark.long, id="asyncio"), pytest.param(FAST, id="uvloop")])
 def both_loops(request: pytest.FixtureRequest) -> Any:
-    """Either loop in turn, for `anyio_backend`: they differ in when timers ring and in how a close is told."""
+    """Either loop in turn, for `anyio_backend`: they differ in when timers ring and in how a close is told.
+
+    tests/check runs these tests on the loop of production, and all other tests on asyncio's own.
+    """
     return request.param

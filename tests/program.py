@@ -28,10 +28,17 @@ _STARTING = Lock()
 COMMAND = [sys.executable, "-W", "error", "-m", "gateway"]
 
 
-def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself, in a process that need not load the program first (`forked.py`)."""
-    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        exit_code = Forked(arguments, cwd, ENVIRONMENT, out.fileno(), err.fileno()).wait(120)
+def run(*arguments: str, cwd: Path, code: int = 0, said: bytes = b"") -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself, in a process that need not load the program first (`forked.py`).
+
+    Args:
+        code: The exit code that is expected.
+        said: What stands on its standard input.
+    """
+    with TemporaryFile() as heard, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        heard.write(said)
+        heard.seek(0)
+        exit_code = Forked(arguments, cwd, ENVIRONMENT, out.fileno(), err.fileno(), heard=heard.fileno()).wait(120)
         out.seek(0)
         err.seek(0)
         done = subprocess.CompletedProcess(list(arguments), exit_code, out.read(), err.read())
@@ -44,17 +51,30 @@ class Forked:
     """A run of the program that need not load it first (`forked.py`); the methods are those of `subprocess.Popen`.
 
     Args:
-        out: The descriptor that becomes its standard output; `err`: that of its standard error. They stay open here.
+        out: The descriptor that becomes its standard output.
+        err: That of its standard error.
+        heard: That of its standard input; without one there is nothing to read. All of them stay open here.
 
     Attributes:
         pid: Its process id.
     """
 
-    def __init__(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], out: int, err: int) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        environ: Mapping[str, str],
+        out: int,
+        err: int,
+        *,
+        heard: int | None = None,
+    ) -> None:
         self._asked = socket.socket(socket.AF_UNIX)
         self._asked.connect(_forking())
         wanted = {"arguments": arguments, "cwd": str(cwd), "environ": environ}
-        socket.send_fds(self._asked, [msgspec.json.encode(wanted) + b"\n"], [out, err])
+        with Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno() if heard is None else heard, out, err]
+            socket.send_fds(self._asked, [msgspec.json.encode(wanted) + b"\n"], streams)
         self._told = b""
         self.returncode: int | None = None
         self.pid = self._line(120)
@@ -129,22 +149,35 @@ def report(done: subprocess.CompletedProcess[str]) -> Any:
     return msgspec.json.decode(done.stdout)
 
 
+class Heard(Forked):
+    """A run whose output is read while it lasts."""
+
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        (read, out), (read_err, err) = os.pipe(), os.pipe()
+        super().__init__(arguments, cwd, ENVIRONMENT, out, err)
+        os.close(out)
+        os.close(err)
+        self.stdout, self.stderr = os.fdopen(read), os.fdopen(read_err)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Return what it still says, once it has ended."""
+        with ThreadPoolExecutor(1) as beside:
+            errors = beside.submit(self.stderr.read)
+            said = self.stdout.read()
+        self.wait(timeout)
+        return said, errors.result()
+
+
 @contextmanager
-def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=cwd,
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def running(*arguments: str, cwd: Path) -> Iterator[Heard]:
+    process = Heard(*arguments, cwd=cwd)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
 
 
 def until(stream: IO[str] | None, words: str) -> str:

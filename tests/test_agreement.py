@@ -268,7 +268,7 @@ def gateway() -> Iterator[Gateway]:
     opened.close()
 
 
-@settings(max_examples=5 * settings.default.max_examples)
+@settings(max_examples=5 * settings().max_examples)
 @given(asked=requests | likely())
 def test_a_request_is_forwarded_if_and_only_if_all_that_it_says_names_one_agent_of_its_credential(
     gateway: Gateway, asked: Asked

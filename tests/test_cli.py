@@ -54,20 +54,16 @@ def test_check_names_place_fact_and_remedy_of_every_problem(tmp_path: Path) -> N
 def test_check_reads_standard_input(tmp_path: Path, text: str | bytes, code: int) -> None:
     data = text if isinstance(text, bytes) else text.encode()
     (tmp_path / "gateway.yaml").write_text("nobody asks for this")
-    command = [*COMMAND, "check", "-", "--output", "json"]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (code, b"")
+    done = run("check", "-", "--output", "json", cwd=tmp_path, code=code, said=data)
+    assert done.stderr == ""
     assert {problem["file"] for problem in msgspec.json.decode(done.stdout)["problems"]} == ({"-"} if code else set())
 
 
 def test_paths_on_standard_input_are_relative_to_the_working_directory(tmp_path: Path) -> None:
     written(tmp_path, "agents: { more: http://127.0.0.1:1 }\n", "more.yaml")
     (tmp_path / "token").write_text("x" * 16)
-    data = "version: 1\ninclude: more.yaml\ngateway: { admin: { token: '${file:token}' } }\nx: 1\n"
-    command = [*COMMAND, "check", "-"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, input=data, capture_output=True, check=False, text=True
-    )
+    data = b"version: 1\ninclude: more.yaml\ngateway: { admin: { token: '${file:token}' } }\nx: 1\n"
+    done = run("check", "-", cwd=tmp_path, code=1, said=data)
     assert done.stdout.startswith("-:4:1  x: unknown key")
     assert done.stdout.count("→") == 1
 

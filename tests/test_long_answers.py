@@ -48,10 +48,10 @@ async def test_answers_pass_up_to_32_mib_and_events_up_to_16(binding: Binding, t
 @pytest.mark.parametrize(
     ("name", "client"),
     [
-        ("jsonrpc 1.0", Dialect(Binding.REST, V0_3)),
+        pytest.param("jsonrpc 1.0", Dialect(Binding.REST, V0_3), marks=pytest.mark.long),
         ("jsonrpc 0.3", Dialect(Binding.GRPC, V1_0)),
-        ("grpc 1.0", JSONRPC),
-        ("stdio 1.0", Dialect(Binding.REST, V1_0)),
+        pytest.param("grpc 1.0", JSONRPC, marks=pytest.mark.long),
+        pytest.param("stdio 1.0", Dialect(Binding.REST, V1_0), marks=pytest.mark.long),
     ],
 )
 async def test_an_answer_of_30_mib_is_translated(name: str, client: Dialect, tmp_path: Path) -> None:
@@ -96,7 +96,13 @@ async def test_no_more_than_half_of_the_memory_is_for_long_answers(tmp_path: Pat
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from Linux's /proc")
-@pytest.mark.parametrize("client", [JSONRPC, Dialect(Binding.REST, V0_3)], ids=["relayed", "translated"])
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(JSONRPC, marks=pytest.mark.long, id="relayed"),
+        pytest.param(Dialect(Binding.REST, V0_3), id="translated"),
+    ],
+)
 async def test_twenty_answers_of_30_mib_take_no_more_than_the_bound(client: Dialect, tmp_path: Path) -> None:
     bound, size = 128 * MIB, 30 * MIB
     opening, _, closing = envelope({"task": tree(V1_0, "jsonrpc", "x" * size)}, "ID").partition(b'"ID"')

@@ -129,7 +129,7 @@ async def test_the_bounds_of_the_file_hold() -> None:
         gateway:
           listen: "127.0.0.1:0"
           admin: "127.0.0.1:0"
-          body: { depth: 5, members: 12, elements: 6, aside: 1KiB }
+          body: { depth: 5, members: 12, elements: 6 }
         agents:
           echo: URL
     """

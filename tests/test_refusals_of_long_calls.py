@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from google.protobuf import json_format  # type: ignore[import-untyped]  # protobuf ships no types
 
-from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import RESULT, agent, keys, running, secret
 from tests.doubles.grpc_agent import grpc_over
+from tests.doubles.grpc_bytes import held
 from tests.doubles.grpc_gateway import LISTENS
 from tests.doubles.grpc_tenants import Site, Told
 from tests.doubles.scripted import ScriptedBackend, answers, refused_port, whole
@@ -109,7 +110,7 @@ async def standing() -> AsyncIterator[Site]:
         speaks = 'protocol: jsonrpc, a2a_version: "1.0"'
 
         def entry(name: str, url: str, more: str = "") -> str:
-            at = f"match: [{{ path: /{name} }}, {{ host: {name}.test }}]"
+            at = f"match: {{ path: /{name} }}"
             return f'  {name}: {{ {at}, backend: {{ url: "{url}", {speaks} }}{more} }}\n'
 
         split = f'{{ backend: {{ url: "{good.url}", {speaks} }} }}'
@@ -124,7 +125,7 @@ async def standing() -> AsyncIterator[Site]:
             + entry("kept", good.url, ", isolation: tenant")
             + entry("gone", f"http://127.0.0.1:{refused_port()}")
             + entry("mad", mad.url)
-            + "  split: { match: [{ path: /split }, { host: split.test }], "
+            + "  split: { match: { path: /split }, "
             f"by_tenant: {{ acme: {split}, globex: {split} }} }}\n"
         )
         async with running(text) as gateway:
@@ -165,7 +166,8 @@ def _written(kind: Kind, dialect: Dialect, operation: Operation, text: str) -> b
     if old:
         params["request"] = params.pop("message")
     request = request_class(method_of(operation, dialect.version))()
-    return bytes(json_format.ParseDict(params, request).SerializeToString())
+    addressed = b"" if kind.agent == "split" else held(SCOPE_FIELD if old else 1, kind.agent.encode())
+    return addressed + bytes(json_format.ParseDict(params, request).SerializeToString())
 
 
 async def ask(site: Site, kind: Kind, dialect: Dialect, operation: Operation, size: int) -> Refusal:
@@ -177,8 +179,8 @@ async def ask(site: Site, kind: Kind, dialect: Dialect, operation: Operation, si
         headers.append((b"authorization", b"Bearer " + secret(kind.key)))
     before, lines = _counted(site), len(gateway.lines)
     if dialect.binding is Binding.GRPC:
-        path = method_of(operation, dialect.version).path
-        told: Told = await site.ask(body, *headers, path=path, authority=b"%s.test" % kind.agent.encode())
+        path = method_of(operation, dialect.version, scoped=dialect.version is V0_3).path
+        told: Told = await site.ask(body, *headers, path=path)
         # The words of a message that is none depend on which reader finds that out.
         heard: object = (told.http, told.code, told.reason, [name for name, _ in told.pairs])
         assert told.code not in ("", "OK")

@@ -2,30 +2,31 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gateway.demo.stdio_agent
-from gateway.a2a.fault import Draining
-from gateway.holdings import Holdings
 from gateway.reload import Origin, Result, Trigger, Unusable
-from gateway.stdio_backing import kept
-from gateway.upstream.stdio import StdioUpstream
-from gateway.upstream.stdio_introduction import MANNER
-from tests.doubles.gateway import RESULT, Running, bearer, card_of, compiled, fronted, keys, running
-from tests.doubles.scripted import answers, whole
+from tests.doubles.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
+from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.stdio_agent import FILE
-from tests.test_stdio_misbehaving import call, left, told
-from tests.upstream.stdio_spec import processes, spec
-from tests.upstream.test_stdio_pool import WAIT, all_ready
+from tests.test_stdio_misbehaving import call, runs, told
 
 pytestmark = pytest.mark.anyio
 
 
 def words(mode: str, *more: str) -> str:
     return json.dumps([sys.executable, str(FILE), mode, *more])
+
+
+async def data(gateway: Running, text: str) -> Any:
+    """What the agent answers to a text, beside words."""
+    answer = (await gateway.post("/notes", call(text))).json
+    return answer["result"]["message"]["parts"][1]["data"]
 
 
 async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,28 +37,24 @@ async def test_what_the_file_says_is_how_it_is_run(tmp_path: Path, monkeypatch: 
       notes:
         backend:
           stdio:
-            command: {words("behaves")}
-            env: {{ A: "1" }}
+            command: {words("behaves", "7")}
+            env: {{ A: "$HOME; rm -rf /" }}
             env_from: TOKEN
-            processes: 3
-            framing: ndjson
-            frame: 1MiB
-            restart: never
-            ping: 5s
-            limits: {{ cpu: 1m, memory: 1GiB, files: 99 }}
+            limits: {{ cpu: 1m, files: 99 }}
         upstream_auth: {{ bearer: secret }}
     """
-    async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
-        upstream = snapshot.backings["notes"].upstream
-        assert isinstance(upstream, StdioUpstream)
-        spec = upstream.agent.spec
-        command = spec.command
-        assert (command.words[1:], command.folder) == ((str(FILE), "behaves"), str(tmp_path))
-        assert (command.environment["A"], command.environment["TOKEN"]) == ("1", "t")
-        assert "OTHER" not in command.environment
-        assert (command.cpu, command.memory, command.files, command.uid) == (60, 2**30, 99, None)
-        assert (spec.processes, spec.framing, spec.longest, spec.restart, spec.ping) == (3, "ndjson", 2**20, "never", 5)
-        assert upstream.agent.manner.lines == b"authorization: Bearer secret\r\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        given = await data(gateway, "environment")
+        headers = (await data(gateway, "headers"))["headers"]
+    assert (given["argv"][1:], given["cwd"]) == (["behaves", "7"], str(tmp_path))
+    assert (given["environ"]["A"], given["environ"]["TOKEN"]) == ("$HOME; rm -rf /", "t")
+    assert "OTHER" not in given["environ"]
+    # It leads a session of its own, and is a child of the gateway itself.
+    assert given["group"] == given["session"] == given["pid"] != given["parent"] == os.getpid()
+    assert (given["limits"]["CPU"], given["limits"]["NOFILE"]) == ([60, 60], [99, 99])
+    assert all("pipe:" in given["descriptors"][number] for number in "012")
+    assert len(given["descriptors"]) == 3
+    assert headers["authorization"] == "Bearer secret"
 
 
 async def test_it_is_a_whole_agent_with_a_card_metrics_and_a_line_in_the_log(tmp_path: Path) -> None:
@@ -159,38 +156,18 @@ async def test_the_extended_card_at_the_path_of_0_2_is_asked_for_by_its_method(t
         assert answer.json["url"] == f"http://127.0.0.1:{gateway.port}/notes"
 
 
-async def test_processes_go_on_from_one_configuration_to_the_next_that_says_the_same(tmp_path: Path) -> None:
-    before = Holdings()
-    first = kept("notes", spec(journal=tmp_path / "j"), MANNER, before)
-    await first.pool("acme").link(None, None, WAIT)
-    same = Holdings(before)
-    assert kept("notes", spec(journal=tmp_path / "j"), MANNER, same) is first
-    before.part(same)
-    await before.aclose()
-    assert (await first.pool("acme").link(None, None, WAIT)).is_up
-    assert len(processes(tmp_path / "j")) == 1
-    other = Holdings(same)
-    second = kept("notes", spec("behaves", "7", journal=tmp_path / "j"), MANNER, other)
-    assert second is not first
-    same.part(other)
-    await same.aclose()
-    with pytest.raises(Draining):
-        first.pool("acme")
-    await other.aclose()
+def calling(method: str, params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
 
-async def test_a_list_of_tasks_is_of_all_processes_and_of_the_callers_own_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 3])
+async def test_a_list_of_tasks_is_the_callers_own_and_refused_where_several_processes_have_some_each(
+    processes: int, tmp_path: Path
+) -> None:
     command = json.dumps([sys.executable, gateway.demo.stdio_agent.__file__])
     text = keys(a="acme", g="globex") + "tenants: { acme: [notes], globex: [notes] }\n"
-    text += f"agents:\n  notes: {{ backend: {{ stdio: {{ command: {command}, processes: 3 }} }} }}\n"
-
-    def calling(method: str, params: object) -> bytes:
-        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-
+    text += f"agents:\n  notes: {{ backend: {{ stdio: {{ command: {command}, processes: {processes} }} }} }}\n"
     async with running(text, path=tmp_path / "gateway.yaml", settled=False) as front:
-        upstream = front.gateway.snapshot.backings["notes"].upstream
-        assert isinstance(upstream, StdioUpstream)
-        await all_ready(upstream.agent.show())
 
         async def begin(name: str) -> str:
             message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "count 1"}]}
@@ -198,19 +175,17 @@ async def test_a_list_of_tasks_is_of_all_processes_and_of_the_callers_own_alone(
             task: str = answer.json["result"]["task"]["id"]
             return task
 
-        begun = {name: await asyncio.gather(*(begin(name) for _ in range(8))) for name in ("a", "g")}
-        for name, tasks in begun.items():
-            found: list[str] = []
-            token = ""
-            while True:
-                asked = calling("ListTasks", {"pageSize": 3, **({"pageToken": token} if token else {})})
-                page = (await front.post("/notes", asked, (bearer(name),))).json["result"]
-                found += [task["id"] for task in page["tasks"]]
-                assert page["totalSize"] == 8
-                token = page["nextPageToken"]
-                if not token:
-                    break
-            assert sorted(found) == sorted(tasks)
+        for name in ("a", "g"):
+            tasks = await asyncio.gather(*(begin(name) for _ in range(8)))
+            for task in tasks:
+                # Wherever it was made, it is found there.
+                got = await front.post("/notes", calling("GetTask", {"id": task}), (bearer(name),))
+                assert got.json["result"]["id"] == task
+            listed = (await front.post("/notes", calling("ListTasks", {}), (bearer(name),))).json
+            if processes == 1:
+                assert sorted(task["id"] for task in listed["result"]["tasks"]) == sorted(tasks)
+            else:
+                assert listed["error"]["code"] == -32004
 
 
 RELOADED = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
@@ -236,36 +211,30 @@ async def test_another_credential_and_another_generation_keep_the_processes(tmp_
         assert told(await gateway.post("/notes", call("pid"))) == pid
         answer = (await gateway.post("/notes", call("headers"))).json["result"]["message"]["parts"][1]["data"]
         assert (answer["headers"]["authorization"], answer["headers"]["a2a-version"]) == ("Bearer two", "0.3")
-        upstream = gateway.gateway.snapshot.backings["notes"].upstream
-        assert isinstance(upstream, StdioUpstream)
-        # It is asked so when it is started again.
-        assert upstream.agent.manner.lines == b"authorization: Bearer two\r\n"
 
 
-async def test_an_agent_that_starts_slowly_under_another_command_is_never_out_of_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.app._WARM", 0.05)
-    journal = tmp_path / "journal"
+async def test_another_command_replaces_the_process_and_loses_no_call_that_is_under_way(tmp_path: Path) -> None:
+    def text(pace: str) -> str:
+        command = json.dumps([sys.executable, gateway.demo.stdio_agent.__file__, "--pace", pace])
+        return RELOADED + f"agents:\n  notes: {{ backend: {{ stdio: {command} }} }}\n"
 
-    def text(mode: str) -> str:
-        agent = f"{{ backend: {{ stdio: {words(mode, '--journal', str(journal))} }} }}"
-        return RELOADED + f"agents:\n  notes: {agent}\n"
+    async def process(front: Running) -> int:
+        [agent] = (await front.get("/-/agents", admin=True)).json["agents"]
+        [shown] = agent["processes"]
+        assert shown["state"] == "ready"
+        return int(shown["pid"])
 
     path = tmp_path / "gateway.yaml"
-    async with running(text("behaves"), path=path, settled=False, written=True) as gateway:
-        old = told(await gateway.post("/notes", call("pid")))
-        card = (await gateway.get("/notes/.well-known/agent-card.json")).json
-        assert await reloaded(gateway, path, text("waits-to-start")) is Result.APPLIED
-        assert told(await gateway.post("/notes", call("pid"))) == old
-        assert (await gateway.get("/notes/.well-known/agent-card.json")).json == card
-        (tmp_path / "journal.go").touch()
-        backing = gateway.gateway.snapshot.backings["notes"]
-        await gateway.until(lambda: (backing.source.card or {}).get("description") != card["description"])
-        new = told(await gateway.post("/notes", call("pid")))
-        assert new != old
-        assert (await gateway.get("/notes/.well-known/agent-card.json")).json["description"] == f"Process {new}."
-        await gateway.until(lambda: left(tmp_path) == [int(new)])
+    async with running(text("0.05"), path=path, written=True) as front:
+        old = await process(front)
+        client = await front.client()
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "count 30"}]}
+        await client.ask("POST", "/notes", calling("SendStreamingMessage", {"message": message}), (JSON,))
+        await client.head()
+        assert await reloaded(front, path, text("0.04")) is Result.APPLIED
+        assert await process(front) != old
+        assert b"That was 30." in await client.rest()
+        await front.until(lambda: not runs(old))
 
 
 async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
@@ -296,11 +265,9 @@ async def test_an_agent_of_which_there_can_only_be_one_is_replaced_all_the_same(
     async with running(text(1), path=path, settled=False, written=True) as gateway:
         old = told(await gateway.post("/notes", call("pid")))
         assert await reloaded(gateway, path, text(2)) is Result.APPLIED
-        upstream = gateway.gateway.snapshot.backings["notes"].upstream
-        assert isinstance(upstream, StdioUpstream)
-        pool = upstream.agent.show()
-        await gateway.until(lambda: pool.is_ready)
-        assert told(await gateway.post("/notes", call("pid"))) != old
+        async with asyncio.timeout(WAIT):
+            while told(await gateway.post("/notes", call("pid"))) in (old, "no_healthy_backend"):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path: Path) -> None:

@@ -66,10 +66,11 @@ def left(folder: Path) -> list[int]:
     journal = folder / "journal"
     words = [line.split() for line in journal.read_text().splitlines()] if journal.exists() else []
     pids = [int(each[1]) for each in words if each[0] in ("start", "child")]
-    return [pid for pid in pids if _runs(pid)]
+    return [pid for pid in pids if runs(pid)]
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

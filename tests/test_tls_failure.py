@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.push_config import PushConfig
-from gateway.catalog.cards import CardReport, CardSource, open_client
-from gateway.catalog.place import CardPlace
-from gateway.config.webhook import read_pattern
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
+from gateway.config.push import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
 from gateway.push.ssrf import WebhookPolicy

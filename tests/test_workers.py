@@ -37,6 +37,11 @@ def origin(tmp_path: Path) -> Origin:
 
 
 @pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.workers._AGAIN", 0.0)
+
+
+@pytest.fixture(autouse=True)
 def signals_as_they_were() -> Iterator[None]:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -73,6 +78,7 @@ class Work:
         if number == 1:
             return self.begin(worker)
         worker.ready()
+        (self._folder / "serving").touch()
         if number == 3:
             assert examined.config is not None
             self.started_with.write_text(" ".join(examined.config.agents))
@@ -84,7 +90,8 @@ class Work:
 
     def begin(self, worker: Worker) -> int:
         worker.ready()
-        time.sleep(0.6)  # One that ends sooner is not replaced at once.
+        while not (self._folder / "serving").exists():
+            time.sleep(0.01)
         return 7
 
     def _number(self) -> int:
@@ -136,37 +143,38 @@ def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin, tmp_p
     assert supervised(origin, AskedEarly(tmp_path)) == 0
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "agents"),
-    [
-        pytest.param(FILE, ONE, "one", id="applied"),
-        pytest.param(FILE, "version: 2\n", "idle", id="broken"),
-        pytest.param(FILE, ONE.replace("127.0.0.1:0", "127.0.0.2:0", 1), "one", id="the address stays"),
-        pytest.param(FILE, ONE.replace("{ listen", '{ listen_grpc: "127.0.0.1:0", listen'), "one", id="gRPC waits"),
-        pytest.param(GUARDED, ONE, "idle", id="open to all at the address that stays"),
-        pytest.param(FILE, MEMORY.replace("idle", "one") + "defaults: { isolation: tenant }\n", "idle", id="memory"),
-        pytest.param(FILE, ONE.replace('"http://127.0.0.1:1"', "{ backend: { stdio: [cat] } }"), "idle", id="stdio"),
-    ],
-)
-@alone
-def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(
-    origin: Origin, tmp_path: Path, first: str, later: str, agents: str
-) -> None:
-    class Reloads(Work):
-        def begin(self, worker: Worker) -> int:
-            origin.path.write_text(later)
-            report = Report(Trigger.WATCH, Result.APPLIED, 0.0, "hash", began=self.before_any)
-            worker.ready()
-            worker.reloaded(report)
-            time.sleep(0.6)
-            return 0
+LATER = {
+    "applied": (FILE, ONE, "one"),
+    "broken": (FILE, "version: 2\n", "idle"),
+    "the address stays": (FILE, ONE.replace("127.0.0.1:0", "127.0.0.2:0", 1), "one"),
+    "gRPC waits": (FILE, ONE.replace("{ listen", '{ listen_grpc: "127.0.0.1:0", listen'), "one"),
+    "open to all at the address that stays": (GUARDED, ONE, "idle"),
+    "memory": (FILE, MEMORY.replace("idle", "one") + "defaults: { isolation: tenant }\n", "idle"),
+    "stdio": (FILE, ONE.replace('"http://127.0.0.1:1"', "{ backend: { stdio: [cat] } }"), "idle"),
+}
+"""The first configuration, what it is replaced by, and the agent that a worker has which starts afterwards."""
 
-    origin.path.write_text(first)
-    work = Reloads(tmp_path)
-    assert supervised(origin, work) == 0
-    assert work.started_with.read_text() == agents
-    # It was started after the reload began.
-    assert work.was_told.exists() == (agents == "one")
+
+@alone
+def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(origin: Origin, tmp_path: Path) -> None:
+    class Reloads(Work):
+        later = ""
+
+        def begin(self, worker: Worker) -> int:
+            origin.path.write_text(self.later)
+            worker.reloaded(Report(Trigger.WATCH, Result.APPLIED, 0.0, "hash", began=self.before_any))
+            return super().begin(worker)
+
+    for name, (first, later, agents) in LATER.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        origin.path.write_text(first)
+        work = Reloads(folder)
+        work.later = later
+        assert supervised(origin, work) == 0, name
+        assert work.started_with.read_text() == agents, name
+        # It was started after the reload began.
+        assert work.was_told.exists() == (agents == "one"), name
 
 
 @pytest.mark.parametrize(

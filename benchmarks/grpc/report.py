@@ -54,7 +54,7 @@ def tables(results: Results) -> str:
 
 def _taken_on() -> str:
     peer = envoy.version()
-    return f"{machine('grpcio', 'h2', 'hpack', 'uvloop', 'protobuf')}{f'; Envoy {peer}' if peer else ''}."
+    return f"{machine('grpcio', 'uvloop', 'protobuf')}{f'; Envoy {peer}' if peer else ''}."
 
 
 def write(page: Path, results: Results, today: date) -> None:

@@ -81,7 +81,7 @@ class Call(msgspec.Struct, frozen=True):
         tenant: The A2A `tenant` field, wherever the client put it; places that disagree were refused.
         body: The frame as it came.
         query: Raw query that goes on to the agent, without the tenant.
-        in_body: Whether the body has a place for the tenant, an empty one included.
+        in_body: Whether the body has a place for the tenant, an empty one included but over gRPC, where that is none.
         told: Whether the frame as it came tells its reader `tenant`, in every place where the reader looks.
         params: What was read of the body, by which the tenant is changed where it stands.
         verb: The HTTP method that the agent gets over HTTP+JSON; empty for the client's own.

@@ -16,22 +16,130 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
-from typing import TypeVar
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
-from gateway.a2a.card import CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
+from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
-from gateway.catalog.asking import CardAsker
-from gateway.catalog.place import DEADLINE, CardPlace, origin
 from gateway.tls_failure import kind
 from gateway.upstream.failure import explained
+
+TTL = 600.0
+"""Seconds between two successful fetches, by default."""
+KEEP = 3600.0
+"""Seconds for which the last good card serves after its agent was last heard of, by default."""
+DEADLINE = 10.0
+"""Seconds that one request may take by default, from the wait for a connection to the last byte."""
+_WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+
+
+@dataclass(frozen=True, slots=True)
+class CardPlace:
+    """Where a backend's card is.
+
+    Attributes:
+        backend_url: Its well-known names are asked under this URL, path included.
+        card_url: Asked instead, if given: as it is where its path ends in `.json` or it has a query, else first with
+            the well-known names behind it.
+        static: The card itself, already checked; then nothing is fetched.
+        wrong: What is wrong with it, as `parse_card` says.
+        declared: Whether the file says how the agent is called, so that its card need not.
+        credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
+        ttl: Seconds between two successful fetches.
+        keep: Seconds for which the last good card serves although the agent gives none.
+        longest: Bytes of the longest card.
+        deadline: Seconds that one request may take.
+        others: URLs of other replicas, which are asked in turn where this one gives no card.
+        server_name: What is asked for over TLS, instead of the URL's host; None for that.
+    """
+
+    backend_url: str
+    card_url: str | None = None
+    static: Tree | None = None
+    wrong: tuple[str, ...] = ()
+    declared: bool = False
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    ttl: float = TTL
+    keep: float = KEEP
+    longest: int = MAX_CARD
+    deadline: float = DEADLINE
+    others: tuple[str, ...] = ()
+    server_name: str | None = None
+
+    def elsewhere(self) -> "CardPlace":
+        """The same at the next replica."""
+        if not self.others:
+            return self
+        following, *rest = self.others
+        return replace(self, backend_url=following, others=(*rest, self.backend_url))
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The URLs to ask, in order; the next one counts when one answers 404."""
+        if self.card_url is None:
+            return tuple(self.backend_url.rstrip("/") + name for name in _WELL_KNOWN)
+        parts = urlsplit(self.card_url)
+        if parts.query or parts.path.endswith(".json"):
+            return (self.card_url,)
+        return (*(self.card_url.rstrip("/") + name for name in _WELL_KNOWN), self.card_url)
+
+    @property
+    def shown(self) -> str:
+        """The address for logs, without a query, which may hold a credential."""
+        return (self.card_url or self.backend_url).partition("?")[0]
+
+
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port of a URL (RFC 6454); of what is none the whole of it, and no host."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        # No such address can be asked, so it shares its origin with none but itself.
+        return url, None, None
+    return parts.scheme, parts.hostname, port
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent tells of itself.
+
+    Attributes:
+        spoken: The generations that it answered to.
+        card: The bytes of its card as JSON, or None where it gives none.
+        personal: Whether it is meant for who may call the agent: the extended one, or one for a credential.
+    """
+
+    spoken: tuple[CardInterface, ...]
+    card: bytes | None
+    personal: bool = False
+
+
+class CardAsker(Protocol):
+    """Asks one agent for its card."""
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Ask for it.
+
+        Args:
+            deadline: Seconds for each question.
+            longest: Bytes of the longest card.
+
+        Raises:
+            Fault: it does not answer; UpstreamProtocol where what came is no card, or too long.
+        """
+
+    def turn(self) -> None:
+        """Ask the next replica from now on, if there is one."""
+
 
 ASIDE = 16 * 1024
 """Bytes from which on a card is worked on in a thread; shorter ones take less than 5 ms, whatever is in them."""

@@ -77,20 +77,8 @@ class GrpcPlace:
     """
 
     public: str
-    address: Callable[[Rule, str], GrpcAddress | None]
+    address: Callable[[Rule], GrpcAddress | None]
     written: Callable[[Rule], Rule]
-
-    def at(self, host: str | None) -> str:
-        """What clients dial; a host of its own is found at the port of the gateway's."""
-        return self.public if host is None else host + self._port
-
-    def places(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """The gateway's own authorities, as those of `PublicUrl`."""
-        return (self.public.lower(), *(host.lower() + self._port for host in hosts))
-
-    @property
-    def _port(self) -> str:
-        return ":" + self.public.rpartition(":")[2]
 
 
 class Speaker(Protocol):
@@ -264,17 +252,13 @@ class ServedCards:
         written = rule if self._grpc is None else self._grpc.written(rule)
         at = _host(written, host)
         url = self._public.at(at, written.path)
-        return _Way(url, None if rule.addressed else tenant, self._grpc_way(written, tenant, at))
+        return _Way(url, None if rule.addressed else tenant, self._grpc_way(written, tenant))
 
-    def _grpc_way(self, rule: Rule, tenant: str | None, at: str | None) -> tuple[str, str | None] | None:
-        if self._grpc is None or Binding.GRPC not in self._exposed:
+    def _grpc_way(self, rule: Rule, tenant: str | None) -> tuple[str, str | None] | None:
+        address = None if self._grpc is None or Binding.GRPC not in self._exposed else self._grpc.address(rule)
+        if self._grpc is None or address is None:
             return None
-        address = self._grpc.address(rule, at or "")
-        if address is None:
-            return None
-        # The host that is asked for is the rule's own.
-        place = self._grpc.at(None if address.host is None else at)
-        return place, tenant if address.tenant is None else address.tenant
+        return self._grpc.public, tenant if address.tenant is None else address.tenant
 
     def _served(self, way: _Way) -> Served:
         spoken = tuple(self._upstream.interfaces())

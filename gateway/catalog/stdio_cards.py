@@ -11,9 +11,8 @@ from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.tree import Tree
-from gateway.catalog.asking import Told
-from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_introduction import MANNER, Manner
+from gateway.catalog.cards import Told
+from gateway.upstream.stdio.agent import Agent, CardQuery
 
 
 class StdioCards:
@@ -21,15 +20,14 @@ class StdioCards:
 
     Args:
         stub: What the operator has written down, or None; the agent's own words go over it.
-        manner: How it is asked.
+        query: How it is asked.
         start: Seconds that a process has to start, beside those for a question.
     """
 
-    def __init__(self, agent: StdioAgent, stub: Tree | None, manner: Manner = MANNER, *, start: float = 0.0) -> None:
+    def __init__(self, agent: Agent, stub: Tree | None, query: CardQuery, *, start: float = 0.0) -> None:
         self._agent = agent
         self._stub = stub
-        self._manner = manner
-        self._version = manner.version
+        self._query = query
         self._start = start
         self._asked = False
 
@@ -41,7 +39,7 @@ class StdioCards:
         return behind_pipe(self._stub, self._versions(self._stub, ()))
 
     async def ask(self, deadline: float, longest: int) -> Told:
-        """Have the agent introduce itself.
+        """Ask the agent for its card.
 
         Args:
             deadline: Seconds that it has.
@@ -51,7 +49,7 @@ class StdioCards:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: it does not.
             UpstreamProtocol: what came is no card, or too long.
         """
-        told = await self._agent.show().introduction(self._manner, self._start + deadline, again=self._asked)
+        told = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
         self._asked = True
         card = told.card
         if card is None and self._stub is None:
@@ -67,7 +65,7 @@ class StdioCards:
         """There is no other to ask."""
 
     def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
-        return (self._version,) if self._version is not None else generations(card) or answered
+        return (self._query.version,) if self._query.version is not None else generations(card) or answered
 
     @staticmethod
     def _spoken(versions: tuple[Version, ...]) -> tuple[CardInterface, ...]:

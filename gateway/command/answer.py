@@ -1,4 +1,4 @@
-"""What a command answers on standard output, to people or to programs."""
+"""The standard streams of a command: what it prints, for people or programs, and how it fails."""
 
 import logging
 import os
@@ -6,12 +6,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 
-from gateway.command.failure import CommandFailed
+
+class CommandFailed(Exception):  # noqa: N818 - what happened
+    """The command did not do what was asked.
+
+    Attributes:
+        message: What was wrong and what would be right, in one or a few lines.
+        code: The exit code: 1 problems found, 2 usage, 3 a route test failed.
+    """
+
+    def __init__(self, message: str, *, code: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
 
 
 class PlainOutput(StrEnum):
@@ -69,3 +81,25 @@ def show(text: str) -> None:
 def show_json(value: object) -> None:
     """Print a value for programs; as `write`."""
     show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+_MODES: tuple[tuple[Literal["stdin", "stdout", "stderr"], Literal["r", "w"]], ...] = (
+    ("stdin", "r"),
+    ("stdout", "w"),
+    ("stderr", "w"),
+)
+
+
+def open_closed() -> tuple[str, ...]:
+    """Open the standard streams that are closed on nothing, and tell which; at the very start of a process.
+
+    Else the next socket would take the number of such a stream, and whatever is written to it would go to a client.
+    """
+    closed = []
+    for name, mode in _MODES:
+        if getattr(sys, name) is None:
+            # The lowest number that is free: as long as nothing else was opened, that of the stream itself.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(nothing, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for the whole process
+            closed.append(name)
+    return tuple(closed)

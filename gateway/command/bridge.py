@@ -27,8 +27,8 @@ from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.a2a.tenant import fits_path
 from gateway.background import Background
 from gateway.catalog.served import PublicUrl
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
-from gateway.command.failure import CommandFailed
 from gateway.command.file import examine_own
 from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config.check import Examined
-from gateway.config.difference import Change, changes
+from gateway.config.diff import Change, Waiting, changes, until_restart
 from gateway.config.problem import as_text
-from gateway.config.reach import reach
-from gateway.config.restart import Waiting, until_restart
+from gateway.config.routes import reach
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config.check import Examined
-from gateway.config.inquiry import Inquiry, reply
+from gateway.config.explain import Inquiry, reply
 from gateway.config.routes import table
 
 

@@ -11,7 +11,7 @@ from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, s
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.tenant import fits_path
 from gateway.a2a.tree import Tree
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config.address import is_grpc
 
 SHOW_ONE = "Show a credential: --key or --token"

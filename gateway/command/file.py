@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config.check import Examined, examine
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))

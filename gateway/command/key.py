@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.a2a.tenant import RESERVED
-from gateway.command.failure import CommandFailed
-from gateway.config.value import NAME
+from gateway.command.answer import CommandFailed
+from gateway.config.values import NAME
 from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"

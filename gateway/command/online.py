@@ -1,4 +1,4 @@
-"""`a2a-gateway check --online`: asks all that a configuration names, as the gateway would.
+"""`a2a-gateway check`: its report, and with `--online` what all answer that a configuration names.
 
 Agents are asked for their cards, issuers for their discovery documents and keys, a Redis for all that the ledger needs
 of it. Webhooks are asked nothing; where `push.tls` is written, TLS is tried with those that `push.allow` names by host.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
@@ -24,11 +24,12 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
-from gateway.catalog.place import DEADLINE
+from gateway.catalog.cards import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.model import Issuer
-from gateway.config.problem import KeyPath, Problem
+from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
+from gateway.config.routes import divided
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
@@ -42,7 +43,7 @@ from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.failure import explained
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.probe import Probe, Probing
-from gateway.upstream.stdio import StdioUpstream
+from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -287,3 +288,61 @@ async def _unanswered(backing: Backing) -> str:
         # Where callers show their own credential, none that the gateway could show is good.
         return "" if upstream.treatment.forward_caller else fault.message
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What `check` tells.
+
+    Attributes:
+        visits: What was found at agents, issuers, the store and webhooks, or None where nobody went there.
+        strict: Whether warnings count as errors.
+        workers: How many processes are to serve it.
+    """
+
+    examined: Examined
+    visits: tuple[Visit, ...] | None = None
+    strict: bool = False
+    workers: int = 1
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 good, 1 problems found, 3 a routing test failed."""
+        examined = self.examined
+        down = not all(visit.good for visit in self.visits or ())
+        if examined.config is None or self._divided or (self.strict and examined.problems) or down:
+            return 1
+        return 3 if examined.failed else 0
+
+    @property
+    def told(self) -> tuple[Problem, ...]:
+        """The problems of the file, its failed tests among them."""
+        return (*self.examined.problems, *self._divided, *self.examined.failed)
+
+    @property
+    def _divided(self) -> tuple[Problem, ...]:
+        """What keeps it from being served by so many."""
+        examined = self.examined
+        return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
+
+    def as_text(self) -> str:
+        """The review for people."""
+        good = "" if self.told else f"{self.examined.files[0]}: no problems"
+        return "\n".join([as_text(self.told) or good, *(visit.as_text() for visit in self.visits or ())])
+
+    def as_json(self) -> dict[str, Any]:
+        """The review for programs."""
+        report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.told)}
+        if self.visits is not None:
+            report["agents"] = self._visits(Visited.AGENT)
+            others = {"issuers": Visited.ISSUER, "state": Visited.STATE, "webhooks": Visited.WEBHOOK}
+            report |= {name: found for name, to in others.items() if (found := self._visits(to))}
+        return report
+
+    def _visits(self, to: Visited) -> list[dict[str, object]]:
+        return [visit.as_json() for visit in self.visits or () if visit.to is to]
+
+    def as_github(self) -> str:
+        """The review as workflow commands, which GitHub shows beside the lines; empty where all is well."""
+        bad = [visit.problem(self.examined.marks) for visit in self.visits or () if not visit.good]
+        return as_github((*self.told, *bad))

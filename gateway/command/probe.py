@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import check_url, explain
-from gateway.command.failure import CommandFailed
 from gateway.config.address import read_listen
 from gateway.config.load import load
 from gateway.config.model import Admin

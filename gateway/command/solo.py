@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import WELL_KNOWN, check_url
-from gateway.command.failure import CommandFailed
 from gateway.command.starter import entry, name_from
 from gateway.listener.server import ListenFailed, bind
 

@@ -8,12 +8,12 @@ import msgspec
 
 from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.a2a.tenant import RESERVED
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
-from gateway.command.failure import CommandFailed
 from gateway.command.key import scalar
-from gateway.command.sight import safe
+from gateway.command.sender import safe
 from gateway.config.address import is_loopback
-from gateway.config.value import NAME
+from gateway.config.values import NAME
 
 _LONGEST_COMMENT = 80
 

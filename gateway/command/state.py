@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.config import effective
 from gateway.config.check import examine
 from gateway.config.problem import as_text

@@ -35,7 +35,7 @@ class Listen:
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - it is compared, not bound
 
     def collides(self, other: "Listen") -> bool:
-        """Whether the two cannot both be listened at; of names only that of this machine is known."""
+        """Return whether the two cannot both be listened at; of names only that of this machine is known."""
         if self.port != other.port or self.port == 0:
             return False
         mine, theirs = _bound(self.host), _bound(other.host)
@@ -48,7 +48,7 @@ class Listen:
 
 
 def _bound(host: str) -> tuple[Address, ...] | None:
-    """The addresses that a listener at a host may have, or None for a name that only the system knows."""
+    """Return the addresses that a listener at a host may have, or None for a name that only the system knows."""
     if host.lower().rstrip(".") == "localhost":
         return ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1")
     try:
@@ -82,7 +82,7 @@ def read_listen(text: str) -> Listen:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as a URL or an address writes it, is this machine alone."""
+    """Return whether a host, as a URL or an address writes it, is this machine alone."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -114,7 +114,7 @@ def read_url(text: str, *, query: bool = False) -> SplitResult:
 
 
 def is_grpc(url: str) -> bool:
-    """Whether a URL is meant to be one of an agent behind gRPC."""
+    """Return whether a URL is meant to be one of an agent behind gRPC."""
     return url.lower().startswith(("grpc:", "grpcs:"))
 
 

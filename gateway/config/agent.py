@@ -1,19 +1,19 @@
-"""An agent of the file: where clients find it, where it is, and how it is asked.
+"""An agent of the file: where clients find it, its backends, and how these are called.
 
-`Defaults` says the same of all of them. What bounds an agent's connections and answers stands in `limit`.
+`Defaults` says the same of all agents. Bounds of connections and answers are in `limit`.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
-from gateway.config.part import Part
-from gateway.config.peer_tls import SYSTEM
-from gateway.config.replica import Affinity, Health, Retry
-from gateway.config.stdio import SCHEME, Stdio
-from gateway.config.value import (
+from gateway.config.problem import KeyPath
+from gateway.config.values import (
+    SYSTEM,
     A2aTenant,
     A2aVersion,
     Callable,
@@ -22,12 +22,179 @@ from gateway.config.value import (
     Duration,
     Flag,
     Header,
+    Memory,
     Name,
     OneA2aTenant,
     OneOrMany,
+    Part,
+    Percent,
+    Positive,
+    Room,
     Strings,
     TenantNames,
+    Wait,
 )
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+SCHEME = "stdio:"
+"""The scheme that stands in the URL of a backend that is a command."""
+
+
+def is_stdio(url: str) -> bool:
+    """Return whether a backend is a command that the gateway runs."""
+    return url.startswith(SCHEME)
+
+
+class StdioLimits(Part):
+    """What one process of an agent may have; no bound where it is left out."""
+
+    memory: Memory | None = None
+    """Its data: heap and stack, not what it maps of files."""
+    cpu: Wait | None = None
+    """CPU time of its whole life; it is killed then, and started again."""
+    files: Positive | None = None
+    """Open files."""
+
+
+def _few(value: int) -> int:
+    if value > 64:
+        raise ValueError("is too many", "write at most 64: each one is a process")
+    return value
+
+
+class Stdio(Part):
+    """A command that the gateway runs, and talks to by standard input and output."""
+
+    command: Annotated[tuple[str, ...], OneOrMany()] = ()
+    """The program and its arguments, one word each: no shell reads them. Left out where `card` names it."""
+    cwd: str | None = None
+    """The folder that it runs in, relative to this file; the folder of this file where it is left out."""
+    env: dict[str, SecretStr] = {}
+    """Its environment; nothing of the gateway's own but PATH, HOME, LANG, LC_ALL, TZ and TMPDIR is there beside it."""
+    env_from: Strings = ()
+    """Names of variables that it gets from the gateway's environment."""
+    processes: Annotated[Positive, AfterValidator(_few)] = 1
+    """How many run; tasks stay with the process that made them, so with several of them `ListTasks` is refused."""
+    per_tenant: Flag = False
+    """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
+    tenants: Positive = 64
+    """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
+    framing: Literal["lsp", "ndjson"] = "lsp"
+    """How messages are written to it: behind a header as language servers have it, or a line of JSON each. What it
+    writes is read either way."""
+    frame: Room = 32 * 1024 * 1024
+    """The longest message that it may write; also what waits of a stream for a slow client. It is sent as long ones
+    where this is written, and 4MiB where it is left out: many an agent ends when a message is longer."""
+    card: str = "extended"
+    """How it tells its card: `extended`, by the method for the extended card; `printed`, before anything else; `none`;
+    or the method that it has for it."""
+    start_timeout: Wait = 30.0
+    """Time from its start to its card, or to any answer."""
+    stop_timeout: Duration = 5.0
+    """Time to exit once its input is closed, and as much after SIGTERM; then it is killed."""
+    restart: Literal["always", "on-failure", "never"] = "always"
+    """When it is started again; `on-failure`: one that has served and exits with 0 is started by the next call."""
+    ping: Wait | None = None
+    """How often it is asked whether it is there; one that does not answer is started again. Never where left out."""
+    uid: Count | None = None
+    """The user that it runs as, by number; needs a gateway that runs as root."""
+    limits: StdioLimits = StdioLimits()
+    """What one process may have."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"command": value} if isinstance(value, str | list) else value
+
+
+# ---- replicas --------------------------------------------------------------------------------------------------------
+
+
+Repeated = Literal["connect", "reset", "503"]
+
+
+class Affinity(Part):
+    """Which replica the follow-ups of a task go to; of no meaning where there is one."""
+
+    by: Literal["task", "context", "none"] | None = None
+    """`task`: a call about a task goes to the replica that made it, and one in a context best to the replica that began
+    it; `context`: the whole of a context stays where it began; `none`: any replica answers any call; `task`."""
+    gone: Literal["refuse", "other"] | None = None
+    """What of a call whose replica cannot be asked: `refuse` it, or ask any `other` one; `refuse`."""
+    wait: Duration | None = None
+    """How long such a call waits for its replica while no connection to it can be made; 0s."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"by": value} if isinstance(value, str) else value
+
+
+class Eject(Part):
+    """When a replica that fails calls gets none for a while; a single call then tries whether it is back."""
+
+    after: Count | None = None
+    """Calls in a row that failed: no connection, an end or the gateway's own timeout before the answer, no HTTP, 502,
+    503 or 504, or gRPC's UNAVAILABLE (the table in docs/replicas.md); 0 is never; 5."""
+    time: Wait | None = None
+    """How long it is left alone the first time, and twice as long each time that it fails again at once; 10s."""
+    longest: Wait | None = None
+    """The longest that it is left alone; 5m."""
+    most: Percent | None = None
+    """How many of the replicas may be left alone at a time, in percent, but one in any case; 50."""
+
+
+class Breaker(Part):
+    """When a backend whose calls fail is asked nothing for a while, so that callers are told at once."""
+
+    after: Count | None = None
+    """Calls in a row that failed, as `eject` counts them, over all replicas together; 0 is never; 0."""
+    time: Wait | None = None
+    """How long nothing is asked; then a single call tries whether it is back; 5s."""
+
+
+class Health(Part):
+    """How it is found out whether a backend can be asked."""
+
+    path: str | None = None
+    """What a replica is asked for by GET, such as `/.well-known/agent-card.json`; nobody is asked where it is left out.
+    Behind gRPC any path stands for grpc.health.v1."""
+    every: Wait | None = None
+    """Time between two such requests; 10s."""
+    timeout: Wait | None = None
+    """How long the answer may take; 3s."""
+    fail_after: Positive | None = None
+    """Failures in a row after which a replica is down; 3."""
+    pass_after: Positive | None = None
+    """Good answers in a row after which it is up again; 1."""
+    eject: Eject = Eject()
+    """What calls themselves tell, where there are several replicas."""
+    breaker: Breaker = Breaker()
+    """When a backend as a whole is left alone."""
+
+
+class Retry(Part):
+    """Which calls are sent again; never one that the agent may have acted on, unless that changes nothing."""
+
+    max: Count | None = None
+    """Most repeats of one call; 0 is none at all; 2."""
+    when: Annotated[tuple[Repeated, ...], OneOrMany()] | None = None
+    """`connect`: no connection, so that nothing was sent; `reset`: none of an answer came, once, and only what may be
+    repeated; `503`: the agent says so and asks for at most 2s of patience, once, and only what reads; all three."""
+    budget: Percent | None = None
+    """Most repeats in percent of the calls of the last 10s, and 20 in any case; 20."""
+
+
+DEFAULT_AFFINITY = Affinity.model_validate({"by": "task", "gone": "refuse", "wait": "0s"})
+DEFAULT_EJECT = Eject.model_validate({"after": 5, "time": "10s", "longest": "5m", "most": 50})
+DEFAULT_BREAKER = Breaker.model_validate({"after": 0, "time": "5s"})
+DEFAULT_HEALTH = Health.model_validate({"every": "10s", "timeout": "3s", "fail_after": 3, "pass_after": 1})
+DEFAULT_RETRY = Retry.model_validate({"max": 2, "when": ["connect", "reset", "503"], "budget": 20})
+
+
+# ---- agents ----------------------------------------------------------------------------------------------------------
 
 
 class Match(Part):
@@ -107,7 +274,7 @@ class Backend(Part):
 
 
 def _program(written: dict[str, Any]) -> str:
-    """What stands for the command where a URL is shown: its name, for arguments may hold what is secret."""
+    """Return the text that is shown instead of the command: its name, because arguments may be secret."""
     stdio = written.get("stdio")
     command = stdio.get("command") if isinstance(stdio, dict) else stdio
     first = command[0] if isinstance(command, list) and command else command
@@ -166,7 +333,7 @@ class Card(Part):
 
 
 CLAIM = "claim:"
-"""What the value of an identity header begins with that is taken from a claim."""
+"""The prefix of an identity header's value that names a claim."""
 
 
 class IdentityHeaders(Part):
@@ -321,3 +488,43 @@ class Defaults(Part):
     """How it is found out whether a backend can be asked."""
     retry: Retry = Retry()
     """Which calls are sent again."""
+
+
+# ---- backends --------------------------------------------------------------------------------------------------------
+
+
+def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    """Yield the backends of an agent, each with its path in the file."""
+    yield from _numbered(agent.backend, (*at, "backend"))
+    for tenant, entry in agent.by_tenant.items():
+        yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+
+
+def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
+    # One is mostly written without a list.
+    several = len(replicas) > 1
+    for number, backend in enumerate(replicas):
+        yield backend, (*at, number) if several else at
+
+
+def groups(agent: Agent, at: KeyPath) -> Iterator[tuple[tuple[Backend, ...], KeyPath]]:
+    """Yield the groups of replicas of an agent, each with its path in the file."""
+    if agent.backend:
+        yield agent.backend, (*at, "backend")
+    for tenant, entry in agent.by_tenant.items():
+        yield entry.backend, (*at, "by_tenant", tenant, "backend")
+
+
+def is_several(replicas: tuple[Backend, ...]) -> bool:
+    """Return whether there may be more than one replica."""
+    return len(replicas) > 1 or any(one.dns is not None for one in replicas)
+
+
+def replica_name(backend: Backend) -> str:
+    """Return the name of a replica in logs, metrics and the ledger."""
+    return backend.label or place_name(backend)
+
+
+def place_name(backend: Backend) -> str:
+    """Return the name of a replica without a label."""
+    return urlsplit(backend.url).netloc.lower()

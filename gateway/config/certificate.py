@@ -1,9 +1,15 @@
-"""Certificates and keys that the file names: they are read when the file is checked, and again when it is served."""
+"""Certificates, private keys and authorities that the file names."""
 
+import hashlib
 import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 _REMEDIES = {
     "cert": "name a PEM file with the certificate and, after it, those that sign it",
@@ -34,7 +40,7 @@ class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told 
 
 
 class ServerTls(ssl.SSLContext):
-    """How clients are served over TLS.
+    """The TLS context of a listener.
 
     Attributes:
         authorities: The SHA-256 of those that clients' certificates are verified by; none where none is asked for.
@@ -44,12 +50,12 @@ class ServerTls(ssl.SSLContext):
 
 
 def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1",)) -> ServerTls:
-    """How clients are served over TLS: 1.2 or later.
+    """Return the TLS context of a listener: TLS 1.2 or later.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
-        protocols: What is spoken within, by the names of ALPN: `http/1.1`, or `h2` for gRPC.
+        protocols: What is spoken within, by the names of ALPN.
 
     Raises:
         CertificateUnusable: one of the two cannot be used, or not with the other.
@@ -82,7 +88,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
 
 
 def check_authorities(file: Path) -> None:
-    """See that a file has certificates of authorities.
+    """Check that a file has certificates of authorities.
 
     Raises:
         CertificateUnusable: it cannot be read, or has none.
@@ -124,3 +130,65 @@ class _UnderPassphrase(Exception):  # noqa: N818 - as above
 
 def _no_passphrase() -> str:
     raise _UnderPassphrase
+
+
+# ---- authorities of clients ------------------------------------------------------------------------------------------
+
+_MOST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """The authorities of one file.
+
+    Attributes:
+        pem: All of them, and nothing else that the file says.
+        digests: The SHA-256 of each of them.
+        ends: The name of each, and its last day in UTC.
+    """
+
+    pem: str
+    digests: frozenset[bytes]
+    ends: tuple[tuple[str, date], ...]
+
+
+def read_authorities(file: Path) -> Authorities:
+    """Return the authorities that a PEM file holds.
+
+    Raises:
+        CertificateUnusable: it cannot be read, or holds none.
+    """
+    check_authorities(file)
+    try:
+        data = file.read_bytes()
+        if len(data) > _MOST:
+            raise CertificateUnusable("ca", f"is larger than {_MOST // 1024 // 1024} MiB")
+        read = x509.load_pem_x509_certificates(data)
+        ends = tuple((one.subject.rfc4514_string(), one.not_valid_after_utc.date()) for one in read)
+        # OpenSSL reads more from such a file than is known by a digest then.
+        pem = b"".join(one.public_bytes(Encoding.PEM) for one in read).decode("ascii")
+    except OSError as error:
+        raise CertificateUnusable("ca", f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise CertificateUnusable("ca", "has a broken certificate") from error
+    digests = frozenset(hashlib.sha256(one.public_bytes(Encoding.DER)).digest() for one in read)
+    return Authorities(pem, digests, ends)
+
+
+def ask(context: ServerTls, authorities: Authorities, *, required: bool) -> None:
+    """Have clients be asked for a certificate of these authorities; one of others, or over, ends the handshake.
+
+    Args:
+        required: Whether a client that has none gets no connection.
+
+    Raises:
+        CertificateUnusable: they are none.
+    """
+    try:
+        context.load_verify_locations(cadata=authorities.pem)
+    except ssl.SSLError as error:
+        raise CertificateUnusable("ca", "has a broken certificate") from error
+    # Whoever names an authority that another one has signed means that one, and not all of the other's.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    context.authorities = authorities.digests

@@ -7,28 +7,19 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.addressing import check_addressing
-from gateway.config.allowance import check_allowances
-from gateway.config.backend import backends, check_backends
-from gateway.config.browser import check_browsers
-from gateway.config.client_trust import check_clients
-from gateway.config.credential import check_credentials
-from gateway.config.endpoint import check_endpoints
-from gateway.config.exposure import check_exposure
+from gateway.config.agent import backends
+from gateway.config.checks.agents import check_agents
+from gateway.config.checks.callers import check_callers
+from gateway.config.checks.gateway import check_gateway
+from gateway.config.checks.routes import check_routes
+from gateway.config.explain import failed_tests
 from gateway.config.files import matching, stamp, stamp_of
 from gateway.config.finding import Findings
-from gateway.config.header import check_headers
 from gateway.config.literal import literal_secrets
 from gateway.config.load import dress, load
 from gateway.config.model import Config
-from gateway.config.notification import check_notifications
 from gateway.config.problem import KeyPath, Problem, in_order
-from gateway.config.replication import check_replication
 from gateway.config.routes import table as routing_table
-from gateway.config.storage import check_storage
-from gateway.config.tenancy import check_tenancy
-from gateway.config.trial import check_tests, failed_tests
-from gateway.config.validity import check_validity
 from gateway.config.yaml import Marks
 
 
@@ -127,21 +118,10 @@ def examine_again(examined: Examined, config: Config) -> Examined:
 
 
 def _check(config: Config, findings: Findings, today: date) -> None:
-    check_exposure(config, findings)
-    check_browsers(config, findings)
-    check_credentials(config, findings, today)
-    check_clients(config, findings, today)
-    check_tenancy(config, findings)
-    check_endpoints(config, findings)
-    check_addressing(config, findings)
-    check_backends(config, findings)
-    check_replication(config, findings)
-    check_headers(config, findings)
-    check_storage(config, findings)
-    check_allowances(config, findings)
-    check_notifications(config, findings)
-    check_validity(config, findings)
-    check_tests(config, findings)
+    check_gateway(config, findings)
+    check_callers(config, findings, today)
+    check_agents(config, findings)
+    check_routes(config, findings)
 
 
 # ---- the files of a configuration ----------------------------------------------------------------------------------

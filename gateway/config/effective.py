@@ -1,17 +1,27 @@
-"""What holds for an agent: its own words, else those of `defaults`, else what is built in."""
+"""The settings that hold for an agent: its own, else those of `defaults`, else what is built in."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from gateway.config.address import read_authority, read_listen
+from gateway.config.address import read_listen
 from gateway.config.agent import (
+    DEFAULT_AFFINITY,
+    DEFAULT_BREAKER,
+    DEFAULT_EJECT,
+    DEFAULT_HEALTH,
     DEFAULT_IDENTITY_HEADERS,
+    DEFAULT_RETRY,
     DEFAULT_TIMEOUTS,
     USUAL_HEADERS,
+    Affinity,
     Agent,
+    AgentTls,
+    Defaults,
+    Health,
     IdentityHeaders,
     Isolation,
+    Retry,
     Timeouts,
     UnknownTasks,
 )
@@ -25,21 +35,10 @@ from gateway.config.limit import (
     TenantLimits,
 )
 from gateway.config.model import Config
-from gateway.config.part import Part
-from gateway.config.peer_tls import SYSTEM, PeerTls
 from gateway.config.problem import KeyPath
-from gateway.config.push import Push
-from gateway.config.replica import (
-    DEFAULT_AFFINITY,
-    DEFAULT_BREAKER,
-    DEFAULT_EJECT,
-    DEFAULT_HEALTH,
-    DEFAULT_RETRY,
-    Affinity,
-    Health,
-    Retry,
-)
+from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
+from gateway.config.values import SYSTEM, Part, PeerTls
 from gateway.config.yaml import Marks
 
 STANDARD_OUTPUT = Path("-")
@@ -51,48 +50,43 @@ P = TypeVar("P", bound=Part)
 
 
 def timeouts(config: Config, agent: Agent | None = None) -> Timeouts:
-    """How long the agent, or one that says nothing of it, may take; every key is written."""
-    written = [config.defaults.timeouts] if agent is None else [agent.timeouts, config.defaults.timeouts]
-    return _first([*written, DEFAULT_TIMEOUTS])
+    """Return the agent's timeouts, or those of agents without their own; every key is set."""
+    return _first([one.timeouts for one in _written(config, agent)] + [DEFAULT_TIMEOUTS])
 
 
 def connections(config: Config, agent: Agent | None = None) -> Connections:
-    """The bounds on the agent's connections and answers; every key is written."""
-    written = [config.defaults.connections] if agent is None else [agent.connections, config.defaults.connections]
-    return _first([*written, DEFAULT_CONNECTIONS])
+    """Return the bounds on the agent's connections and answers; every key is set."""
+    return _first([one.connections for one in _written(config, agent)] + [DEFAULT_CONNECTIONS])
 
 
 def cards(config: Config, agent: Agent | None = None) -> Cards:
-    """How the agent's card is read; what it does not write is that of `defaults`."""
+    """Return how the agent's card is read; the rest is that of `defaults`."""
     own = {} if agent is None else {name: getattr(agent.cards, name) for name in agent.cards.model_fields_set}
     return config.defaults.cards.model_copy(update=own)
 
 
 def affinity(config: Config, agent: Agent | None = None) -> Affinity:
-    """Which replica follow-ups go to; every key is written."""
-    written = [config.defaults.affinity] if agent is None else [agent.affinity, config.defaults.affinity]
-    return _first([*written, DEFAULT_AFFINITY])
+    """Return the replica that follow-ups go to; every key is set."""
+    return _first([one.affinity for one in _written(config, agent)] + [DEFAULT_AFFINITY])
 
 
 def health(config: Config, agent: Agent | None = None) -> Health:
-    """How it is found out whether the agent can be asked; every key is written but `path`, where nobody is."""
-    written = [config.defaults.health] if agent is None else [agent.health, config.defaults.health]
-    found = _first([*written, DEFAULT_HEALTH])
+    """Return the health checks of the agent; every key but `path` is set."""
+    written = [one.health for one in _written(config, agent)]
     parts = {
         "eject": _first([*(one.eject for one in written), DEFAULT_EJECT]),
         "breaker": _first([*(one.breaker for one in written), DEFAULT_BREAKER]),
     }
-    return found.model_copy(update=parts)
+    return _first([*written, DEFAULT_HEALTH]).model_copy(update=parts)
 
 
 def retry(config: Config, agent: Agent | None = None) -> Retry:
-    """Which calls are sent again; every key is written."""
-    written = [config.defaults.retry] if agent is None else [agent.retry, config.defaults.retry]
-    return _first([*written, DEFAULT_RETRY])
+    """Return the calls that are sent again; every key is set."""
+    return _first([one.retry for one in _written(config, agent)] + [DEFAULT_RETRY])
 
 
 def drain_delay(config: Config) -> float:
-    """Seconds between not being ready and not accepting."""
+    """Return the seconds between not being ready and not accepting."""
     written = config.gateway.drain.delay
     if written is not None:
         return written
@@ -101,30 +95,18 @@ def drain_delay(config: Config) -> float:
     return 0.0 if all(read_listen(text).is_loopback for text in listeners) else _DRAIN_DELAY
 
 
-def grpc_host(config: Config) -> str:
-    """What clients of gRPC name as the authority, in lower case, without the port; empty where nobody knows."""
-    public, listen = config.gateway.public_grpc, config.gateway.listen_grpc
-    try:
-        if public is not None:
-            return read_authority(public)[0]
-        return "" if listen is None else read_listen(listen).host.lower()
-    except ValueError:
-        # It is no address, which is told elsewhere.
-        return ""
-
-
 def isolation(config: Config, agent: Agent) -> Isolation:
-    """Whose tasks a caller of the agent may touch."""
+    """Return the isolation of the agent's tasks."""
     return agent.isolation or config.defaults.isolation
 
 
 def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
-    """What becomes of tasks of the agent that the gateway never saw."""
+    """Return the policy for tasks of the agent that the gateway never saw."""
     return agent.unknown_tasks or config.defaults.unknown_tasks
 
 
 def tenure(config: Config, agent: Agent) -> bool:
-    """Whether the agent's tasks have owners, so that a ledger is kept of them.
+    """Return whether the agent's tasks have owners, so that a ledger is kept of them.
 
     Not with `isolation: none`. And not where nobody is proven, for want of any `auth:`, unless something in the file
     asks for it: then there is nothing to protect, and a gateway that is tried out writes no file.
@@ -138,7 +120,7 @@ def tenure(config: Config, agent: Agent) -> bool:
 
 
 def keeps_state(config: Config) -> bool:
-    """Whether the store is used at all, so that it has to be there.
+    """Return whether the store is used at all, so that it has to be there.
 
     A Redis is used for limits too, which gateways share by it.
     """
@@ -148,7 +130,7 @@ def keeps_state(config: Config) -> bool:
 
 
 def state(config: Config, marks: Marks, environ: Mapping[str, str], cwd: Path) -> StateUrl:
-    """Where the gateway keeps what it knows of tasks; relative paths are relative to the file.
+    """Return where task state is kept; relative paths are relative to the file.
 
     Args:
         environ: Where STATE_DIRECTORY may be, for a file that does not say.
@@ -160,7 +142,7 @@ def state(config: Config, marks: Marks, environ: Mapping[str, str], cwd: Path) -
 
 
 def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
-    """How much may be asked of a backend of the agent; what is None is not limited.
+    """Return the limits of a backend of the agent; None is no limit.
 
     Args:
         tenant: Whose `by_tenant` backend it is; None for the `backend` of an agent.
@@ -170,7 +152,7 @@ def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
 
 
 def tenant_limits(config: Config, tenant: str) -> TenantLimits:
-    """How much a tenant may ask; what is None is not limited.
+    """Return the limits of a tenant; None is no limit.
 
     What `tenants."*"` says is for each that is not named, for callers without a credential too.
     """
@@ -180,7 +162,7 @@ def tenant_limits(config: Config, tenant: str) -> TenantLimits:
 
 
 def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHeaders:
-    """The headers by which the agent, or one that says nothing of it, is told who calls.
+    """Return the headers by which the agent is told who calls.
 
     Every one is written, with its name; an empty name is off.
     """
@@ -199,13 +181,8 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     return found.model_copy(update={**names, "claims": claims})
 
 
-def push(config: Config) -> Push:
-    """What holds for webhooks."""
-    return config.push
-
-
 def audit(config: Config, marks: Marks) -> Path | None:
-    """The file of the audit events, `STANDARD_OUTPUT`, or None where they go into the gateway's own log."""
+    """Return the file of the audit events, `STANDARD_OUTPUT`, or None for the gateway's own log."""
     written = config.observe.audit
     if written is None:
         return None
@@ -215,70 +192,106 @@ def audit(config: Config, marks: Marks) -> Path | None:
 
 
 def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
-    """The PEM files of the certificate that an agent is shown, and of its key; None for none.
-
-    Args:
-        name: The agent's.
-    """
-    own = config.agents[name].tls
-    written = config.defaults.tls if own is None else own
+    """Return the PEM files of the certificate that an agent is shown, and of its key; None for none."""
+    written, at = _tls(config, name)
     if written is None or written.cert is None or written.key is None:
         return None
-    at = ("defaults", "tls") if own is None else ("agents", name, "tls")
-    folder = Path(marks.place(at).file).parent
-    return folder / written.cert, folder / written.key
+    return marks.folder(at) / written.cert, marks.folder(at) / written.key
 
 
 def server_name(config: Config, name: str) -> str | None:
-    """What an agent is asked for over TLS, and has to be on its certificate; None for the host of its URL.
-
-    Args:
-        name: The agent's.
-    """
-    own = config.agents[name].tls
-    written = config.defaults.tls if own is None else own
+    """Return the name that an agent's certificate must have; None for the host of its URL."""
+    written, _ = _tls(config, name)
     return None if written is None else written.server_name
 
 
 def authorities(config: Config, name: str, marks: Marks) -> Path | None:
-    """The PEM file with the authorities that vouch for an agent's backends, or None for those of the system.
-
-    Args:
-        name: The agent's.
-    """
-    own = config.agents[name].tls
-    written = config.defaults.tls if own is None else own
-    if written is None or written.ca == SYSTEM:
-        return None
-    at = ("defaults", "tls") if own is None else ("agents", name, "tls")
-    return Path(marks.place(at).file).parent / written.ca
+    """Return the PEM file of the authorities for an agent's backends, or None for those of the system."""
+    return _authority_file(*_tls(config, name), marks)
 
 
 def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
-    """The PEM file with the authorities that vouch for an issuer, or None for those of the system.
-
-    Args:
-        name: The issuer's.
-    """
+    """Return the PEM file of the authorities for an issuer, or None for those of the system."""
     written = None if config.auth is None else config.auth.issuers[name].tls
     return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
 
 
 def webhook_authorities(config: Config, marks: Marks) -> Path | None:
-    """The PEM file with the authorities that vouch for webhooks, or None for those of the system."""
+    """Return the PEM file of the authorities for webhooks, or None for those of the system."""
     return _authority_file(config.push.tls, ("push", "tls"), marks)
 
 
-def _authority_file(written: PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
-    if written is None or written.ca == SYSTEM:
-        return None
-    return Path(marks.place(at).file).parent / written.ca
+def _tls(config: Config, name: str) -> tuple[AgentTls | None, KeyPath]:
+    """Return the `tls` that holds for an agent, and its path."""
+    own = config.agents[name].tls
+    return (config.defaults.tls, ("defaults", "tls")) if own is None else (own, ("agents", name, "tls"))
+
+
+def _authority_file(written: AgentTls | PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
+    return None if written is None or written.ca == SYSTEM else marks.folder(at) / written.ca
+
+
+def _written(config: Config, agent: Agent | None) -> list[Agent | Defaults]:
+    """Return what is in the file, the agent's own first."""
+    return [config.defaults] if agent is None else [agent, config.defaults]
 
 
 def _first(parts: Sequence[P]) -> P:
-    """The first part, with what it leaves out taken from the next ones."""
+    """Return the first part, with missing values taken from the next ones."""
     filled: dict[str, object] = {}
     for part in reversed(parts):
         written = {name: getattr(part, name) for name in type(part).model_fields}
         filled |= {name: value for name, value in written.items() if value is not None}
     return parts[0].model_copy(update=filled)
+
+
+# ---- the whole configuration ----------------------------------------------------------------------------------------
+
+
+def shown(config: Config) -> dict[str, Any]:
+    """Return the configuration in its long form, with every credential, key hash and token masked.
+
+    Settings that an agent leaves out have the value that holds: that of `defaults`, or the built-in one.
+    """
+    tree: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude={"agents": {"__all__": True}})
+    for name, agent in config.agents.items():
+        tree["agents"][name] = agent.model_dump(mode="json", by_alias=True)
+    for key in (tree.get("auth") or {}).get("api_keys", {}).values():
+        # A weak key can be found from its hash.
+        key["sha256"] = [MASK for _ in key["sha256"]]
+    tree["gateway"]["drain"]["delay"] = drain_delay(config)
+    tree["defaults"] |= _dumped(config)
+    for name in config.tenants:
+        tree["tenants"][name]["limits"] = tenant_limits(config, name).model_dump(mode="json")
+    for name, agent in config.agents.items():
+        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        tree["agents"][name] |= _dumped(config, agent) | {
+            "allow_insecure": insecure,
+            "limits": limits(config, agent).model_dump(mode="json"),
+            "isolation": isolation(config, agent),
+            "unknown_tasks": unknown_tasks(config, agent),
+            "tls": tree["defaults"]["tls"] if agent.tls is None else tree["agents"][name]["tls"],
+        }
+        for tenant in agent.by_tenant:
+            own = limits(config, agent, tenant).model_dump(mode="json")
+            tree["agents"][name]["by_tenant"][tenant]["limits"] = own
+    return tree
+
+
+def _dumped(config: Config, agent: Agent | None = None) -> dict[str, Any]:
+    """Return the settings that `defaults` and agents have in common, as they hold."""
+    return {
+        "timeouts": timeouts(config, agent).model_dump(mode="json"),
+        "connections": connections(config, agent).model_dump(mode="json"),
+        "cards": cards(config, agent).model_dump(mode="json", by_alias=True),
+        "affinity": affinity(config, agent).model_dump(mode="json"),
+        "health": health(config, agent).model_dump(mode="json"),
+        "retry": retry(config, agent).model_dump(mode="json"),
+        "identity_headers": _headers(identity_headers(config, agent)),
+    }
+
+
+def _headers(headers: IdentityHeaders) -> dict[str, Any]:
+    """Return the names as in the file, null for off, and the claims if there are any."""
+    names = {key: name or None for key, name in headers.model_dump().items()}
+    return {**names, "claims": dict(headers.claims)} if headers.claims else names

@@ -1,9 +1,14 @@
 """The list that the checks of meaning add to."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
 
-from gateway.config.problem import KeyPath, Problem, nearest
+from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
+from gateway.config.problem import KeyPath, Problem, nearest, printable
+from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
+from gateway.routing.route import Place
 
 
 class Findings:
@@ -16,6 +21,8 @@ class Findings:
     def __init__(self, marks: Marks) -> None:
         self.marks = marks
         self.problems: list[Problem] = []
+        # Many agents may name one file.
+        self._authorities: dict[Path, CertificateUnusable | None] = {}
 
     def error(self, path: KeyPath, fact: str, remedy: str) -> None:
         """Add a mistake in the value at a path: the configuration cannot be used."""
@@ -45,10 +52,40 @@ class Findings:
             self.error_at_key(path, f"there is no {what} {name!r}", _instead(name, names, what))
         return name in names
 
+    def authorities(self, path: KeyPath, ca: str) -> None:
+        """Check that a file of authorities can be used; `system` always can."""
+        file = self.marks.folder(path) / ca
+        if ca != SYSTEM and file not in self._authorities:
+            self._authorities[file] = _unusable(partial(check_authorities, file))
+        self._unusable(path, ca, None if ca == SYSTEM else self._authorities[file])
+
+    def certificate(self, path: KeyPath, cert: str, key: str) -> None:
+        """Check that the certificate and the private key that `cert` and `key` below a path name can be used."""
+        folder = self.marks.folder(path)
+        error = _unusable(partial(server_context, folder / cert, folder / key))
+        if error is not None:
+            self._unusable((*path, error.key), cert if error.key == "cert" else key, error)
+
+    def _unusable(self, path: KeyPath, file: str, error: CertificateUnusable | None) -> None:
+        if error is not None:
+            remedy = f"{error.remedy}; it is relative to {self.marks.folder(path)}"
+            self.error(path, f"{printable(file)!r} {error.fact}", remedy)
+
     def line(self, path: KeyPath) -> str:
         """Return the place of another key for a fact: `line 52`, or `other.yaml:52` for another file."""
-        place = self.marks.key(path)
+        return self.line_of(self.marks.key(path))
+
+    def line_of(self, place: Place) -> str:
+        """As `line`, for a place."""
         return f"line {place.line}" if place.file == self.marks.start.file else str(place)
+
+
+def _unusable(read: Callable[[], object]) -> CertificateUnusable | None:
+    try:
+        read()
+    except CertificateUnusable as error:
+        return error
+    return None
 
 
 def _instead(name: str, names: Collection[str], what: str) -> str:

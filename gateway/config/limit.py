@@ -1,19 +1,21 @@
-"""What bounds the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
+"""Bounds of the gateway's work for strangers, agents and issuers: every buffer, queue, map and timer that they fill.
 
 The defaults are fit for most sites. They are here so that an operator can see them and change one, not because each
 has to be chosen.
 """
 
+from typing import ClassVar
+
 from pydantic import Field, model_validator
 
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
-from gateway.config.part import Part
-from gateway.config.value import (
+from gateway.config.values import (
     Bandwidth,
     Count,
     Duration,
     FieldNumber,
     Flag,
+    Part,
     PerTime,
     Positive,
     Room,
@@ -62,8 +64,6 @@ class Grpc(Part):
     """Most calls that are open on one connection."""
     metadata: Size = 32 * 1024
     """Most bytes of a call's metadata."""
-    resets: Positive = 200
-    """Most calls that a client may take back as soon as they were made, within 30s; then its connection is closed."""
     keepalive: Wait = 60.0
     """Silence after which a client is asked whether it is still there."""
     idle: Wait = 900.0
@@ -83,8 +83,8 @@ class Body(Part):
     """How many members all objects of a body may have together."""
     elements: Positive = 100_000
     """How many elements all arrays of a body may have together."""
-    aside: Size = 256 * 1024
-    """Bodies from this size on are read in a thread, so that other requests do not wait."""
+    aside: ClassVar[int] = 256 * 1024
+    # Parsing this many bytes holds the loop for about 1 ms; longer bodies are read in a thread.
 
 
 class Cors(Part):
@@ -220,5 +220,5 @@ class TenantLimits(Limits):
 
 
 DEFAULT_LIMITS = Limits.model_validate({"queue": 100, "queue_timeout": "1s"})
-"""How calls wait where concurrency is limited."""
+"""The queue of calls if concurrency is limited."""
 DEFAULT_TENANT_LIMITS = TenantLimits.model_validate({"queue": 100, "queue_timeout": "1s", "weight": 1})

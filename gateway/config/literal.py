@@ -63,7 +63,7 @@ def _found(value: Value, annotation: Any, path: KeyPath, marks: Marks) -> Iterat
 
 
 def _fact(written: str, kind: object, path: KeyPath) -> str:
-    """What is secret in one value; empty for nothing."""
+    """Return the fact about a secret in one value; empty for none."""
     if kind is SecretStr and _is_literal(written) and (path[-2:-1] != ("env",) or _VARIABLE.fullmatch(str(path[-1]))):
         return "a secret is written out"
     if any(_is_literal(found["value"]) for found in _PASSWORD.finditer(written)):
@@ -87,7 +87,7 @@ def _arguments(words: Sequence[str]) -> Iterator[int]:
 
 
 def _written(value: Value, path: KeyPath, marks: Marks) -> str:
-    """What the file writes, without its references; their defaults are written, too."""
+    """Return the text in the file without its references; defaults of references stay."""
     return REFERENCE.sub(_default, marks.written.get(path, str(value)))
 
 

@@ -15,7 +15,7 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, quote
 from gateway.config.validation import explain
-from gateway.config.yaml import Marks, Source, Value, read
+from gateway.config.yaml import Marks, Position, Source, Value, read
 from gateway.routing.route import Place
 
 _MOST_FILES = 1000
@@ -177,7 +177,7 @@ def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Pr
         new = {name: agent for name, agent in own.items() if name not in agents}
         for name in own.keys() - new.keys():
             path: KeyPath = ("agents", name)
-            fact = f"'{name}' is already an agent at {keys.get(path, main.start)}"
+            fact = f"'{name}' is already an agent at {Place(*keys[path])}"
             problems.append(Problem(source.marks.key(path), path, fact, "give one of them another name"))
         agents.update(new)
         for into, own_marks in ((keys, source.marks.keys), (values, source.marks.values)):
@@ -186,7 +186,7 @@ def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Pr
     return Marks(keys, values, written, main.start)
 
 
-def _of_agents(places: Mapping[KeyPath, Place], names: Mapping[str, Value]) -> dict[KeyPath, Place]:
+def _of_agents(places: Mapping[KeyPath, Position], names: Mapping[str, Value]) -> dict[KeyPath, Position]:
     return {path: place for path, place in places.items() if path[:1] == ("agents",) and path[1:2] and path[1] in names}
 
 

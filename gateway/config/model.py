@@ -13,11 +13,9 @@ from pydantic import BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema
 from gateway.config.agent import Agent, Defaults
 from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
-from gateway.config.part import Part
-from gateway.config.peer_tls import PeerTls
 from gateway.config.push import Push
 from gateway.config.state import StateUrl, read_state
-from gateway.config.value import (
+from gateway.config.values import (
     A2aTenants,
     Count,
     Day,
@@ -26,6 +24,8 @@ from gateway.config.value import (
     Format,
     Memory,
     Name,
+    Part,
+    PeerTls,
     Positive,
     Sha256s,
     Size,

@@ -39,7 +39,7 @@ class Problem:
     caret: int = 1
 
     def as_text(self) -> str:
-        """The problem for people: place, path and fact; the source line with a caret; the remedy."""
+        """Return the problem for people: place, path and fact; the source line with a caret; the remedy."""
         word = "" if self.severity == "error" else "warning: "
         name = f"{spell(self.path)}: " if self.path else ""
         where = f"{self.place}:{self.place.column}" if self.place.is_in_file else str(self.place)
@@ -52,7 +52,7 @@ class Problem:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, str | int]:
-        """The problem for programs."""
+        """Return the problem for programs."""
         return {
             "file": self.place.file,
             "line": self.place.line,
@@ -64,7 +64,7 @@ class Problem:
         }
 
     def as_github(self) -> str:
-        """The problem as a workflow command, which GitHub shows beside the line."""
+        """Return the problem as a workflow command, which GitHub shows beside the line."""
         name = f"{spell(self.path)}: " if self.path else ""
         text = f"{name}{self.fact}" + (f" → {self.remedy}" if self.remedy else "")
         where = f"file={_property(self.place.file)},line={self.place.line},col={self.place.column}"
@@ -87,7 +87,7 @@ def as_github(problems: Iterable[Problem]) -> str:
 
 
 def in_order(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:
-    """The problems by place: the files in the order they were read, then line and column; each is told once."""
+    """Return the problems by place: the files in the order they were read, then line and column; each is told once."""
     rank = {file: number for number, file in enumerate(files)}
     once = dict.fromkeys(problems)
     return tuple(
@@ -114,7 +114,7 @@ def spell_key(key: str) -> str:
 
 
 def is_odd(key: str) -> bool:
-    """Whether a key is too long for what it is."""
+    """Return whether a key is too long for what it is."""
     return len(key) > (64 if _BARE.fullmatch(key) is not None else 20)
 
 
@@ -132,7 +132,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """The part of a line that is shown, and the caret's column in it; one character wide each."""
+    """Return the part of a line that is shown, and the caret's column in it; one character wide each."""
     flat = "".join(character if character.isprintable() else " " for character in line)
     column = min(max(column, 1), len(flat) + 1)
     kept = flat.lstrip(" ")

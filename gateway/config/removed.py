@@ -27,13 +27,27 @@ _LATER = {
 """Keys of the format that are not built, with the feature that they belong to."""
 
 
+_CONSTANTS = {
+    "gateway.body.aside": "256KiB",
+    "push.deliver.max_waiting_bytes": "256MiB",
+}
+"""Keys that no operator had a use for, with the value that they have now."""
+
+
 def _later(pattern: str, feature: str) -> Removed:
     key = pattern.rpartition(".")[2]
     return Removed(f"`{key}` is not available yet: it belongs to {feature}", "remove it for now")
 
 
+def _constant(pattern: str, value: str) -> Removed:
+    key = pattern.rpartition(".")[2]
+    return Removed(f"`{key}` is no setting any more: it is always {value}", "remove it")
+
+
 REMOVED: Mapping[str, Removed] = {
     **{pattern: _later(pattern, feature) for pattern, feature in _LATER.items()},
+    **{pattern: _constant(pattern, value) for pattern, value in _CONSTANTS.items()},
+    "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
     "agents.*.upstream_auth.mtls": Removed(
         "an agent is shown a certificate by its `tls`",
         "write `tls: { cert: …, key: … }` at the agent, or in `defaults`",

@@ -7,11 +7,9 @@ model wants a number, a boolean or one of some words. What is not built yet is n
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config.agent import Agent, Backend, ByTenant, Card
+from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, Stdio
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
-from gateway.config.part import Part
-from gateway.config.replica import Affinity
-from gateway.config.stdio import Stdio
+from gateway.config.values import Part
 
 Schema = dict[str, Any]
 
@@ -41,11 +39,11 @@ _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     ),
     TestRequest: ({"type": "string", "description": "The path of a POST."},),
 }
-"""How a mapping may be written short; the models widen these."""
+"""Short forms of mappings; the models widen these."""
 
 
 def schema() -> Schema:
-    """The schema of a configuration file (JSON Schema, draft 2020-12)."""
+    """Return the schema of a configuration file (JSON Schema, draft 2020-12)."""
     made = Config.model_json_schema()
     definitions = {name: _clean(definition) for name, definition in made.pop("$defs").items()}
     # The model fills in what stands for the URL of a command.

@@ -1,4 +1,4 @@
-"""What of a configuration may be shown: `${…}` comes from elsewhere, and secrets never leave by a message.
+"""References are filled in (`${…}`), and secrets are masked in messages.
 
 `Interpolation` puts in what the environment and files say. `is_secret` knows the paths whose values are credentials
 (hashes of keys count: a weak key can be found from its hash). `Masks` hides them in everything that is printed.
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gateway.config.client import Client, Mtls
 from gateway.config.model import Config
-from gateway.config.part import Part, every_part
 from gateway.config.problem import KeyPath
 from gateway.config.removed import REMOVED_KEYS
 from gateway.config.state import may_be_shown
+from gateway.config.values import Part, every_part
 
 MASK = "***"
 _LONGEST_WORD = 20
@@ -68,7 +68,7 @@ class Interpolation:
         self.absent: set[Path] = set()
 
     def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
-        """The text with every reference replaced, and what could not be: pairs of a fact and a remedy.
+        """Return the text with every reference replaced, and what could not be: pairs of a fact and a remedy.
 
         Args:
             folder: What the paths of `${file:…}` are relative to.
@@ -145,7 +145,7 @@ class Interpolation:
 
 
 def is_secret(path: KeyPath, value: str | None = None) -> bool:
-    """Whether a value at this path is a credential, or stands where one may have been pasted.
+    """Return whether a value at this path is a credential, or stands where one may have been pasted.
 
     Args:
         value: What is written there, where that is known: some places hold passwords only at times.
@@ -174,7 +174,7 @@ def _is_secret_of_clients(names: Sequence[str]) -> bool:
 
 
 def is_unknown(path: KeyPath) -> bool:
-    """Whether a value stands below a key that is not of the format: it may be a misspelt `token`."""
+    """Return whether a value stands below a key that is not of the format: it may be a misspelt `token`."""
     names = [step for step in path if isinstance(step, str)]
     for name in _telling(names) if names else ():
         if name in REMOVED_KEYS or name == "set":
@@ -185,12 +185,12 @@ def is_unknown(path: KeyPath) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Whether the text is one reference without a default, which may be shown as it is written."""
+    """Return whether the text is one reference without a default, which may be shown as it is written."""
     return _ONLY_REFERENCE.fullmatch(text) is not None
 
 
 def _telling(names: Sequence[str]) -> list[str]:
-    """The keys of the format in a path, without the names that operators give to agents, tenants and claims."""
+    """Return the keys of the format in a path, without the names that operators give to agents, tenants and claims."""
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {3} if names[:3] == _CLIENTS else set()
     given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
@@ -255,7 +255,7 @@ def _without_comment(line: str) -> str:
 
 
 def guess(lines: Sequence[str], number: int) -> list[Span]:
-    """What may be secret on a line of a text that is no YAML, judged by names and indentation.
+    """Return the parts of a line that may be secret, if the text is no YAML: judged by names and indentation.
 
     Args:
         number: Of the line, from 1.

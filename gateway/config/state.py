@@ -80,7 +80,7 @@ class StateUrl:
 
     @property
     def label(self) -> str:
-        """What it is, without credentials, for messages."""
+        """The URL without credentials, for messages."""
         if self.kind == "memory":
             return "memory"
         if self.kind == "sqlite":
@@ -94,11 +94,11 @@ class StateUrl:
         return self.kind == "redis"
 
     def beside(self, folder: Path) -> "StateUrl":
-        """The same with a relative path taken from a folder."""
+        """Return the same with a relative path taken from a folder."""
         return replace(self, path=folder / self.path) if self.kind == "sqlite" else self
 
     def is_same(self, other: "StateUrl") -> bool:
-        """Whether both are one place, as far as their names tell."""
+        """Return whether both are one place, as far as their names tell."""
         if self.kind != other.kind:
             return False
         if self.kind == "sqlite":
@@ -140,7 +140,7 @@ def default_state(environ: Mapping[str, str], cwd: Path) -> StateUrl:
 
 
 def may_be_shown(text: str) -> bool:
-    """Whether a `gateway.state`, right or wrong, surely holds no password."""
+    """Return whether a `gateway.state`, right or wrong, surely holds no password."""
     return _OPEN.fullmatch(text) is not None
 
 
@@ -163,7 +163,7 @@ def _file(text: str) -> Path:
 
 
 def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
-    """The hosts of a URL with their ports; none for a socket.
+    """Return the hosts of a URL with their ports; none for a socket.
 
     Raises:
         ValueError: a port cannot be read.
@@ -179,7 +179,7 @@ def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
 
 
 def redis_database(parts: SplitResult) -> int:
-    """The number of the database that a valid URL names, by `?db=` or behind the last slash."""
+    """Return the number of the database that a valid URL names, by `?db=` or behind the last slash."""
     path = "" if parts.scheme == "unix" else parts.path.strip("/")
     if parts.scheme in _SENTINEL:
         path = path.partition("/")[2]

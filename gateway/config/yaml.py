@@ -11,11 +11,10 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import yaml
 from yaml.composer import Composer
-from yaml.cyaml import CParser
 
 from gateway.config.files import NOTHING, stamp
 from gateway.config.problem import KeyPath, Problem, is_odd, printable, spell_key
@@ -28,6 +27,9 @@ DEEPEST = 32
 Scalar = str | int | float | bool | None
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 """The values that a file can contain."""
+
+Position = tuple[str, int, int]
+"""File, line and column of a `Place`, as a plain tuple: the garbage collector need not visit these."""
 
 _SLICE = 65_536
 """Characters that are searched in one go."""
@@ -50,8 +52,8 @@ class Marks:
         start: The place of everything that is not in the files.
     """
 
-    keys: Mapping[KeyPath, Place] = field(default_factory=dict)
-    values: Mapping[KeyPath, Place] = field(default_factory=dict)
+    keys: Mapping[KeyPath, Position] = field(default_factory=dict)
+    values: Mapping[KeyPath, Position] = field(default_factory=dict)
     written: Mapping[KeyPath, str] = field(default_factory=dict)
     start: Place = field(default_factory=lambda: Place("<built in>", 1, 1))
 
@@ -69,11 +71,13 @@ class Marks:
 
     def key(self, path: KeyPath) -> Place:
         """Return the place of the key, or of the nearest one above that is in the file."""
-        return self.keys.get(self.find(path), self.start)
+        found = self.keys.get(self.find(path))
+        return self.start if found is None else Place(*found)
 
     def place(self, path: KeyPath) -> Place:
         """Return the place of the value, or of the nearest one above that is in the file."""
-        return self.values.get(self.find(path), self.start)
+        found = self.values.get(self.find(path))
+        return self.start if found is None else Place(*found)
 
     def folder(self, path: KeyPath) -> Path:
         """Return the folder of the file with the value; paths in the value are relative to it."""
@@ -164,25 +168,26 @@ class _Refused(Exception):  # noqa: N818 - it is told as a problem
     """The whole text is refused at one place: line and column from 1, fact, remedy."""
 
 
-class _Loader(Composer, CParser):  # type: ignore[misc]  # PyYAML's stubs give its parser no type
+class _Loader(Composer, yaml.CSafeLoader):
     """Composes nodes whose `tag` is what decorates them in the text: `&anchor`, `!tag`, `*alias` or nothing."""
 
     def __init__(self, text: str) -> None:
-        CParser.__init__(self, text)
+        yaml.CSafeLoader.__init__(self, text)
         Composer.__init__(self)
         self._depth = 0
 
     def compose_node(self, _parent: yaml.Node | None, _index: object) -> yaml.Node:
         """Compose the next node; an alias is not followed."""
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent):
+        event: Any = self.peek_event()
+        no_anchor: Any = None
+        if self.check_event(yaml.AliasEvent):
             self.get_event()
-            return yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark)
+            return _placed(yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark))
         words = [] if event.anchor is None else [f"&{event.anchor}"]
         words += [] if event.tag is None else [event.tag.replace("tag:yaml.org,2002:", "!!")]
         node: yaml.Node
         if isinstance(event, yaml.ScalarEvent):
-            node = self.compose_scalar_node(None)
+            node = self.compose_scalar_node(no_anchor)
         else:
             # libyaml has no bound, and a deep text would exhaust the stack.
             if self._depth == DEEPEST:
@@ -190,14 +195,21 @@ class _Loader(Composer, CParser):  # type: ignore[misc]  # PyYAML's stubs give i
                 raise _Refused(*_position(event.start_mark), fact, "nothing of the format is that deep: flatten it")
             self._depth += 1
             is_list = isinstance(event, yaml.SequenceStartEvent)
-            node = self.compose_sequence_node(None) if is_list else self.compose_mapping_node(None)
+            node = self.compose_sequence_node(no_anchor) if is_list else self.compose_mapping_node(no_anchor)
             self._depth -= 1
         node.tag = " ".join(words)
-        return node
+        return _placed(node)
 
     def resolve(self, *_: object) -> str:
         """Resolve no tag: scalars are read by `plain`."""
         return ""
+
+
+def _placed(node: yaml.Node) -> yaml.Node:
+    """Replace the marks of a node by line and column, which the garbage collector need not visit."""
+    marks: Any = node
+    marks.start_mark, marks.end_mark = _position(node.start_mark), _position(node.end_mark)
+    return node
 
 
 def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
@@ -243,7 +255,7 @@ def _composed(text: str, lines: Sequence[str]) -> yaml.MappingNode:
     if root is None or (isinstance(root, yaml.ScalarNode) and not root.value and not root.style):
         raise _Refused(1, 1, "the file is empty", _START)
     if not isinstance(root, yaml.MappingNode):
-        raise _Refused(*_position(root.start_mark), "the file is no mapping", _START)
+        raise _Refused(*_lines_of(root)[0], "the file is no mapping", _START)
     return root
 
 
@@ -260,6 +272,11 @@ class _Mark(Protocol):
     def column(self) -> int: ...
 
 
+def _lines_of(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:  # noqa: ANN401 - its marks were replaced
+    """Return line and column of the start and of the end of a placed node, from 1."""
+    return node.start_mark, node.end_mark
+
+
 def _position(mark: _Mark | None) -> tuple[int, int]:
     """Return line and column of a mark, from 1."""
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
@@ -273,8 +290,8 @@ class _Reader:
         self._lines = lines
         self._folder = folder
         self._interpolation = interpolation
-        self.keys: dict[KeyPath, Place] = {}
-        self.values: dict[KeyPath, Place] = {}
+        self.keys: dict[KeyPath, Position] = {}
+        self.values: dict[KeyPath, Position] = {}
         self.written: dict[KeyPath, str] = {}
         self.problems: list[Problem] = []
         self.spans: list[Span] = []
@@ -292,7 +309,7 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, number)) for number, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Value]:
         found: dict[str, Value] = {}
@@ -323,13 +340,13 @@ class _Reader:
         if "${" in key:
             self._problem(node, path, "references are not filled in in keys", "write the key out")
         if key in before:
-            where = f" (line {self.keys[path].line})"
+            where = f" (line {self.keys[path][1]})"
             self._problem(node, path, f"{spell_key(key)!r} is already written{where}", "keep one of the two")
         else:
             self.keys[path] = self._at(node)
         return key
 
-    def _scalar(self, node: yaml.Node, path: KeyPath) -> Scalar:
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Scalar:
         text: str = node.value
         value: Scalar = text
         if "${" in text:
@@ -364,7 +381,7 @@ class _Reader:
 
     def _cover(self, node: yaml.Node) -> None:
         """Keep a scalar out of quotes."""
-        (first, first_column), (last, last_column) = _position(node.start_mark), _position(node.end_mark)
+        (first, first_column), (last, last_column) = _lines_of(node)
         for line in range(first, min(last, len(self._lines)) + 1):
             start = first_column if line == first else 1
             end = last_column if line == last else len(self._lines[line - 1]) + 1
@@ -387,10 +404,10 @@ class _Reader:
             self._problem(node, path, fact, told[1])
 
     def _problem(self, node: yaml.Node, path: KeyPath, fact: str, remedy: str) -> None:
-        self.problems.append(Problem(self._at(node), path, fact, remedy))
+        self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
 
-    def _at(self, node: yaml.Node) -> Place:
-        return Place(self._file, *_position(node.start_mark))
+    def _at(self, node: yaml.Node) -> Position:
+        return (self._file, *_lines_of(node)[0])
 
 
 _DECORATIONS = {

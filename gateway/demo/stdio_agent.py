@@ -1,7 +1,7 @@
 """A sample agent on stdio, in one file without dependencies: copy it, and put what your agent does into `Counter.work`.
 
-It speaks the JSON-RPC binding of A2A, 1.0 and 0.3 side by side, over its standard streams. Requests come in on stdin,
-many at a time; answers go out on stdout, told apart by their ids; what people should know goes to stderr.
+It speaks the JSON-RPC binding of A2A 1.0 over its standard streams; the gateway translates for clients of 0.3. Requests
+come in on stdin, many at a time; answers go out on stdout, told apart by their ids; logs go to stderr.
 
     $ python stdio_agent.py --framing ndjson
     {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"1","parts":[{"text":"count 3"}]}}}
@@ -39,7 +39,7 @@ from typing import Any, BinaryIO
 logger = logging.getLogger("stdio_agent")
 
 Tree = dict[str, Any]
-"""A JSON object, in the spelling of A2A 1.0 unless it says otherwise."""
+"""A JSON object."""
 
 
 # ---- What this agent does: the part to replace -----------------------------------------------------------------------
@@ -64,7 +64,7 @@ CARD: Tree = {
 
 
 class Counter:
-    """What the agent does: `work` is called with every message, and either answers or goes on with the task.
+    """The work of the agent: `work` is called with every message, and either answers or goes on with the task.
 
     Args:
         pace: Seconds between two numbers.
@@ -337,32 +337,17 @@ class Agent:
 def card() -> Tree:
     """The card, with the command that starts this agent as its address."""
     command = shlex.join(sys.orig_argv)
-    interfaces = [
-        {"url": command, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")
-    ]
-    older = {"url": command, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
-    return {**CARD, "supportedInterfaces": interfaces, **older, "supportsAuthenticatedExtendedCard": True}
+    return {**CARD, "supportedInterfaces": [{"url": command, "protocolBinding": "stdio", "protocolVersion": "1.0"}]}
 
 
-# ---- JSON-RPC, and the spelling of 0.3 -------------------------------------------------------------------------------
+# ---- JSON-RPC --------------------------------------------------------------------------------------------------------
 
 _PUSH = "TaskPushNotificationConfig"
-METHODS = {
-    "message/send": "SendMessage",
-    "message/stream": "SendStreamingMessage",
-    "tasks/get": "GetTask",
-    "tasks/cancel": "CancelTask",
-    "tasks/resubscribe": "SubscribeToTask",
-    "agent/getAuthenticatedExtendedCard": "GetExtendedAgentCard",
-    **{f"tasks/pushNotificationConfig/{verb}": f"{verb.title()}{_PUSH}" for verb in ("set", "get", "list", "delete")},
-}
-"""The methods of 0.3, and the operations that they are in 1.0."""
-
 OPERATIONS = {
     *("SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"),
     *("GetExtendedAgentCard", f"Create{_PUSH}", f"Get{_PUSH}", f"List{_PUSH}s", f"Delete{_PUSH}"),
 }
-"""The methods of 1.0."""
+"""The methods of 1.0, and so its operations."""
 
 
 async def serve(agent: Agent, headers: dict[str, str], body: bytes, write: Callable[[Tree], None]) -> None:
@@ -373,10 +358,10 @@ async def serve(agent: Agent, headers: dict[str, str], body: bytes, write: Calla
         if "id" not in request:
             return  # A notification, which nobody may answer; A2A has none.
         call_id = request["id"]
-        operation, params, older = understood(request, headers)
+        operation, params = understood(request, headers)
         async with aclosing(agent.answers(operation, params)) as answers:
             async for answer in answers:
-                write({"jsonrpc": "2.0", "id": call_id, "result": lowered(answer) if older else answer})
+                write({"jsonrpc": "2.0", "id": call_id, "result": answer})
     except Refused as refusal:
         write(failed(call_id, refusal))
     except Exception:
@@ -395,19 +380,17 @@ def decoded(body: bytes) -> Tree:
     return request
 
 
-def understood(request: Tree, headers: dict[str, str]) -> tuple[str, Tree, bool]:
-    """What is asked for, with parameters as 1.0 has them, and whether it is asked in 0.3."""
+def understood(request: Tree, headers: dict[str, str]) -> tuple[str, Tree]:
+    """Return the operation and its parameters."""
     method: str = request["method"]
     params = request.get("params") or {}
     if not isinstance(params, dict):
         raise Refused("INVALID_PARAMS", "params is an object")
-    if method in METHODS:
-        return METHODS[method], lifted(params), True
     if method not in OPERATIONS:
         raise Refused("METHOD_NOT_FOUND", "no such method")
     if headers.get("a2a-version", "1.0").split(".")[0] != "1":
         raise Refused("VERSION_NOT_SUPPORTED", "this is a method of 1.0")
-    return method, params, False
+    return method, params
 
 
 def failed(call_id: object, refusal: Refused) -> Tree:
@@ -416,48 +399,6 @@ def failed(call_id: object, refusal: Refused) -> Tree:
     details = [{"@type": kind, "reason": refusal.reason, "domain": "a2a-protocol.org"}]
     error = {"code": ERRORS[refusal.reason], "message": refusal.message, "data": details}
     return {"jsonrpc": "2.0", "id": call_id, "error": error}
-
-
-def lifted(params: Tree) -> Tree:
-    """Parameters of 0.3 as 1.0 has them: as much as this agent reads."""
-    message, configuration = params.get("message"), params.get("configuration") or {}
-    if isinstance(message, dict) and isinstance(message.get("parts"), list):
-        parts = [{name: part[name] for name in part if name != "kind"} for part in message["parts"]]
-        message = {**message, "role": "ROLE_USER", "parts": parts}
-        message.pop("kind", None)
-    at_once = configuration.get("blocking") is False
-    return {**params, "message": message, "configuration": {**configuration, "returnImmediately": at_once}}
-
-
-KINDS = {"task": "task", "message": "message", "statusUpdate": "status-update", "artifactUpdate": "artifact-update"}
-
-
-def lowered(answer: Tree) -> Tree:
-    """An answer or an event as 0.3 has it: without a wrapper, told apart by `kind`."""
-    for wrapper, kind in KINDS.items():
-        if wrapper in answer:
-            final = {"final": answer[wrapper]["status"]["state"] in RESTING} if wrapper == "statusUpdate" else {}
-            return {**spelled(answer[wrapper]), "kind": kind, **final}
-    return {**spelled(answer), "kind": "task"} if "status" in answer else answer
-
-
-def spelled(value: Any, name: str = "") -> Any:  # noqa: ANN401 - any JSON
-    """What stands under this name, with the enums and the kinds of 0.3."""
-    match value:
-        case str() if name == "state":
-            return value.removeprefix("TASK_STATE_").lower().replace("_", "-")
-        case str() if name == "role":
-            return value.removeprefix("ROLE_").lower()
-        case list():
-            return [spelled(item, name) for item in value]
-        case dict() if name not in ("data", "metadata"):
-            tree = {each: spelled(inner, each) for each, inner in value.items()}
-            if name in ("message", "history"):
-                tree["kind"] = "message"
-            elif name == "parts":
-                tree["kind"] = "text" if "text" in value else "data"
-            return tree
-    return value
 
 
 # ---- Frames ----------------------------------------------------------------------------------------------------------
@@ -502,7 +443,7 @@ async def _headers(reader: asyncio.StreamReader, line: bytes) -> dict[str, str]:
 
 
 def writing(out: BinaryIO, framing: str) -> Callable[[Tree], None]:
-    """How a message is written: whole, or the frames of two calls would be mixed up."""
+    """Return a function that writes a message: whole, or the frames of two calls would be mixed up."""
 
     def write(message: Tree) -> None:
         body = json.dumps(message, separators=(",", ":")).encode()

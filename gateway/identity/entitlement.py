@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.a2a.fault import AuthInvalid
-from gateway.config.client_name import ClientName
-from gateway.config.client_rule import METHOD, Clients, NobodyKnown
+from gateway.config.client import METHOD, ClientName, Clients, NobodyKnown
 from gateway.config.model import Auth, Issuer
 from gateway.identity.api_key import principal_of
 from gateway.identity.jwt import subject_of, tenant_of

@@ -26,7 +26,7 @@ from gateway.a2a.tenant import RESERVED
 from gateway.a2a.tree import Tree, parse_tree
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
-from gateway.config.value import NAME
+from gateway.config.values import NAME
 from gateway.identity.jwks import LONGEST_KID, Key, KeySet
 from gateway.identity.throttle import VerificationQueue
 from gateway.identity.token_cache import TokenCache

@@ -21,9 +21,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
 from gateway.certificate import Certificate
-from gateway.config.client import Mtls
-from gateway.config.client_name import ClientName
-from gateway.config.client_rule import Clients, NobodyKnown, is_spiffe
+from gateway.config.client import ClientName, Clients, Mtls, NobodyKnown, is_spiffe
 from gateway.identity.token_cache import TokenCache
 from gateway.principal import Principal
 

@@ -17,14 +17,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.backing import Backing
 from gateway.config.address import is_loopback
-from gateway.config.display import shown
-from gateway.config.inquiry import Inquiry, reply
+from gateway.config.effective import shown
+from gateway.config.explain import Inquiry, reply
 from gateway.listener.request import host_name
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 from gateway.upstream.replica import Replica
-from gateway.upstream.stdio import StdioUpstream, trouble_of
+from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}

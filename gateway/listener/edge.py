@@ -93,7 +93,6 @@ class Edge:
         distrusted: Told of a handshake that failed for the client's certificate: the peer, an id, why.
         tls: How handshakes are made by now; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
-        farewells: Called when they are to: for connections that can tell their client before.
         crowd: The connections there are.
         turns: Whose request is begun when.
     """
@@ -105,7 +104,6 @@ class Edge:
     distrusted: Callable[[str, str, str], None] = lambda *_: None
     tls: ServerTls | None = None
     closing: bool = False
-    farewells: set[Callable[[], None]] = field(default_factory=set)
     crowd: Crowd = field(init=False)
     turns: Turns = field(default_factory=Turns)
     _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
@@ -113,12 +111,6 @@ class Edge:
 
     def __post_init__(self) -> None:
         self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
-
-    def wind_down(self) -> None:
-        """Have connections end with the answer that they are waiting for, and whoever can tell its client do so."""
-        self.closing = True
-        for farewell in tuple(self.farewells):
-            farewell()
 
     def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The lines of the headers that every answer has; made anew when there is another list, once a second."""

@@ -1,26 +1,26 @@
-"""Health of the gateway, as gRPC's health checking protocol has it (grpc.health.v1)."""
+"""Health of the gateway by gRPC's health checking protocol (grpc.health.v1).
+
+The package's own servicer holds a lock while it writes to one that watches: a stranger that reads nothing would keep
+the others from being told. So its messages are used here, and not its servicer.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
+import grpc  # type: ignore[import-untyped]  # grpcio has no types
+import grpc.aio  # type: ignore[import-untyped]  # as above
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
 from grpc_health.v1.health_pb2 import (  # type: ignore[import-untyped]  # as above
     HealthCheckRequest,
     HealthCheckResponse,
 )
 
-from gateway.a2a.bindings.grpc_status import CODES, Status, trailers
-from gateway.a2a.fault import BadRequest
-from gateway.a2a.framing.grpc import frame
-from gateway.listener.grpc_wire import GrpcWire
+Answer = Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]]
+"""Answers one call."""
 
-CHECK = b"/grpc.health.v1.Health/Check"
-WATCH = b"/grpc.health.v1.Health/Watch"
-
-_LONGEST = 4096
-_SERVING: int = HealthCheckResponse.SERVING
-_NOT_SERVING: int = HealthCheckResponse.NOT_SERVING
-_SERVICE_UNKNOWN: int = HealthCheckResponse.SERVICE_UNKNOWN
+_PATIENCE = 10.0
+"""Seconds for a question to come."""
 
 
 class Health:
@@ -29,73 +29,58 @@ class Health:
     Args:
         ready: Whether it does.
         services: The names of the services.
+
+    Attributes:
+        methods: What answers a call, by the path of the method.
     """
 
     def __init__(self, ready: Callable[[], bool], services: Iterable[str]) -> None:
         self._ready = ready
         self._services = frozenset(("", *services))
-        self._watching: set[asyncio.Event] = set()
+        self._changed = asyncio.Event()
+        self.methods: Mapping[str, Answer] = {
+            "/grpc.health.v1.Health/Check": self.check,
+            "/grpc.health.v1.Health/Watch": self._watch,
+        }
 
     def changed(self) -> None:
-        """Have whoever watches look again."""
-        for told in self._watching:
-            told.set()
+        """Have those that watch look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    async def check(self, wire: GrpcWire) -> None:
-        """Answer once.
+    async def check(self, context: grpc.aio.ServicerContext) -> None:
+        """Answer once."""
+        state = self._state(await _asked(context))
+        if state == HealthCheckResponse.SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
+        await context.write(HealthCheckResponse(status=state).SerializeToString())
 
-        Raises:
-            Fault: the question cannot be read.
-        """
-        state = self._state(await _asked(wire))
-        if state == _SERVICE_UNKNOWN:
-            await wire.answer(200, trailers(Status(CODES["NOT_FOUND"], "there is no such service")), b"")
-        else:
-            await wire.answer(200, [], _answer(state))
-
-    async def watch(self, wire: GrpcWire) -> None:
-        """Answer now, and whenever it changes, until the client leaves.
-
-        Raises:
-            Fault: as `check`.
-        """
-        service = await _asked(wire)
-        told, gone = asyncio.Event(), False
-
-        def leave() -> None:
-            nonlocal gone
-            gone = True
-            told.set()
-
-        wire.when_gone(leave)
-        wire.open(200, [])
-        self._watching.add(told)
-        try:
-            last = 0
-            while not gone:
-                told.clear()
-                state = self._state(service)
-                if state != last:
-                    last = state
-                    await wire.write(_answer(state))
-                await told.wait()
-        finally:
-            self._watching.discard(told)
+    async def _watch(self, context: grpc.aio.ServicerContext) -> None:
+        service = await _asked(context)
+        last = None
+        while True:
+            changed, state = self._changed, self._state(service)
+            if state != last:
+                last = state
+                await context.write(HealthCheckResponse(status=state).SerializeToString())
+            await changed.wait()
 
     def _state(self, service: str) -> int:
         if service not in self._services:
-            return _SERVICE_UNKNOWN
-        return _SERVING if self._ready() else _NOT_SERVING
+            return int(HealthCheckResponse.SERVICE_UNKNOWN)
+        return int(HealthCheckResponse.SERVING if self._ready() else HealthCheckResponse.NOT_SERVING)
 
 
-async def _asked(wire: GrpcWire) -> str:
-    """The service that a client asks for; empty for the whole."""
-    message = await wire.read(_LONGEST)
+async def _asked(context: grpc.aio.ServicerContext) -> str:
+    """Return the service that a client asks for; empty for the whole."""
     try:
-        return str(HealthCheckRequest.FromString(message).service)
-    except DecodeError as error:
-        raise BadRequest("the message is no question of health") from error
-
-
-def _answer(state: int) -> bytes:
-    return frame(HealthCheckResponse(status=state).SerializeToString())
+        async with asyncio.timeout(_PATIENCE):
+            message = await context.read()
+    except TimeoutError:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message came too slowly")
+        raise
+    try:
+        return str(HealthCheckRequest.FromString(b"" if message is grpc.aio.EOF else message).service)
+    except DecodeError:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of health")
+        raise

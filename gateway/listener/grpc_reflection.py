@@ -3,10 +3,14 @@
 What is told is what A2A publishes: the services, their messages, and the files that these are in. The scoped service of
 0.3 was proposed in words; its schema here is that of 0.3 with a `scope` beside the rest and in front of the HTTP paths,
 as the gateway reads it.
-
-To import this takes a tenth of a second, so it is done where somebody asks, aside.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]  # grpcio has no types
+import grpc.aio  # type: ignore[import-untyped]  # as above
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
 from google.api import annotations_pb2, client_pb2, http_pb2  # type: ignore[import-untyped]  # they ship no types
@@ -18,55 +22,54 @@ from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]  # 
 from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # as above
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # nor has grpcio
-from grpc_reflection.v1alpha.reflection import ReflectionServicer  # type: ignore[import-untyped]  # as above
+from grpc_reflection.v1alpha.reflection import aio  # type: ignore[import-untyped]  # as above
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3, SERVICES
-from gateway.a2a.fault import BadRequest
-from gateway.a2a.framing.grpc import frame
-from gateway.listener.grpc_wire import GrpcWire
+from gateway.listener.grpc_health import Answer
 
-_LONGEST = 4096
+_PATHS = (
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
 _SCOPED_FILE = "a2a_v0_3_scoped.proto"
-_MOST_KEPT = 64
 
 
 class Reflection:
-    """Answers questions about the schema.
+    """Answers questions about the schema, by the package's own servicer.
 
     Args:
         scope_field: Number of `scope` in the requests of the scoped service.
+
+    Attributes:
+        methods: What answers a call, by the path of the method.
     """
 
     def __init__(self, scope_field: int) -> None:
-        services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
-        self._servicer = ReflectionServicer(services, pool=_schema(scope_field))
-        self._answers: dict[bytes, bytes] = {}
+        self._scope_field = scope_field
+        self._servicer: aio.ReflectionServicer | None = None
+        self.methods: Mapping[str, Answer] = dict.fromkeys(_PATHS, self._answer)
 
-    async def answer(self, wire: GrpcWire) -> None:
-        """Answer each question of one client, until it has none.
+    async def _answer(self, context: grpc.aio.ServicerContext) -> None:
+        """Answer each question of one client, until it has none."""
+        # Few ask, and it takes a tenth of a second.
+        servicer: Any = self._servicer or await asyncio.to_thread(_servicer, self._scope_field)
+        self._servicer = servicer
+        async for response in servicer.ServerReflectionInfo(_questions(context), context):
+            await context.write(response.SerializeToString())
 
-        Raises:
-            Fault: a question cannot be read.
-        """
-        wire.open(200, [])
-        while (question := await wire.next(_LONGEST)) is not None:
-            await wire.write(self._told(question))
-        await wire.close()
 
-    def _told(self, question: bytes) -> bytes:
-        known = self._answers.get(question)
-        if known is not None:
-            return known
+async def _questions(context: grpc.aio.ServicerContext) -> AsyncIterator[ServerReflectionRequest]:
+    while (message := await context.read()) is not grpc.aio.EOF:
         try:
-            request = ServerReflectionRequest.FromString(question)
-        except DecodeError as error:
-            raise BadRequest("the message is no question of reflection") from error
-        [response] = self._servicer.ServerReflectionInfo(iter((request,)), None)
-        answer = frame(response.SerializeToString())
-        if not response.HasField("error_response") and len(self._answers) < _MOST_KEPT:
-            self._answers[question] = answer
-        return answer
+            yield ServerReflectionRequest.FromString(message)
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of reflection")
+
+
+def _servicer(scope_field: int) -> aio.ReflectionServicer:
+    services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+    return aio.ReflectionServicer(services, pool=_schema(scope_field))
 
 
 def _schema(scope_field: int) -> DescriptorPool:

@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -39,6 +40,29 @@ def bind(address: str) -> socket.socket:
     Raises:
         ListenFailed: the address is taken, not ours, or none.
     """
+    listener = _bound(address, socket.SO_REUSEADDR)
+    try:
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ListenFailed(f"cannot listen on {address}: {error.strerror}") from error
+    return listener
+
+
+def reserve(address: str) -> socket.socket:
+    """Return a socket that holds a port for grpc-core's own, which share it (SO_REUSEPORT), and does not listen.
+
+    Raises:
+        ListenFailed: as `bind`.
+    """
+    if not address.endswith(":0"):
+        # Another program that shares its port, too, would get half of the calls.
+        bind(address).close()
+    return _bound(address, socket.SO_REUSEPORT)
+
+
+def _bound(address: str, option: int) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if port.isascii() and port.isdigit() and int(port) > _LARGEST_PORT:
@@ -52,12 +76,10 @@ def bind(address: str) -> socket.socket:
     except (OSError, ValueError) as error:
         raise ListenFailed(f"cannot listen on {address}: {error}") from error
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, option, 1)
         if family == socket.AF_INET6 and host:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(place)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise ListenFailed(f"cannot listen on {address}: {error.strerror}") from error
@@ -70,22 +92,38 @@ def address_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def server_tls(chain: Path, key: Path, *, protocol: str = "http/1.1") -> ServerTls:
-    """How clients are served over TLS: 1.2 or later, and one protocol that they can agree upon.
+def server_tls(chain: Path, key: Path) -> ServerTls:
+    """How clients are served over TLS: 1.2 or later, and HTTP/1.1.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
-        protocol: As ALPN calls it; `h2` for gRPC.
 
     Raises:
         ListenFailed: the two cannot be used.
     """
     try:
-        return server_context(chain, key, (protocol,))
+        return server_context(chain, key)
     except CertificateUnusable as error:
         named = chain if error.key == "cert" else key
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class PemTls:
+    """How gRPC clients are served over TLS: what grpc-core reads itself.
+
+    Attributes:
+        chain: The certificate and those that sign it, PEM.
+        key: The private key, PEM.
+        authorities: Those that clients' certificates are verified by, PEM; None where none is asked for.
+        trusted: The SHA-256 of each of them.
+    """
+
+    chain: bytes
+    key: bytes
+    authorities: bytes | None = None
+    trusted: frozenset[bytes] = frozenset()
 
 
 def client_limits(written: Http, beside: int = 0) -> Http:
@@ -152,8 +190,6 @@ class HttpServer:
     Args:
         edge: What its connections share.
         tls: From `server_tls`, or None for plain http.
-        protocol: Makes a connection; called with its edge, and with `server_state` and `peer` by name. It is one of
-            asyncio's protocols, and `Accepted`.
     """
 
     def __init__(
@@ -162,7 +198,6 @@ class HttpServer:
         edge: Edge,
         *,
         tls: ServerTls | None = None,
-        protocol: Callable[..., asyncio.Protocol] = ClientConnection,
     ) -> None:
         config = uvicorn.Config(
             _nothing,
@@ -182,7 +217,7 @@ class HttpServer:
         self._edge = edge
         edge.tls = self._tls = tls
         self._server = _Server(config)
-        self._server.protocol = partial(protocol, edge)
+        self._server.protocol = partial(ClientConnection, edge)
         self._server.tls = tls
         self._server.lifespan = config.lifespan_class(config)
         self._accepting = False
@@ -226,7 +261,7 @@ class HttpServer:
     def wind_down(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
         self._winding_down = True
-        self._edge.wind_down()
+        self._edge.closing = True
 
     def press(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
         """Have connections end with their next answer while open files are short."""

@@ -207,10 +207,6 @@ class Gate:
                 if not turn.done():
                     turn.set_exception(reason())
 
-    def forget(self) -> None:
-        """Forget who has nothing and waits for nothing: flows know their gate, and both go at once without them."""
-        self._prune()
-
     # ---- Whose turn it is ----------------------------------------------------------------------------------------
 
     def serve(self) -> None:

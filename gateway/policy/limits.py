@@ -30,13 +30,205 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.account import Account, Quota, Told
 from gateway.policy.bucket import Bucket
 from gateway.policy.gate import Flow, Gate, NoPlace
-from gateway.policy.ratelimit_headers import Standing
-from gateway.policy.shared import SharedRates
+from gateway.policy.shared import Rate, SharedRates
+
+_POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a tenant stands with its limit of requests.
+
+    Attributes:
+        limit: Requests that it may make in a window: of all processes together, as the configuration says, or of this
+            one alone where each gives its share.
+        window: Seconds, whole ones: the fields know no others (§3.1.3).
+        remaining: How many it could make now. More than `limit` where the burst is greater.
+        reset: Seconds until there will be one more.
+    """
+
+    limit: int
+    window: int
+    remaining: int
+    reset: float
+
+
+def ratelimit_headers(standing: Standing) -> list[tuple[bytes, bytes]]:
+    """Return `RateLimit-Policy` and `RateLimit`, with lower-case names.
+
+    draft-ietf-httpapi-ratelimit-headers-11, in structured fields (RFC 9651): the policy says `q` requests in `w`
+    seconds (§3.1); the limit says that no more than `r` can be used within the next `t` seconds (§4.1). Here `t` is
+    when there will be more than `r`, so that in a refusal it is also its `Retry-After` (§6). There is no partition key:
+    the quota is the tenant's. What is left of an agent, which others use too, is not told (§8.2).
+    """
+    # A hair above a whole second is that second.
+    reset = math.ceil(standing.reset - 1e-6)
+    return [
+        (_POLICY, _policy(standing.limit, standing.window)),
+        (_LIMIT, b'"requests";r=%d;t=%d' % (standing.remaining, reset)),
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _policy(limit: int, window: int) -> bytes:
+    return b'"requests";q=%d;w=%d' % (limit, window)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one tenant, or one agent, may have; None is unlimited.
+
+    Attributes:
+        requests: How many in how many seconds.
+        burst: Most of them at once; None for as many as there are in one period.
+        concurrency: Calls at a time: unary ones, and streams that have not begun.
+        queue: Most calls that wait for a place.
+        queue_timeout: Seconds for which one waits, at each of the two gates.
+        streams: Open streams, and those that are to be.
+        body: Bytes of a request's body.
+        bandwidth: Bytes per second, requests and answers together. What was moved is charged afterwards, and above one
+            second's worth it is owed: new requests are refused until that has been made good.
+        weight: A tenant's share where several wait for one agent, above 0.
+    """
+
+    requests: tuple[float, float] | None = None
+    burst: float | None = None
+    concurrency: int | None = None
+    queue: int = 100
+    queue_timeout: float = 1.0
+    streams: int | None = None
+    body: int | None = None
+    bandwidth: float | None = None
+    weight: float = 1.0
+
+
+class Told(NamedTuple):
+    """A rate as headers tell it: so many requests in so many whole seconds."""
+
+    limit: int
+    window: int
+
+
+_UNTOLD = Told(0, 0)
+_UNLIMITED = Rate(math.inf, math.inf)
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """The limits of one tenant or agent, and what it holds and has used of them.
+
+    Attributes:
+        scope: `tenant` or `agent`.
+        label: Its name where hits are counted.
+        requests: The requests of this process, and `share` as headers tell them.
+        rate: The requests of all processes, and `whole` as headers tell them.
+        bandwidth: Bytes that were moved.
+        gate: Places for calls.
+        streams: Most open streams.
+        open: Streams that are open.
+        body: Most bytes of a body.
+        weight: Among those that wait for an agent.
+        holds: Whether a call holds anything of it while it lasts.
+    """
+
+    scope: str
+    name: str
+    label: str = ""
+    requests: Bucket | None = None
+    share: Told = _UNTOLD
+    rate: Rate = _UNLIMITED
+    whole: Told = _UNTOLD
+    bandwidth: Bucket | None = None
+    gate: Gate | None = None
+    streams: float = math.inf
+    open: int = 0
+    body: float = math.inf
+    weight: float = 1.0
+    holds: bool = False
+    _quota: Quota = field(default_factory=Quota)
+    _replicas: int = 1
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call holds or waits for anything of it."""
+        return not self.open and (self.gate is None or not (self.gate.taken or self.gate.waiting))
+
+    @property
+    def busy(self) -> bool:
+        """Whether one more call would have to wait."""
+        gate = self.gate
+        return gate is not None and gate.taken >= gate.limit
+
+    def change(self, quota: Quota, replicas: int, now: float) -> None:
+        """Go on with other figures; what was spent stays spent, and what is held stays held."""
+        if (quota, replicas) == (self._quota, self._replicas):
+            return
+        self._quota, self._replicas = quota, replicas
+        self._change_requests(quota, replicas, now)
+        moved = None if quota.bandwidth is None else quota.bandwidth / replicas
+        self.bandwidth = None if moved is None else _changed(self.bandwidth, moved, moved, now)
+        self._change_gate(quota, replicas)
+        self.streams = math.inf if quota.streams is None else math.ceil(quota.streams / replicas)
+        self.body = math.inf if quota.body is None else quota.body
+        self.weight = quota.weight
+        self.holds = self.gate is not None or quota.streams is not None
+
+    def standing(self, left: float, rate: float, told: Told) -> Standing:
+        """How it stands with its requests, of which so many are left and come back at so many a second.
+
+        Args:
+            told: `share` or `whole`, whichever the rate is of.
+        """
+        whole = int(left + 1e-6)
+        return Standing(*told, whole, max(0.0, whole + 1 - left) / rate)
+
+    def _change_requests(self, quota: Quota, replicas: int, now: float) -> None:
+        if quota.requests is None:
+            self.requests = None
+            return
+        count, period = quota.requests
+        burst = count if quota.burst is None else quota.burst
+        self.rate = Rate(count / period, max(1.0, burst))
+        self.share = self.whole = _told(count, period)
+        if replicas > 1:
+            count, burst = math.ceil(count / replicas), math.ceil(burst / replicas)
+            self.share = _told(count, period)
+        self.requests = _changed(self.requests, count / period, max(1.0, burst), now)
+
+    def _change_gate(self, quota: Quota, replicas: int) -> None:
+        if quota.concurrency is None:
+            if self.gate is not None:
+                # Whoever waits is let in; those that are in give back to it what nobody asks for any more.
+                self.gate.change(math.inf, quota.queue, quota.queue_timeout)
+            self.gate = None
+            return
+        figures = (math.ceil(quota.concurrency / replicas), math.ceil(quota.queue / replicas), quota.queue_timeout)
+        if self.gate is None:
+            self.gate = Gate(*figures)
+        else:
+            self.gate.change(*figures)
+
+
+def _told(count: float, period: float) -> Told:
+    # The fields know whole numbers only: of a rate such as 1 in 2.5 s they tell the nearest that is not more.
+    window = math.ceil(max(period, period / count))
+    return Told(int(count * window / period + 1e-6), window)
+
+
+def _changed(bucket: Bucket | None, rate: float, burst: float, now: float) -> Bucket:
+    if bucket is None:
+        return Bucket(rate, burst)
+    bucket.change(rate, burst, now)
+    return bucket
+
 
 UNNAMED = "*"
 """The key of what holds for each tenant that has no key of its own."""
@@ -187,7 +379,7 @@ class Limits:
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
         named: dict[str, Account] = {}
         for name, quota in agents.items():
-            account = self._agents.pop(name, None) or Account("agent", name)
+            account = self._agents.pop(name, None) or Account("agent", name, name)
             account.change(quota, replicas, now)
             named[name] = account
         for account in self._agents.values():

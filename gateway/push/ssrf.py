@@ -67,7 +67,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 class Pattern(Protocol):
-    """A pattern of webhooks that may be called, such as `config.webhook.WebhookPattern`."""
+    """A pattern of webhooks that may be called, such as `config.push.WebhookPattern`."""
 
     def matches(self, scheme: str, host: str, port: int, path: str) -> bool:
         """Return whether a webhook matches; host in lower case without brackets, path without the query."""

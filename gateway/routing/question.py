@@ -68,7 +68,7 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         return Answer(Verdict(None, BadRequest), fact="the Host header names no host")
     method = BY_PATH.get(question.path) if table.grpc and question.method == "POST" else None
     if method is not None:
-        return _ask_grpc(table, question, method, host, everything=everything)
+        return _ask_grpc(table, question, method, everything=everything)
     raw, _, query = question.path.encode("utf-8", "surrogatepass").partition(b"?")
     try:
         path = segments(raw)
@@ -106,13 +106,13 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
 
 
-def _ask_grpc(table: Table, question: Question, method: GrpcMethod, host: str, *, everything: bool) -> Answer:
-    endpoint = table.locate_grpc(host)
+def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
+    endpoint = table.grpc_endpoint
     try:
         tenant = _tenant(question.tenant or None)
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
-    knock = Knock((), host, tenant, question.principal)
+    knock = Knock((), "", tenant, question.principal)
     verdict = table.explain(endpoint, knock, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
         # Requests are read for those alone who may reach somebody there.

@@ -8,7 +8,38 @@ import msgspec
 
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
-from gateway.routing.requirement import Requirement
+from gateway.token_claim import claim_values, roles, scopes, typed
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """All that is named must be there; who shows no token has no scope and no role.
+
+    Attributes:
+        claims: Paths of claims, each with the value that it must have or hold.
+    """
+
+    scopes: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    claims: tuple[tuple[str, str | bool | int], ...] = ()
+
+    def lacking(self, principal: Principal) -> tuple[str, ...]:
+        """Return what the caller lacks, each in words for operators; empty where it lacks nothing."""
+        claims = principal.claims
+        held, played = scopes(claims), roles(claims)
+        return (
+            *(f"the scope {each!r}" for each in self.scopes if each not in held),
+            *(f"the role {each!r}" for each in self.roles if each not in played),
+            *(
+                f"the claim {path}={value}"
+                for path, value in self.claims
+                if typed(value) not in claim_values(claims, path)
+            ),
+        )
+
+    def is_met(self, principal: Principal) -> bool:
+        """Return whether the caller lacks nothing."""
+        return not self.lacking(principal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +107,9 @@ class GrpcAddress:
     """How clients of gRPC, which has no paths, reach what a rule matches.
 
     Attributes:
-        host: The authority that they must name, exact or `*.suffix`; None for any.
         tenant: What they write into `tenant` (1.0) or `scope` (the scoped service of 0.3); None for nothing.
     """
 
-    host: str | None
     tenant: str | None
 
 
@@ -92,7 +121,6 @@ class Rule:
         host: None for any, an exact lower-case host, or `*.suffix`.
         path: Segments of the prefix; empty for the root.
         conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
-        own_path: Whether the file writes a path; False for a rule found at the root for want of one.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
         untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
             path alone.
@@ -103,7 +131,6 @@ class Rule:
     path: tuple[str, ...]
     conditions: frozenset[tuple[object, ...]]
     place: Place
-    own_path: bool = True
     addressed: bool = False
     untenanted: bool = False
 
@@ -151,9 +178,6 @@ class Reach:
 
     agents: frozenset[str]
     act_for: frozenset[str] | None = frozenset()
-
-
-NOWHERE = Reach(frozenset())
 
 
 class Knock(msgspec.Struct, frozen=True):

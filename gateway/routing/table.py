@@ -24,7 +24,7 @@ from gateway.a2a.fault import (
 )
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
-from gateway.routing.grpc import GrpcEndpoints
+from gateway.routing.grpc import GrpcRules
 from gateway.routing.route import AgentRules, Candidate, GrpcAddress, Knock, Reach, Route, Rule, Verdict
 
 
@@ -41,7 +41,7 @@ class Table:
         agents: Mapping[str, AgentRules],
         reach: Mapping[str, Reach],
         by_host: Mapping[str | None, "_Paths"],
-        grpc: GrpcEndpoints | None,
+        grpc: GrpcRules | None,
         *,
         guarded: bool,
     ) -> None:
@@ -61,14 +61,11 @@ class Table:
         *,
         guarded: bool = False,
         grpc: bool = False,
-        grpc_host: str = "",
     ) -> "Table":
         """Compile the rules of every agent; the configuration has been checked before.
 
         Args:
             grpc: Whether there are clients of gRPC.
-            grpc_host: What they name as the authority where a rule asks for no host, in lower case, without the port;
-                empty where nobody knows.
         """
         agents = {agent.name: agent for agent in rules}
         filed: dict[str | None, dict[tuple[str, ...], list[Rule]]] = {}
@@ -82,7 +79,7 @@ class Table:
                 host: _Paths({path: Endpoint.build(host, path, found, agents) for path, found in paths.items()})
                 for host, paths in filed.items()
             },
-            GrpcEndpoints.build(agents, grpc_host) if grpc else None,
+            GrpcRules.build(agents) if grpc else None,
             guarded=guarded,
         )
 
@@ -105,21 +102,21 @@ class Table:
         """Whether there are clients of gRPC."""
         return self._grpc is not None
 
-    def locate_grpc(self, host: str) -> Endpoint | None:
-        """The endpoint of gRPC at an authority (lower-case, without its port): exact, `*.suffix`, then any; or None."""
-        return None if self._grpc is None else self._grpc.locate(host)
+    @property
+    def grpc_endpoint(self) -> Endpoint | None:
+        """Where all calls over gRPC arrive; None where there is no agent for them."""
+        return None if self._grpc is None else self._grpc.endpoint
 
-    def grpc_address(self, rule: Rule, host: str = "") -> GrpcAddress | None:
+    def grpc_address(self, rule: Rule) -> GrpcAddress | None:
         """How clients of gRPC reach the agent of a rule by what that rule matches; None where they cannot.
 
-        The tenant is None where the host or the credential alone decides. An agent that has tenants of its own
+        The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
         (`by_tenant`, `require_tenant`) can then be told one of these.
 
         Args:
             rule: As HTTP has it, or as gRPC has it.
-            host: The host that is to be named, where that of the rule is a pattern; empty for any that it matches.
         """
-        return None if self._grpc is None else self._grpc.address(rule, host)
+        return None if self._grpc is None else self._grpc.address(rule)
 
     def written(self, rule: Rule) -> Rule:
         """The rule of the file, with its path, that a rule of gRPC stands for; any other rule itself."""
@@ -282,7 +279,7 @@ class Table:
                 Candidate(rule, taken=False, why=f"cannot be reached over gRPC: {obstacle}")
                 for rule, obstacle in self._grpc.unreached()
             )
-        candidates = tuple(self._explained(rule, endpoint, knock, verdict, grpc=grpc) for rule in rules)
+        candidates = tuple(self._explained(rule, endpoint, knock, verdict) for rule in rules)
         told = self._told(verdict, knock.principal)
         return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
 
@@ -327,12 +324,9 @@ class Table:
         route = agent.routes.get(tenant) if permitted else None
         return Verdict(None, NoRoute, rule) if route is None else Verdict(route, None, rule)
 
-    def _explained(
-        self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict, *, grpc: bool
-    ) -> Candidate:
+    def _explained(self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
         if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-            why = _at_another_host(rule, endpoint, knock) if grpc else _elsewhere(rule, endpoint, knock)
-            return Candidate(rule, taken=False, why=why)
+            return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
         condition = unmet(rule, knock)
         if condition is not None:
             why = self._asks(rule, condition, knock)
@@ -355,8 +349,9 @@ class Table:
         shown = "none" if knock.tenant is None else repr(knock.tenant)
         if wanted is None:
             return f"is picked by its credential where no tenant is named, the request has {shown}"
-        path = "/" + "/".join(self.written(rule).path)
-        stands = f", its name, which stands for the path {path}" if rule.addressed else ""
+        written = self.written(rule)
+        place = f"{written.host or 'the path '}/{'/'.join(written.path)}"
+        stands = f", its name, which stands for {place}" if rule.addressed else ""
         return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
 
     def _won(self, verdict: Verdict, knock: Knock) -> str:
@@ -408,15 +403,6 @@ def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
         return here
     better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
     return f"{here}, but {_spelled(endpoint)} {better}"
-
-
-def _at_another_host(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
-    here = "is at any host" if rule.host is None else f"is at {rule.host}"
-    if rule.host is not None and not knock.host:
-        return f"{here}, and the request names no host"
-    if endpoint is None or (rule.host is not None and rule.host not in patterns(knock.host)):
-        return here
-    return f"{here}, but {endpoint.host} has agents of its own"
 
 
 def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:

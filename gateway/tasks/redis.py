@@ -13,8 +13,10 @@ Whatever goes wrong is `StateUnavailable`, within half a second, or some seconds
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -171,25 +173,28 @@ class RedisStore:
         """Forget up to `most` entries that are beyond the bounds; gives how many."""
         forgotten = await self._all(scripts.EXPIRE_NOTES, self._notes, (now,), most)
         old = (now - bounds.ended, now - bounds.open, bounds.tasks, bounds.contexts)
-        cursor: int | None = None
-        while cursor != 0 and forgotten < most:
-            cursor, tenants = await self._some_tenants(cursor)
-            for few in entry.slices(tenants, _TENANTS):
-                forgotten += await self._all(scripts.EXPIRE, self._keys(*few), (few, *old), most - forgotten)
+        async with aclosing(self._scan("SSCAN", self._named("tenants"))) as pages:
+            async for page in pages:
+                for few in entry.slices(list(map(bytes.decode, page)), _TENANTS):
+                    if forgotten < most:
+                        keys = self._keys(*few)
+                        forgotten += await self._all(scripts.EXPIRE, keys, (few, *old), most - forgotten)
         return forgotten
 
     async def figures(self) -> list[Figures]:
-        """What it holds, tenant by tenant."""
-        notes = await self._noted()
+        """What it holds, tenant by tenant; not in one step."""
+        holders: dict[bytes, str] = {}
+        async for page in self._scan("HSCAN", self._notes[1]):
+            holders.update((name, entry.tenant_of(meta)) for name, meta in page.items())
+        notes = Counter(holders.values())
         held = dict.fromkeys(notes, (0, 0, 0))
-        cursor: int | None = None
-        while cursor != 0:
-            cursor, tenants = await self._some_tenants(cursor)
-            if tenants:
-                told = map(as_number, as_list(await self.client.run(scripts.FIGURES, self._keys(*tenants))))
-                held.update((tenant, (next(told), next(told), next(told))) for tenant in tenants)
+        async for tenants in self._scan("SSCAN", self._named("tenants")):
+            for tenant in map(bytes.decode, tenants):
+                is_open, ended, contexts, _ = self._keys(tenant)[len(scripts.SHARED) :]
+                sizes = [as_number(await self.client.ask("ZCARD", key)) for key in (is_open, ended, contexts)]
+                held[tenant] = (sizes[0], sizes[1], sizes[2])
         return [
-            Figures(tenant, tasks=is_open + ended, open=is_open, contexts=contexts, notes=notes.get(tenant, 0))
+            Figures(tenant, tasks=is_open + ended, open=is_open, contexts=contexts, notes=notes[tenant])
             for tenant, (is_open, ended, contexts) in sorted(held.items())
         ]
 
@@ -201,8 +206,14 @@ class RedisStore:
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """Entries in the order of `("task" or "context", scope, id)`, from behind `after`."""
         what, scope, id_ = after
-        found = await self._run(scripts.ROWS, self._shared, (what[:1] + named(scope, id_) if what else "", most))
-        return [entry.read_row(name.decode(), known) for name, known in by(2, found)]
+        start = b"(" + (what[:1] + named(scope, id_)).encode() if what else b"-"
+        names = await self.client.ask("ZRANGEBYLEX", self._shared[2], start, b"+", b"LIMIT", b"0", b"%d" % most)
+        found = []
+        for name in map(as_bytes, as_list(names)):
+            known = await self.client.ask("HGET", self._tasks if name[:1] == b"t" else self._contexts, name[1:])
+            # It may have been forgotten since.
+            found += [] if known is None else [entry.read_row(name.decode(), known)]
+        return found
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """Write entries as they are, unless they are known already; gives how many were written."""
@@ -252,20 +263,12 @@ class RedisStore:
                 break
         return forgotten
 
-    async def _some_tenants(self, cursor: int | None) -> tuple[int, list[str]]:
-        """Tenants that have tasks or contexts, and where to go on; 0 is the end."""
-        start = b"%d" % (cursor or 0)
-        found = await self.client.ask("SSCAN", self._named("tenants"), start, b"COUNT", b"%d" % _TENANTS)
-        assert isinstance(found, tuple | list)  # redis-py reads the cursor
-        after, tenants = found
-        return as_number(after), [as_bytes(each).decode() for each in as_list(tenants)]
-
-    async def _noted(self) -> dict[str, int]:
-        """Tenants that have notes, and how many."""
-        found: dict[str, int] = {}
-        after = ""
-        while told := as_list(await self._run(scripts.NOTED, self._notes, (after, _AT_ONCE))):
-            for tenant, number in zip(told[::2], told[1::2], strict=True):
-                after = as_bytes(tenant).decode()
-                found[entry.opened(after)] = as_number(number)
-        return found
+    async def _scan(self, command: str, key: bytes) -> AsyncGenerator[Any, None]:
+        """Yield the members of a set, or a hash as dictionaries, some at a time; one may come twice."""
+        cursor = 0
+        while True:
+            found = await self.client.ask(command, key, b"%d" % cursor, b"COUNT", b"%d" % _TENANTS)
+            cursor, page = cast("tuple[int, Any]", found)  # redis-py reads it
+            yield page
+            if cursor == 0:
+                return

@@ -188,30 +188,22 @@ class RedisClient:
 
     async def _call(self, command: Callable[..., Coroutine[Any, Any, Any]], *told: object, large: bool) -> Reply:
         turns, patience = (self._large_turns, self._longer) if large else (self._turns, self._patience)
+        clock = asyncio.get_running_loop().time
+        until = clock() + patience
         if self.up:
-            patience = await self._turn(turns, patience)
+            try:
+                async with asyncio.timeout_at(until):
+                    await turns.acquire()
+            except TimeoutError:
+                raise unavailable("Overloaded") from None
             if not self.up:
                 turns.release()
         if not self.up:
             raise unavailable(f"Down, {self._why}" if self._why else "Down")
         try:
-            return await self._finished(command(*told), patience, turns)
+            return await self._finished(command(*told), until - clock(), turns)
         except Exception as error:  # noqa: BLE001 - redis-py's, the system's, and those of what reads replies
             raise self._refused(error, large=large) from None
-
-    async def _turn(self, turns: asyncio.Semaphore, patience: float) -> float:
-        """Wait for a turn; gives the patience that is left."""
-        if not turns.locked():
-            await turns.acquire()
-            return patience
-        loop = asyncio.get_running_loop()
-        until = loop.time() + patience
-        try:
-            async with asyncio.timeout_at(until):
-                await turns.acquire()
-        except TimeoutError:
-            raise unavailable("Overloaded") from None
-        return until - loop.time()
 
     async def _finished(
         self, work: Coroutine[Any, Any, Any], patience: float, turns: asyncio.Semaphore | None = None

@@ -129,6 +129,11 @@ def told_note(note: Note) -> tuple[str, str, int, int]:
     return note.tenant, note.group, due, min(max(note.until, 0), _LATEST)
 
 
+def tenant_of(meta: bytes) -> str:
+    """The tenant of a note, by its meta."""
+    return _decoded(_meta, meta)[0]
+
+
 def read_note(name: str, value: bytes, meta: bytes) -> Note:
     """A note by its name."""
     kind, key = split(name)

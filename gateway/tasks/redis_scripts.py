@@ -236,27 +236,6 @@ return most - left
 )
 """ARGV: tenant, most that is forgotten now (packed). Returns how many were."""
 
-FIGURES: Final = """
-local found = {}
-for at = 5, #KEYS, 4 do
-  for key = at, at + 2 do found[#found + 1] = redis.call('ZCARD', KEYS[key]) end
-end
-return found
-"""
-"""Returns of each tenant how many tasks are open, how many are over, and how many contexts there are."""
-
-ROWS: Final = r"""
-local after, most = unpack(cmsgpack.unpack(ARGV[1]))
-local found = {}
-for _, row in ipairs(redis.call('ZRANGEBYLEX', KEYS[3], after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, most)) do
-  local key = string.sub(row, 1, 1) == 't' and 1 or 2
-  found[#found + 1] = row
-  found[#found + 1] = redis.call('HGET', KEYS[key], string.sub(row, 2))
-end
-return found
-"""
-"""ARGV: the row behind which to begin, most (packed). Returns each row, and what the hash has of it."""
-
 _NOTES: Final = (
     _WORDS
     + r"""
@@ -415,26 +394,6 @@ return #found
 )
 """ARGV: tenant, most (packed). Returns how many were forgotten."""
 
-NOTED: Final = (
-    _NOTES
-    + r"""
-local after, most = unpack(cmsgpack.unpack(ARGV[1]))
-local found = {}
-local from = after == '' and '[n' or '(n' .. after .. '\255'
-while #found < 2 * most do
-  local place = redis.call('ZRANGEBYLEX', KEYS[3], from, '(n\255', 'LIMIT', 0, 1)[1]
-  if not place then break end
-  local tenant = split(string.sub(place, 2))
-  local beyond = '(n' .. tenant .. '\255'
-  found[#found + 1] = tenant
-  found[#found + 1] = redis.call('ZLEXCOUNT', KEYS[3], '[n' .. tenant, beyond)
-  from = beyond
-end
-return found
-"""
-)
-"""ARGV: the tenant behind whom to begin, most (packed). Returns tenants that have notes, and how many."""
-
 SCRIPTS: Final = (
-    MEET, PUT_ROWS, EXPIRE, ERASE, FIGURES, ROWS, KEEP, DROP, GROUP, DUE, LIST, EXPIRE_NOTES, ERASE_NOTES, NOTED,
+    MEET, PUT_ROWS, EXPIRE, ERASE, KEEP, DROP, GROUP, DUE, LIST, EXPIRE_NOTES, ERASE_NOTES,
 )  # fmt: skip

@@ -2,16 +2,17 @@
 
 Each worker writes its metrics to a file of its own once a second, and when it ends. Counters and histograms are added
 up, and counts of workers that ended are kept, so that no counter goes back. At most the last second of a killed worker
-is lost. Gauges are added up too, but for those that describe the whole gateway (`_MAXIMUM`, `_MINIMUM`).
+is lost. Gauges are added up too, but for those that describe the whole gateway (`_COMBINE`).
 
 prometheus-client can do this with memory-mapped values; they cost a request 70 µs more than the counters of `tally`.
 """
 
 import asyncio
 import fcntl
+import operator
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,20 +24,25 @@ from prometheus_client.registry import Collector
 _EVERY = 1.0
 """Seconds between two writes."""
 _PREFIX = "a2a_gateway_"
-_MAXIMUM = frozenset(
-    _PREFIX + name
-    for name in ("build_info", "draining", "card_age_seconds", "config_last_reload_success_timestamp_seconds")
-)
-_MINIMUM = frozenset(
-    _PREFIX + name for name in ("backend_up", "config_last_reload_successful", "jwks_last_success_timestamp_seconds")
-)
+_COMBINE: Mapping[str, Callable[[float, float], float]] = {
+    _PREFIX + "build_info": max,
+    _PREFIX + "draining": max,
+    _PREFIX + "card_age_seconds": max,
+    _PREFIX + "config_last_reload_success_timestamp_seconds": max,
+    _PREFIX + "config_last_reload_successful": min,
+    _PREFIX + "backend_up": min,
+    _PREFIX + "jwks_last_success_timestamp_seconds": min,
+    "process_start_time_seconds": min,
+    "process_max_fds": min,
+    "python_info": max,
+}
 _EACH_AGENT = _PREFIX + "requests_in_flight"
 """It has a series for each agent of the configuration, also for one that was never called."""
 _ENDED, _LOCK = "ended", "lock"
 
-_Series = tuple[str, dict[str, str], float]
-_Family = tuple[str, str, str, list[_Series]]
-"""Name, type, help and series of one metric."""
+_Labels = tuple[tuple[str, str], ...]
+_Metrics = dict[tuple[str, str, str], dict[tuple[str, _Labels], float]]
+"""By name, type and help: the value of each series, by its name and labels."""
 
 
 class WorkerMetrics:
@@ -53,7 +59,7 @@ class WorkerMetrics:
     def write(self, registry: CollectorRegistry) -> None:
         """Write the metrics of this process."""
         with self._writing:
-            self._write(str(os.getpid()), _families(registry))
+            self._write(str(os.getpid()), _collected(registry))
 
     async def keep_writing(self, registry: CollectorRegistry) -> None:
         """Write them once a second until cancelled, and once more then."""
@@ -72,29 +78,29 @@ class WorkerMetrics:
             OSError: they are lost.
         """
         with self._locked(fcntl.LOCK_EX):
-            counts = [family for family in self._read(str(pid)) if family[1] != "gauge"]
+            counts = {metric: series for metric, series in self._read(str(pid)).items() if metric[1] != "gauge"}
             self._write(_ENDED, _merged([self._read(_ENDED), counts]))
-            for left in (self._folder / str(pid), self._folder / f"{pid}.new"):
-                left.unlink(missing_ok=True)
+            for left in (str(pid), f"{pid}.new"):
+                (self._folder / left).unlink(missing_ok=True)
 
     def render(self, registry: CollectorRegistry) -> bytes:
         """Return the metrics of all workers in the text format; those of this one as they are now."""
-        own = _families(registry)
+        living = [_collected(registry)]
         with self._locked(fcntl.LOCK_SH):
-            pids = {path.name for path in self._folder.iterdir() if path.name.isdigit()} - {str(os.getpid())}
-            others = [self._read(pid) for pid in sorted(pids)]
+            names = {path.name for path in self._folder.iterdir() if path.name.isdigit()} - {str(os.getpid())}
+            living += [self._read(name) for name in sorted(names)]
             ended = self._read(_ENDED)
-        return generate_latest(_Merged(_merged([own, *others, _of_known_agents(ended, [own, *others])])))
+        return generate_latest(_Shown(_merged([*living, _of_known_agents(ended, living)])))
 
-    def _read(self, name: str) -> list[_Family]:
+    def _read(self, name: str) -> _Metrics:
         try:
             return _decoder.decode((self._folder / name).read_bytes())
         except FileNotFoundError:
-            return []
+            return {}
 
-    def _write(self, name: str, families: list[_Family]) -> None:
+    def _write(self, name: str, metrics: _Metrics) -> None:
         new = self._folder / f"{name}.new"
-        new.write_bytes(msgspec.msgpack.encode(families))
+        new.write_bytes(msgspec.msgpack.encode(metrics))
         new.replace(self._folder / name)
 
     @contextmanager
@@ -105,66 +111,49 @@ class WorkerMetrics:
             yield
 
 
-class _Merged(Collector):
-    def __init__(self, families: list[_Family]) -> None:
-        self._families = families
+class _Shown(Collector):
+    def __init__(self, metrics: _Metrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        for name, kind, words, series in self._families:
+        for (name, kind, words), series in self._metrics.items():
             metric = Metric(name, words, kind)
-            for each in series:
-                metric.add_sample(*each)
+            for (sample, labels), value in series.items():
+                metric.add_sample(sample, dict(labels), value)
             yield metric
 
 
-def _families(registry: CollectorRegistry) -> list[_Family]:
-    return [
-        (family.name, family.type, family.documentation, [(one.name, one.labels, one.value) for one in family.samples])
-        for family in registry.collect()
-    ]
-
-
-def _of_known_agents(ended: list[_Family], living: Iterable[list[_Family]]) -> list[_Family]:
-    """Return the counts of ended workers without agents that no worker has any more (see `Metrics.sweep`)."""
-    agents = {
-        labels["agent"]
-        for families in living
-        for name, _, _, series in families
-        if name == _EACH_AGENT
-        for _, labels, _ in series
+def _collected(registry: CollectorRegistry) -> _Metrics:
+    return {
+        (metric.name, metric.type, metric.documentation): {
+            (sample.name, tuple(sample.labels.items())): sample.value for sample in metric.samples
+        }
+        for metric in registry.collect()
     }
-    if not agents:
-        return ended
-    return [
-        (name, kind, words, [each for each in series if "agent" not in each[1] or each[1]["agent"] in agents])
-        for name, kind, words, series in ended
-    ]
 
 
-def _merged(workers: Iterable[list[_Family]]) -> list[_Family]:
-    """Return one family for each name, with one series for each combination of labels."""
-    families: dict[str, _Family] = {}
-    values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
-    for worker in workers:
-        for family in worker:
-            name = family[0]
-            families.setdefault(name, family)
-            merged = values.setdefault(name, {})
-            for sample, labels, value in family[3]:
-                key = (sample, tuple(labels.items()))
-                before = merged.get(key)
-                if before is None:
-                    merged[key] = value
-                elif name in _MAXIMUM:
-                    merged[key] = max(before, value)
-                elif name in _MINIMUM:
-                    merged[key] = min(before, value)
-                else:
-                    merged[key] = before + value
-    return [
-        (name, kind, words, [(sample, dict(labels), value) for (sample, labels), value in values[name].items()])
-        for name, kind, words, _ in families.values()
-    ]
+def _merged(workers: Iterable[_Metrics]) -> _Metrics:
+    merged: _Metrics = {}
+    for metrics in workers:
+        for metric, series in metrics.items():
+            combine: Callable[[float, float], float] = _COMBINE.get(metric[0], operator.add)
+            values = merged.setdefault(metric, {})
+            for key, value in series.items():
+                values[key] = combine(values[key], value) if key in values else value
+    return merged
 
 
-_decoder = msgspec.msgpack.Decoder(list[_Family])
+def _of_known_agents(ended: _Metrics, living: Iterable[_Metrics]) -> _Metrics:
+    """Return the counts of ended workers without agents that no worker has any more (see `Metrics.sweep`)."""
+    known: set[str | None] = {None}
+    for metrics in living:
+        for (name, _, _), series in metrics.items():
+            if name == _EACH_AGENT:
+                known |= {dict(labels)["agent"] for _, labels in series}
+    return {
+        metric: {key: value for key, value in series.items() if dict(key[1]).get("agent") in known}
+        for metric, series in ended.items()
+    }
+
+
+_decoder = msgspec.msgpack.Decoder(_Metrics)

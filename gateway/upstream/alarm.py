@@ -35,13 +35,8 @@ class Alarm:
             self._watch(deadline)
 
     def stop(self) -> None:
-        """Never ring again.
-
-        Whoever is rung for is let go: it has the alarm, and what refers to itself is garbage that only the collector
-        finds, which never looks at what was there when a configuration was made.
-        """
+        """Cancel the timer; `set` may start it again."""
         self.deadline = self._at = math.inf
-        self._ring = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -61,7 +56,3 @@ class Alarm:
             self._ring()
         elif deadline < math.inf:
             self._watch(deadline)
-
-
-def _nothing() -> None:
-    pass

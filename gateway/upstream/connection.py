@@ -22,15 +22,40 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.upstream.alarm import Alarm
 from gateway.upstream.failure import Unsent
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import CUT, Response, late
+
+_AT_ONCE: Final = 64 * 1024
+_OF_A_STREAM: Final = 32 * 1024
+
+
+class ReadBuffer:
+    """The memory that connections to agents read into, one piece for all of them.
+
+    Each read is copied out of it before the loop does anything else, so no two connections need it at once.
+
+    Decision (2026-11-22): `asyncio.Protocol` was refused. uvloop then reads up to 250 KiB at a time, and a stream whose
+    client does not read holds two such pieces.
+
+    Attributes:
+        whole: For most answers: long ones come in few pieces.
+        little: For streams: what is read of them waits with the gateway when the client stops reading.
+        full: How much is read where there may be more.
+    """
+
+    __slots__ = ("full", "little", "whole")
+
+    def __init__(self) -> None:
+        self.whole = memoryview(bytearray(_AT_ONCE))
+        self.little = self.whole[:_OF_A_STREAM]
+        self.full = (_AT_ONCE, _OF_A_STREAM)
+
 
 _UNREAD_LIMIT = 32 * 1024
 """Bytes of an answer that may wait for who takes them; after more than that nothing is read."""

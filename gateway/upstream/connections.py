@@ -19,10 +19,9 @@ from pathlib import Path
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
 from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, Place, closed, closing
+from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.failure import Reclaimed, TlsFailed
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.read_buffer import ReadBuffer
 from gateway.upstream.response import Response
 
 
@@ -214,7 +213,6 @@ class ConnectionPool:
         self._gate.dismiss(closed)
         for connection in tuple(self._open):
             connection.fail(closing())
-        self._gate.forget()
         while self._open:
             self._emptied.clear()
             await self._emptied.wait()

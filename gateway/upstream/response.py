@@ -266,25 +266,12 @@ class Response:
         while self.status == 0:
             if self._fault is not None:
                 raise self._fault
-            connection = self._connection
-            assert connection is not None
-            # As `_more`, which would be one frame more to wake.
-            self._waiter = connection.expect(deadline, late)
-            try:
-                await self._waiter
-            except asyncio.CancelledError:
-                self.close()
-                raise
-            finally:
-                self._waiter = None
-                connection.expect_nothing(self)
+            await self._more(deadline, late)
         return self
 
     def arrived(self) -> None:
-        """Something was read: tell whoever waits."""
-        if self.status == 0:
-            reader = self.reader
-            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
+        """Something was read: tell the task that waits."""
+        self._learn_head()
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
@@ -320,13 +307,16 @@ class Response:
         self._connection = None
         self._fault = fault
         self.reader.stop()
-        # Nothing flows any more: whoever waits is woken for what is left.
-        if self.status == 0:
-            reader = self.reader
-            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
+        # Nothing flows any more: the task that waits is woken for what is left.
+        self._learn_head()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _learn_head(self) -> None:
+        if self.status == 0:
+            reader = self.reader
+            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
 
     async def _more(self, deadline: float, expired: Callable[[], Fault]) -> None:
         connection = self._connection

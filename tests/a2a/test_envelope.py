@@ -18,18 +18,11 @@ from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtoc
 from gateway.a2a.framing.grpc import frame, unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import rest_path
-from tests.a2a.dialects import call_of, vector
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 RPC, RPC_0_3 = Dialect(Binding.JSONRPC, V1_0), Dialect(Binding.JSONRPC, V0_3)
 REST, REST_0_3 = Dialect(Binding.REST, V1_0), Dialect(Binding.REST, V0_3)
 GRPC, GRPC_0_3 = Dialect(Binding.GRPC, V1_0), Dialect(Binding.GRPC, V0_3)
-MODERN = {"v1.0-jsonrpc": RPC, "v1.0-rest": REST, "v1.0-grpc": GRPC}
-FILES = [
-    "SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask",
-    "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs",
-    "DeleteTaskPushNotificationConfig",
-]  # fmt: skip
 TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 TASK_MESSAGE = bytes(
     new.Task(id="t", context_id="c", status=new.TaskStatus(state="TASK_STATE_WORKING")).SerializeToString()
@@ -43,20 +36,6 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_the_parameters_of_a_call_are_the_same_in_every_binding_and_none_is_a_tenant(file: str) -> None:
-    found = {}
-    for name, dialect in MODERN.items():
-        call = call_of(vector(file)["request"][name], dialect)
-        assert call.tenant == "acme"
-        found[name] = envelope.read_params(call, typed=True)
-        assert "acme" not in str(found[name])
-    rpc, rest, grpc = found.values()
-    assert rest.items() <= rpc.items() or file == "CancelTask"
-    # ProtoJSON leaves out what is empty.
-    assert {name: value for name, value in grpc.items() if rpc.get(name) != value} == {}
 
 
 @pytest.mark.parametrize("dialect", [GRPC, GRPC_0_3])
@@ -156,14 +135,6 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("dialect", ANSWERS, ids=str)
-def test_the_result_of_an_answer_is_the_same_in_every_binding(dialect: Dialect) -> None:
-    assert envelope.result(GET[dialect], ANSWERS[dialect]) == TASK
-    raw = envelope.raw_result(GET[dialect], ANSWERS[dialect])
-    assert raw is not None
-    assert json.loads(bytes(raw)) == TASK
-
-
-@pytest.mark.parametrize("dialect", ANSWERS, ids=str)
 def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
     wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
     with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
@@ -177,13 +148,6 @@ def test_an_answer_of_nothing_is_none_over_http_json_and_an_empty_message_over_g
     assert envelope.raw_result(GET[REST], b" \n") is None
     assert envelope.result(GET[REST], b"") is None
     assert envelope.result(GET[GRPC], b"") == {}
-
-
-@pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
-def test_a_result_is_told_in_the_envelope_of_the_client(wrap: Any) -> None:
-    assert json.loads(envelope.answer(GET[RPC], wrap(TASK))) == {"jsonrpc": "2.0", "id": 7, "result": TASK}
-    assert json.loads(envelope.answer(GET[REST], wrap(TASK))) == TASK
-    assert unframe(envelope.answer(GET[GRPC], wrap(TASK))) == [TASK_MESSAGE]
 
 
 def test_a_deletion_is_told_in_each_binding() -> None:

@@ -46,42 +46,6 @@ def test_the_parse_error_is_that_of_json_rpc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wire"),
-    [
-        (faults.NoEndpoint, (404, -31404, 404, "NOT_FOUND")),
-        (faults.NoRoute, (200, -32602, 404, "NOT_FOUND")),
-        (faults.TenantDenied, (200, -32602, 404, "NOT_FOUND")),
-        (faults.HiddenConflict, (200, -32602, 404, "NOT_FOUND")),
-        (faults.RouteConflict, (403, -31403, 403, "PERMISSION_DENIED")),
-        (faults.NotAdmitted, (403, -31403, 403, "PERMISSION_DENIED")),
-        (faults.AuthMissing, (401, -31401, 401, "UNAUTHENTICATED")),
-        (faults.AuthInvalid, (401, -31401, 401, "UNAUTHENTICATED")),
-        (faults.AuthExpired, (401, -31401, 401, "UNAUTHENTICATED")),
-        (faults.RateLimited, (429, -31429, 429, "RESOURCE_EXHAUSTED")),
-        (faults.ContentTypeUnsupported, (415, -32005, 415, "INVALID_ARGUMENT")),
-        (faults.BodyTooLarge, (413, -31413, 413, "RESOURCE_EXHAUSTED")),
-        (faults.Draining, (503, -31503, 503, "UNAVAILABLE")),
-        (faults.Overloaded, (503, -31503, 503, "UNAVAILABLE")),
-        (faults.NoHealthyBackend, (503, -31503, 503, "UNAVAILABLE")),
-        (faults.AuthUnavailable, (503, -31503, 503, "UNAVAILABLE")),
-        (faults.UpstreamConnect, (200, -32603, 502, "UNAVAILABLE")),
-        (faults.UpstreamReset, (200, -32603, 502, "UNAVAILABLE")),
-        (faults.UpstreamTimeout, (200, -32603, 504, "DEADLINE_EXCEEDED")),
-        (faults.UpstreamIdle, (200, -32603, 504, "DEADLINE_EXCEEDED")),
-        (faults.UpstreamProtocol, (200, -32006, 502, "INTERNAL")),
-        (faults.UpstreamLimited, (429, -32006, 429, "RESOURCE_EXHAUSTED")),
-        (faults.UpstreamBusy, (503, -32006, 503, "UNAVAILABLE")),
-        (faults.VersionUnsupported, (200, -32009, 400, "FAILED_PRECONDITION")),
-        (faults.MethodNotAllowed, (200, -32004, 400, "FAILED_PRECONDITION")),
-        (faults.DuplicateKey, (200, -32600, 400, "INVALID_ARGUMENT")),
-        (faults.Internal, (500, -32603, 500, "INTERNAL")),
-    ],
-)
-def test_the_gateways_own_answers_stand_in_one_table(kind: type[Fault], wire: tuple[int, int, int, str]) -> None:
-    assert (kind.rpc_status, kind.rpc_code, kind.http_status, kind.grpc_status) == wire
-
-
-@pytest.mark.parametrize(
     ("hidden", "seen"),
     [
         (faults.TenantDenied, faults.NoRoute),

@@ -31,7 +31,7 @@ async def test_the_gateway_takes_part_beside_the_peers(tmp_path: Path) -> None:
 def test_answers_of_another_kind_are_no_figure(tmp_path: Path) -> None:
     port = free_port()
     with agent.running(tmp_path, ROOT, port), pytest.raises(load.LoadFailed, match="other than"):
-        load.calls(f"http://127.0.0.1:{port}/", {}, call(), answer(4096), connections=1, seconds=0.2, folder=tmp_path)
+        load.calls(f"http://127.0.0.1:{port}/", {}, call(), answer(4096), connections=1, seconds=1, folder=tmp_path)
 
 
 def test_the_gateway_takes_part_over_grpc(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import httpx
 import pytest
 
 from gateway.a2a.card import MAX_CARD
-from gateway.catalog.cards import CardReport, CardSource, open_client
-from gateway.catalog.place import CardPlace
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
 from tests.catalog.double import ECHO, Asked, agent, always, reply
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,7 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.catalog import served
-from gateway.catalog.cards import ASIDE
-from gateway.catalog.place import KEEP
+from gateway.catalog.cards import ASIDE, KEEP
 from gateway.catalog.served import PublicUrl, upstream_hosts
 from tests.catalog.serving import (
     ANCIENT,

@@ -33,7 +33,7 @@ def agent(*rules: Rule, by_tenant: tuple[str, ...] = (), require_tenant: bool = 
 
 def table_of(*agents: AgentRules) -> Table:
     reach = {"acme": Reach(frozenset(each.name for each in agents))}
-    return Table.build(agents, reach, grpc=True, grpc_host="gw.test")
+    return Table.build(agents, reach, grpc=True)
 
 
 def place_in(table: Table) -> GrpcPlace:
@@ -83,18 +83,19 @@ async def test_grpc_is_on_a_card_only_where_it_is_exposed_and_served_and_can_be_
 
 
 async def test_grpc_is_last_of_each_generation_even_where_the_agent_speaks_nothing_else() -> None:
-    hosted = place(agent(HOSTED))
+    root = Rule("echo", None, (), frozenset(), HERE)
+    rooted = place(agent(root))
     spoken = {"binding": Binding.GRPC, "version": Version.V1_0}
-    async with cards(raw=RAW, exposed=(Binding.GRPC, Binding.REST), grpc=hosted, **spoken) as made:
-        card = made.shown(HOSTED)
+    async with cards(raw=RAW, exposed=(Binding.GRPC, Binding.REST), grpc=rooted, **spoken) as made:
+        card = made.shown(root)
         assert [(each["protocolBinding"], each["protocolVersion"]) for each in card["supportedInterfaces"]] == [
             ("HTTP+JSON", "1.0"), ("GRPC", "1.0"), ("HTTP+JSON", "0.3"), ("GRPC", "0.3"),
         ]  # fmt: skip
         assert card["preferredTransport"] == "HTTP+JSON"
-        assert plainly(card) == plainly(made.shown(HOSTED, old=True)) == ["agents.test:50051"]
-    async with cards(raw=RAW, exposed=(Binding.GRPC,), grpc=hosted, **spoken) as made:
-        card = made.shown(HOSTED)
-        assert (card["url"], card["preferredTransport"]) == ("agents.test:50051", "GRPC")
+        assert plainly(card) == plainly(made.shown(root, old=True)) == ["gw.test:50051"]
+    async with cards(raw=RAW, exposed=(Binding.GRPC,), grpc=rooted, **spoken) as made:
+        card = made.shown(root)
+        assert (card["url"], card["preferredTransport"]) == ("gw.test:50051", "GRPC")
         assert {each["protocolBinding"] for each in card["supportedInterfaces"]} == {"GRPC"}
 
 
@@ -119,17 +120,10 @@ async def test_a_tenant_that_picks_the_agent_picks_it_over_grpc() -> None:
         assert (plainly(card), card["transportOptions"]) == ([], scoped("billing"))
 
 
-async def test_a_host_of_its_own_needs_no_tenant_and_is_found_at_the_port_of_grpc() -> None:
-    async with cards(exposed=EVERY, grpc=place(agent(HOSTED))) as made:
-        card = made.shown(HOSTED, host="other.test")
-        assert over_grpc(card) == [("agents.test:50051", "1.0", None), ("agents.test:50051", "0.3", None)]
-        assert (plainly(card), "transportOptions" in card) == (["agents.test:50051"], False)
-
-
-async def test_of_a_wildcard_the_host_that_matched_is_on_the_card() -> None:
-    async with cards(exposed=EVERY, grpc=place(agent(WILD), agent(HOSTED))) as made:
-        for host in ("a.agents.test", "b.agents.test"):
-            assert over_grpc(made.shown(WILD, host=host)) == [(f"{host}:50051", "1.0", "wild")]
+async def test_a_host_picks_nobody_so_the_card_of_an_agent_at_one_names_its_tenant() -> None:
+    async with cards(exposed=EVERY, grpc=place(agent(HOSTED), agent(WILD))) as made:
+        for rule, host in ((HOSTED, "agents.test"), (WILD, "a.agents.test")):
+            assert over_grpc(made.shown(rule, host=host)) == [("gw.test:50051", "1.0", rule.agent)]
 
 
 async def test_a_customer_is_shown_its_own_tenant_and_a_stranger_none() -> None:
@@ -168,7 +162,7 @@ async def test_an_extended_card_that_was_asked_for_over_grpc_has_the_urls_of_the
     exposed: tuple[Binding, ...],
 ) -> None:
     table = table_of(agent(OWN), agent(SHARED))
-    endpoint = table.locate_grpc("gw.test")
+    endpoint = table.grpc_endpoint
     assert endpoint is not None
     for written, tenant in ((OWN, "echo"), (SHARED, "billing")):
         found = [rule for rule in endpoint.rules if rule.agent == written.agent and rule.tenant == tenant]
@@ -218,9 +212,3 @@ async def test_no_card_shows_where_the_agents_own_grpc_is() -> None:
                 assert b"10.9.8.7" not in made.cards.card(OWN, None, "gw.test", old=old).body
             for dialect in (GRPC_1_0, GRPC_0_3, LEGACY):
                 assert b"10.9.8.7" not in await extended(made, raw, dialect=dialect)
-
-
-def test_the_gateways_own_places_of_grpc_have_its_port() -> None:
-    own = place(agent(OWN))
-    assert own.places(("A.test", "*.b.test")) == ("gw.test:50051", "a.test:50051", "*.b.test:50051")
-    assert GrpcPlace("[::1]:50051", own.address, own.written).at("a.test") == "a.test:50051"

@@ -83,7 +83,7 @@ async def test_the_sdk_of_1_0_takes_http_where_it_may_and_over_grpc_says_the_ten
             assert type(transport).__name__ == over
             if isinstance(transport, GrpcTransport):
                 found = (dialled, tenant)
-                assert found == ((["gw.test:50051"], "echo") if RULES[named] is OWN else (["agents.test:50051"], None))
+                assert found == (["gw.test:50051"], RULES[named].agent)
                 await transport.close()
 
 
@@ -98,13 +98,12 @@ json.dump({"found": found, "schemes": sorted(card.security_schemes)}, sys.stdout
 
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("named", RULES)
-async def test_the_sdk_of_0_3_reads_the_card_and_finds_grpc_only_where_it_gets_through(
+async def test_the_sdk_of_0_3_reads_the_card_and_finds_no_grpc_where_it_does_not_get_through(
     named: str, *, old: bool
 ) -> None:
     read = run([interpreter(), "-c", PREVIOUS], await shown(RULES[named], old=old))
     url = "https://gw.test/agents/echo" if RULES[named] is OWN else "https://agents.test/agents/"
-    plain = {} if RULES[named] is OWN else {"GRPC": "agents.test:50051"}
-    assert read == {"found": {"JSONRPC": url, "HTTP+JSON": url.rstrip("/"), **plain}, "schemes": ["api_key", "bearer"]}
+    assert read == {"found": {"JSONRPC": url, "HTTP+JSON": url.rstrip("/")}, "schemes": ["api_key", "bearer"]}
 
 
 SCRIPT = """

@@ -7,11 +7,9 @@ import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.catalog.cards import CardReport, CardSource, open_client
-from gateway.catalog.place import CardPlace
+from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
 from gateway.catalog.stdio_cards import StdioCards
-from gateway.upstream.stdio_agent import StdioAgent
-from gateway.upstream.stdio_introduction import Introduction, Manner
+from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
 
 pytestmark = pytest.mark.anyio
 
@@ -36,17 +34,14 @@ class Told:
         self.card = card if isinstance(card, bytes | None) else json.dumps(card).encode()
         self.versions = versions
 
-    def show(self) -> "Told":
-        return self
-
-    async def introduction(self, manner: Manner, seconds: float, *, again: bool = False) -> Introduction:
-        del manner
+    async def handshake(self, query: CardQuery, seconds: float, *, again: bool = False) -> Handshake:
+        del query
         self.asked.append(again)
-        return Introduction(self.card, self.versions)
+        return Handshake(self.card, self.versions)
 
 
 def cards(told: Told, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
-    return StdioCards(cast("StdioAgent", told), stub, Manner(version))
+    return StdioCards(cast("Agent", told), stub, CardQuery(version))
 
 
 async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:

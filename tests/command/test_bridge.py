@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.a2a.framing.lsp import Framing
+from gateway.command.answer import CommandFailed
 from gateway.command.bridge import Bridge, Session, address, bridge, command_line, served_path
 from gateway.command.discovery import Found
-from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined, examine
 from tests.doubles.bridged import bridged, fronting, scripted, sse, until
 from tests.doubles.gateway import RESULT, keys, running, secret

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.command.answer import CommandFailed
 from gateway.command.differing import differing
-from gateway.command.failure import CommandFailed
 from gateway.config.check import Examined, examine
 
 AUTH = f"auth: {{ api_keys: {{ k: {{ sha256: {'a' * 64}, tenant: acme }} }} }}\n"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.command.answer import CommandFailed
 from gateway.command.directions import as_text, directions, read_claims
-from gateway.command.failure import CommandFailed
 from gateway.config.check import examine
-from gateway.config.inquiry import Inquiry
+from gateway.config.explain import Inquiry
 
 FILE = """\
 version: 1

@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import Found, OnlyGrpc, check_url, find_card, open_client
-from gateway.command.failure import CommandFailed
 from tests.doubles.answering import Answering, answering
 
 CARD = (

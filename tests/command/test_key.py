@@ -5,7 +5,7 @@ import hashlib
 import pytest
 import yaml
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.command.key import new_key
 
 

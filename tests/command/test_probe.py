@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.command.probe import health_url, probe
 from tests.doubles.answering import answering
 

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gateway.command.failure import CommandFailed
-from gateway.command.sender import Errand, send
+from gateway.command.answer import CommandFailed
+from gateway.command.sender import Errand, Sight, safe, see, send
 from gateway.demo.fleet import serving
 from tests.doubles.ancient_agent import ancient_agent
 from tests.doubles.answering import Answer, Answering, answering
@@ -256,3 +259,105 @@ def test_the_task_and_the_context_are_in_the_message() -> None:
         sent_to(server, card("JSONRPC", "1.0"), "/agent/call", (200, answer), Errand("", "x", task="t", context="c"))
         message = msgspec.json.decode(server.asked[-1][3])["params"]["message"]
     assert (message["taskId"], message["contextId"]) == ("t", "c")
+
+
+PARTS = [{"text": "hello"}]
+STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "message": {"role": "ROLE_AGENT", "parts": PARTS}}
+OLD_PARTS = [{"kind": "text", "text": "hello"}]
+OLD_STATUS = {"state": "input-required", "message": {"kind": "message", "role": "agent", "parts": OLD_PARTS}}
+ANCIENT_STATUS = {
+    "state": "input-required",
+    "message": {"role": "agent", "parts": [{"type": "text", "text": "hello"}]},
+}
+REST_STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "update": {"role": "ROLE_AGENT", "content": PARTS}}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"statusUpdate": {"taskId": "t", "contextId": "c", "status": STATUS}},
+        {"kind": "status-update", "taskId": "t", "contextId": "c", "status": OLD_STATUS, "final": True},
+        {"statusUpdate": {"taskId": "t", "contextId": "c", "status": REST_STATUS, "final": True}},
+        {"id": "t", "sessionId": "c", "status": ANCIENT_STATUS, "final": True},
+    ],
+)
+def test_a_status_is_its_state_and_what_was_said(event: dict[str, Any]) -> None:
+    assert see(event) == Sight("[input-required] hello\n", "input-required", "t", "c")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"message": {"messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": PARTS}},
+        {"kind": "message", "messageId": "m", "contextId": "c", "role": "agent", "parts": OLD_PARTS},
+        {"msg": {"messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "content": PARTS}},
+    ],
+)
+def test_a_message_is_its_text(event: dict[str, Any]) -> None:
+    assert see(event) == Sight("hello\n", "", "", "c")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {
+            "task": {
+                "id": "t",
+                "contextId": "c",
+                "status": {"state": "TASK_STATE_COMPLETED"},
+                "artifacts": [{"parts": PARTS}],
+            }
+        },
+        {
+            "kind": "task",
+            "id": "t",
+            "contextId": "c",
+            "status": {"state": "completed"},
+            "artifacts": [{"parts": OLD_PARTS}],
+        },
+        {"id": "t", "contextId": "c", "status": {"state": "completed"}, "artifacts": [{"parts": OLD_PARTS}]},
+    ],
+)
+def test_a_task_is_its_id_its_state_and_its_results(event: dict[str, Any]) -> None:
+    assert see(event) == Sight("task t\n[completed]\nhello\n", "completed", "t", "c")
+
+
+def test_an_artifact_is_its_parts() -> None:
+    parts = [{"text": "a\n"}, {"data": {"b": 1}}, {"url": "https://x.example/f", "filename": "f.png"}]
+    parts.append({"kind": "file", "file": {"name": "old.png", "bytes": "AA=="}})
+    event = {"artifactUpdate": {"taskId": "t", "artifact": {"parts": parts}}}
+    assert see(event).text == 'a\n{"b":1}\n(a file f.png)\n(a file old.png)\n'
+
+
+def test_both_spellings_of_canceled_are_one() -> None:
+    assert see({"statusUpdate": {"status": {"state": "TASK_STATE_CANCELLED"}}}).state == "canceled"
+
+
+def test_what_an_event_leaves_out_is_still_true_from_before() -> None:
+    before = Sight("", "working", "t", "c")
+    assert see({"artifactUpdate": {"artifact": {"parts": PARTS}}}).after(before) == Sight(
+        "hello\n", "working", "t", "c"
+    )
+    assert see({}).after(None).text == "(an event of a kind that is not known)\n"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["task", "status", "parts", "message", "artifact", "kind", "file", "data"]), inner
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["task", "message", "statusUpdate", "artifactUpdate", "kind", "status"]), JSON))
+def test_no_answer_is_too_odd_to_be_shown(event: dict[str, Any]) -> None:
+    text = see(event).text
+    assert all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
+
+
+def test_an_agent_cannot_command_the_terminal() -> None:
+    assert safe("\x1b[31mred\x07 \u202eback\r\n\tok") == "�[31mred� �back�\n\tok"

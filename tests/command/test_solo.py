@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.command.solo import solo
 from gateway.config.agent import Agent
 from gateway.config.check import examine

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import yaml
 
+from gateway.command.answer import CommandFailed
 from gateway.command.discovery import Found
-from gateway.command.failure import CommandFailed
 from gateway.command.starter import compose, save, starter
 from gateway.config.load import load
 from gateway.demo.fleet import serving

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.command.failure import CommandFailed
+from gateway.command.answer import CommandFailed
 from gateway.command.state import (
     Copied,
     Keeping,

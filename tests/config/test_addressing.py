@@ -30,11 +30,10 @@ NEEDED = "only its path picks it, and the `tenant` that could stand for a path i
         agents(
             at(0),
             at(1, "match: { path: /x, tenant: t1 }"),
-            at(2, "match: { host: h.example }"),
             at(3, "match: { path: / }"),
         ),
-        agents(f"{SPLIT}, match: {{ host: h.example }}, expose: [jsonrpc, grpc]"),
-        agents(f"{SPLIT}, match: [{{ path: /x }}, {{ host: h.example }}], expose: grpc"),
+        # A host beside a path is one more way over HTTP.
+        agents(at(0, "match: [{ path: /x }, { host: h.example }]", "")),
         agents(f"{SPLIT}, match: {{ path: /x, key: bot }}, expose: grpc", head=AUTH),
         agents(at(0, "match: { path: /x, tenant: t1 }, require_tenant: true")),
         # Who lists no gRPC is told nothing.
@@ -61,13 +60,7 @@ def test_a_name_that_is_a_tenant_of_another_agent_is_told_with_its_line_at_its_p
     assert problem.fact == (
         "clients of gRPC cannot reach it: its name 'a0', which would stand for its path, is a tenant of 'a1' (line 5)"
     )
-    assert problem.remedy == "give it a match with a `host` or another `tenant`, or leave `grpc` out of `expose`"
-    text = agents(
-        at(0, "match: { path: /other, host: h.example }"),
-        "by_tenant: { a0: http://127.0.0.1:8 }, match: { host: h.example, path: / }",
-    )
-    assert [fact.rpartition(", ")[2] for _, fact in warnings(text)] == ["is a tenant of 'a1' (line 5)"]
-    assert warnings(text.replace("a0: http", "a2: http")) == []
+    assert problem.remedy == "give it a match with another `tenant`, or leave `grpc` out of `expose`"
 
 
 def test_agents_that_only_their_paths_tell_apart_are_both_told() -> None:
@@ -80,35 +73,45 @@ def test_agents_that_only_their_paths_tell_apart_are_both_told() -> None:
 
 def test_a_tenant_of_a_split_agent_that_another_match_asks_for_is_told_of_both() -> None:
     split, other = (
-        f"{SPLIT}, match: {{ host: h.example }}, expose: grpc",
-        "match: { host: h.example, path: /w, tenant: x }",
+        f"{SPLIT}, match: {{ key: bot }}, expose: grpc",
+        "match: { path: /w, key: bot, tenant: x }",
     )
-    assert warnings(agents(split, at(1, other))) == [
-        ("agents.a0.by_tenant.x", "clients of gRPC cannot reach this backend: 'a1' asks for tenant 'x' too (line 5)"),
-        ("agents.a1.expose", "clients of gRPC cannot reach it: its tenant 'x' is one of 'a0' too (line 4)"),
+    assert warnings(agents(split, at(1, other), head=AUTH))[-2:] == [
+        ("agents.a0.by_tenant.x", "clients of gRPC cannot reach this backend: 'a1' asks for tenant 'x' too (line 7)"),
+        ("agents.a1.expose", "clients of gRPC cannot reach it: its tenant 'x' is one of 'a0' too (line 6)"),
     ]
-    assert warnings(agents(split.replace("expose: grpc", "expose: rest"), at(1, other, ""))) == []
 
 
-def test_a_host_that_clients_name_and_that_has_agents_of_its_own_is_told() -> None:
-    text = agents(at(0), at(1, "match: { host: gw.example, path: /y }"), public=", public_grpc: 'gw.example:443'")
-    why = "it asks for no host, and at 'gw.example', which is what clients name, other agents are found"
-    assert warnings(text) == [("agents.a0.expose", f"clients of gRPC cannot reach it: {why}")]
+FACT = "over gRPC no host picks an agent: it is not seen there"
+
+
+@pytest.mark.parametrize(
+    ("match", "more", "remedy"),
+    [
+        ("{ host: h.example }", "", "clients of gRPC name the tenant 'a0'; add a match without `host` to say so"),
+        (
+            "[{ path: /x }, { host: h.example, path: /y }]",
+            "expose: grpc",
+            "clients of gRPC name the tenant 'a0'; add a match without `host` to say so",
+        ),
+    ],
+)
+def test_a_host_is_told_to_pick_no_agent(match: str, more: str, remedy: str) -> None:
+    text = agents(at(0, f"match: {match}", more))
+    [problem] = examined(text).problems
+    number = "[1]" if match.startswith("[") else ""
+    assert (problem.severity, spell(problem.path)) == ("warning", f"agents.a0.match{number}.host")
+    assert (problem.fact, problem.remedy) == (FACT, remedy)
 
 
 def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
-    keeping = at(0, "match: { host: h.example }, upstream_tenant: keep")
-    others = [at(number, f"match: {{ host: h.example, path: /x/p{number} }}", "") for number in range(1, 8)]
+    keeping = at(0, "match: { path: / }, upstream_tenant: keep")
+    others = [at(number, f"match: {{ path: /x/p{number} }}", "") for number in range(1, 8)]
     fact = "over gRPC its tenants share the field with other agents ({}): one of such a name is not reached"
     assert warnings(agents(keeping, *others)) == [("agents.a0.expose", fact.format("a1, a2, a3, a4, a5, …"))]
     assert warnings(agents(keeping, others[0])) == [("agents.a0.expose", fact.format("a1"))]
     assert warnings(agents(keeping.replace("expose: grpc", "expose: rest"), *others)) == []
     assert warnings(agents(at(0, "match: { path: /p, tenant: t1 }, upstream_tenant: keep"), at(1))) == []
-
-
-def test_what_follows_from_a_broken_match_is_not_told() -> None:
-    text = agents(at(0, "require_tenant: true, match: { path: 7 }"))
-    assert [problem.severity for problem in examined(text).problems] == ["error"]
 
 
 @pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", ""), at(0, "upstream_tenant: keep", "")])

@@ -1,7 +1,8 @@
+import pytest
 from pydantic import SecretStr
 
-from gateway.config.agent import DEFAULT_TIMEOUTS, Backend, ByTenant, Card, UpstreamAuth
-from tests.config.reading import good
+from gateway.config.agent import DEFAULT_TIMEOUTS, Backend, ByTenant, Card, UpstreamAuth, is_stdio
+from tests.config.reading import examined, good
 
 
 def test_two_lines_are_a_complete_agent() -> None:
@@ -41,3 +42,32 @@ def test_a_header_is_written_by_its_name_or_as_name_and_value() -> None:
 
 def test_every_timeout_has_a_default() -> None:
     assert all(getattr(DEFAULT_TIMEOUTS, name) > 0 for name in type(DEFAULT_TIMEOUTS).model_fields)
+
+
+def backend(written: str) -> str:
+    return f"version: 1\nagents: {{ notes: {{ backend: {written} }} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "command"),
+    [
+        ("{ stdio: sh }", ("sh",)),
+        ("{ stdio: [sh, -c, 'exit 1'] }", ("sh", "-c", "exit 1")),
+        ("{ stdio: { command: sh } }", ("sh",)),
+        ("{ stdio: { command: [sh, x] } }", ("sh", "x")),
+    ],
+)
+def test_a_command_may_be_written_short(written: str, command: tuple[str, ...]) -> None:
+    config = examined(backend(written)).config
+    assert config is not None
+    [found] = config.agents["notes"].backend
+    assert found.stdio is not None
+    assert found.stdio.command == command
+    assert found.url == "stdio:sh"
+    assert is_stdio(found.url)
+
+
+def test_the_values_of_its_environment_are_secrets() -> None:
+    config = examined(backend("{ stdio: { command: sh, env: { TOKEN: abc } } }")).config
+    assert config is not None
+    assert "abc" not in repr(config)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway.config.authority import ask, read_authorities
-from gateway.config.certificate import CertificateUnusable, ServerTls
+from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from tests.doubles.certificates import DAY, Authority
 
 

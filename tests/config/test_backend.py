@@ -158,11 +158,6 @@ def test_an_agent_of_0_1_speaks_json_rpc() -> None:
     assert errors(text.format("")) == [(at, "a version alone does not say how to speak")]
 
 
-def test_a_version_beside_a_wrong_protocol_is_not_told_too() -> None:
-    text = 'version: 1\nagents: { a: { backend: { url: "http://127.0.0.1:1", protocol: soap, a2a_version: "0.3" } } }\n'
-    assert [path for path, _ in errors(text)] == ["agents.a.backend.protocol"]
-
-
 @pytest.mark.parametrize(
     "backend",
     [
@@ -206,12 +201,6 @@ def test_a_backend_behind_grpc_that_cannot_be_is_told_at_its_key(
     assert (problem.place.line, problem.place.column, problem.fact) == (2, column, fact)
     assert problem.path == ("agents", "a", "backend", key)
     assert problem.remedy
-
-
-def test_a_url_that_is_none_is_no_mistake_of_the_protocol() -> None:
-    assert errors("version: 1\nagents: { a: { backend: { url: h, protocol: grpc } } }\n") == [
-        ("agents.a.backend.url", "the URL is no http or https URL")
-    ]
 
 
 def test_a_card_is_never_fetched_over_grpc() -> None:

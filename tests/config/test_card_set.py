@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.a2a.portrait import OVERRIDABLE
-from gateway.config.backend import _SETTABLE
+from gateway.config.checks.agents import _SETTABLE
 from tests.config.reading import errors, examined, good
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from gateway.catalog.cards import CardSource
 from gateway.config import effective
-from gateway.config.display import shown
-from tests.config.reading import errors, good
+from gateway.config.effective import shown
+from tests.config.reading import good
 from tests.doubles.gateway import compiled
 
 TEXT = """\
@@ -34,21 +34,6 @@ def test_an_agents_own_words_go_before_the_defaults(defaults: str, own: str, exp
     assert (found.refresh, found.keep, found.size) == expected
     assert effective.cards(config, config.agents["b"]) == config.defaults.cards == effective.cards(config)
     assert shown(config)["agents"]["a"]["cards"] == dict(zip(("ttl", "keep", "size"), expected, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("own", "fact"),
-    [
-        ("{ ttl: 0s }", "is no time to wait"),
-        ("{ ttl: 7 }", "is no duration"),
-        ("{ refresh: 0s }", "is no time to wait"),
-        ("{ ttl: 1s, refresh: 1s }", "unknown key 'refresh'"),
-        ("{ every: 1s }", "unknown key 'every'"),
-    ],
-)
-def test_what_is_no_time_is_told(own: str, fact: str) -> None:
-    [(_, told)] = errors(TEXT.format(defaults="", own=own))
-    assert fact in told
 
 
 @pytest.mark.anyio

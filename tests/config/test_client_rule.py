@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.client import Client
-from gateway.config.client_name import ClientName
-from gateway.config.client_rule import Clients, NobodyKnown
+from gateway.config.client import Client, ClientName, Clients, NobodyKnown
 
 CLIENTS: dict[str, Any] = {
     "mesh": {"uri": "spiffe://m/ns/{tenant}/sa/*"},

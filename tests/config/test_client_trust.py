@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import Examined, examine
-from gateway.config.client_name import ClientPattern
-from gateway.config.client_trust import _told_apart
+from gateway.config.checks.callers import _told_apart
+from gateway.config.client import ClientPattern
 from gateway.config.finding import Findings
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, TODAY
@@ -84,6 +84,13 @@ def test_keys_stand_beside_certificates_that_all_show_only_where_both_may_be_sho
     assert told(checked(tmp_path, mtls=", with_token: false", more=KEYS)) == []
     fact = "error: `api_keys` would be in vain: all clients show a certificate, and with one no token or key is taken"
     assert told(checked(tmp_path, mtls=", require: true", more=KEYS)) == [fact]
+
+
+def test_keys_are_in_vain_over_grpc_where_every_client_has_to_show_a_certificate(tmp_path: Path) -> None:
+    fact = "`api_keys` are in vain over gRPC: there every client shows a certificate, and with one none is taken"
+    over_grpc = ", listen_grpc: '127.0.0.1:0'"
+    assert told(checked(tmp_path, gateway=over_grpc, more=KEYS)) == [f"warning: {fact}"]
+    assert told(checked(tmp_path, mtls=", with_token: true", gateway=over_grpc, more=KEYS)) == []
 
 
 SEGMENT = st.sampled_from(["a", "b", "*", "{tenant}"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.difference import changes
+from gateway.config.diff import changes
 from gateway.config.model import Config
 
 

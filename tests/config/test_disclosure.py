@@ -1,6 +1,6 @@
 import pytest
 
-from tests.config.reading import HASH, errors, warnings
+from tests.config.reading import HASH, warnings
 
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
 FACT = "callers can tell that tenants exist which they may not reach ({}): an unknown one is answered here"
@@ -63,11 +63,6 @@ def test_a_few_names_stand_for_many() -> None:
     assert fact == FACT.format("'x0' of 'b0', 'x1' of 'b1', 'x2' of 'b2', …")
 
 
-def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
-    found = errors(text("acme: [a], globex: [nobody]", MATCHED))
-    assert [path for path, _ in found] == ["tenants.globex"]
-
-
 GRPC = "gateway: { listen_grpc: '127.0.0.1:0' }\ntenants:"
 
 
@@ -76,15 +71,15 @@ def over_grpc(tenants: str, other: str, match: str = "") -> list[tuple[str, str]
 
 
 def test_over_grpc_an_agent_that_takes_any_tenant_shows_which_agents_there_are() -> None:
-    keeping = ", match: { host: h.example }, upstream_tenant: keep"
-    other = "b: { backend: http://127.0.0.1:2, isolation: none, match: { host: h.example, path: /x/z } }"
+    keeping = ", match: { path: / }, upstream_tenant: keep"
+    other = "b: { backend: http://127.0.0.1:2, isolation: none, match: { path: /x/z } }"
     assert over_grpc("acme: [a, b], globex: [a]", other, keeping) == [
         ("agents.a.match", "over gRPC " + FACT.format("'b' of 'b'"))
     ]
     assert warnings(text("acme: [a, b], globex: [a]", other, keeping)) == []
     assert over_grpc("acme: [a, b], globex: [a, b]", other, keeping) == []
     # Any other agent does not answer for names of nobody there.
-    assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { host: h.example }") == []
+    assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { path: / }") == []
 
 
 def test_what_is_told_of_http_is_not_told_of_grpc_again() -> None:

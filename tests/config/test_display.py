@@ -1,6 +1,6 @@
 import json
 
-from gateway.config.display import shown
+from gateway.config.effective import shown
 from tests.config.reading import HASH, good
 
 

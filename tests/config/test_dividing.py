@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.dividing import divided
 from gateway.config.problem import spell
+from gateway.config.routes import divided
 
 HEAD = "version: 1\n"
 OWNED = "defaults: { isolation: tenant }\nagents: { one: 'http://127.0.0.1:1' }\n"

@@ -5,10 +5,9 @@ import pytest
 import trustme
 
 from gateway.config import effective
-from gateway.config.agent import DEFAULT_TIMEOUTS
+from gateway.config.agent import DEFAULT_HEALTH, DEFAULT_TIMEOUTS
 from gateway.config.check import examine
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
-from gateway.config.model import Config, Gateway
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
@@ -72,24 +71,6 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
 def test_who_is_not_on_loopback_gives_balancers_time(gateway: str, seconds: float) -> None:
     text = f"version: 1\ngateway: {{ {gateway}, public_url: 'https://gw.example', anonymous: true }}\n"
     assert effective.drain_delay(good(text)) == seconds
-
-
-@pytest.mark.parametrize(
-    ("gateway", "host"),
-    [
-        ("anonymous: false", ""),
-        ("listen_grpc: 'LocalHost:0'", "localhost"),
-        ("listen_grpc: '127.0.0.1:0', public_grpc: 'Grpc.Example:443'", "grpc.example"),
-        ("listen_grpc: '127.0.0.1:0', public_grpc: '[2001:DB8::1]:443'", "2001:db8::1"),
-    ],
-)
-def test_clients_of_grpc_name_what_cards_advertise_or_where_the_listener_is(gateway: str, host: str) -> None:
-    assert effective.grpc_host(good(f"version: 1\ngateway: {{ {gateway} }}\n")) == host
-
-
-@pytest.mark.parametrize("key", ["listen_grpc", "public_grpc"])
-def test_an_address_that_is_none_is_nothing_that_clients_name(key: str) -> None:
-    assert effective.grpc_host(Config(version=1, gateway=Gateway(**{key: "no where"}))) == ""
 
 
 # ---- whose tasks they are ------------------------------------------------------------------------------------------
@@ -256,6 +237,31 @@ def test_headers_that_tell_who_calls_are_the_agents_or_the_defaults_or_those_bui
     assert (plain.tenant, plain.subject, plain.session) == ("X-A2A-Tenant", "X-A2A-Subject", "")
 
 
-def test_what_holds_for_webhooks_is_what_is_written() -> None:
-    assert effective.push(CONFIG).mode == "passthrough"
-    assert effective.push(good("version: 1\npush: { mode: none }\nagents: { a: http://127.0.0.1:1 }\n")).mode == "none"
+def test_what_is_left_out_is_that_of_the_defaults_or_built_in() -> None:
+    config = good(
+        """\
+        version: 1
+        defaults:
+          affinity: none
+          health: { path: /healthz, eject: { after: 7 }, breaker: { time: 9s } }
+          retry: { max: 1, when: connect }
+        agents:
+          a: http://127.0.0.1:1
+          b:
+            backend: [http://127.0.0.1:1, http://127.0.0.1:2]
+            affinity: { by: context, wait: 2s }
+            health: { every: 1s, eject: { time: 3s } }
+            retry: { max: 0 }
+        """
+    )
+    a, b = config.agents["a"], config.agents["b"]
+    affinity = effective.affinity(config, a)
+    assert (affinity.by, affinity.gone, affinity.wait) == ("none", "refuse", 0.0)
+    affinity = effective.affinity(config, b)
+    assert (affinity.by, affinity.gone, affinity.wait) == ("context", "refuse", 2.0)
+    health = effective.health(config, b)
+    assert (health.path, health.every, health.fail_after) == ("/healthz", 1.0, DEFAULT_HEALTH.fail_after)
+    assert (health.eject.after, health.eject.time, health.eject.longest, health.eject.most) == (7, 3.0, 300.0, 50)
+    assert (health.breaker.after, health.breaker.time) == (0, 9.0)
+    retry = effective.retry(config, b)
+    assert (retry.max, retry.when, retry.budget) == (0, ("connect",), 20)

@@ -90,14 +90,6 @@ def test_listeners_that_meet_are_told_with_what_the_other_is() -> None:
     assert fact == "operators are served there too: `gateway.admin` is 127.0.0.1:7070"
 
 
-def test_what_follows_from_a_mistake_elsewhere_is_not_told() -> None:
-    assert [path for path, _ in errors(gateway(f"listen: 0.0.0.0:8080, {PUBLIC}", "auth: text\n"))] == ["auth"]
-    assert [path for path, _ in errors(gateway("listen: 0.0.0.0:8080, public_url: 7", AUTH))] == ["gateway.public_url"]
-    told = errors(gateway("listen_grpc: 0.0.0.0:50051, public_grpc: 7", AUTH).replace(ONE, EXPOSED))
-    assert [path for path, _ in told] == ["gateway.public_grpc"]
-    assert [path for path, _ in errors(gateway("listen_grpc: 7, public_grpc: 'h:1'"))] == ["gateway.listen_grpc"]
-
-
 def test_anonymous_callers_that_reach_nothing_are_worth_a_warning() -> None:
     assert [path for path, _ in warnings(gateway("anonymous: true", AUTH))] == ["gateway.anonymous"]
 

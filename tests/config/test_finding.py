@@ -3,7 +3,6 @@ from pathlib import Path
 from gateway.config.finding import Findings
 from gateway.config.secrets import Interpolation
 from gateway.config.yaml import read
-from gateway.routing.route import Place
 
 MARKS = read(Path("g.yaml"), Interpolation({}), "agents:\n  a: http://x\n  b: { match: { path: /x } }\n").marks
 
@@ -31,9 +30,3 @@ def test_an_unknown_name_is_told_with_the_nearest_or_with_all() -> None:
         ("there is no agent 'zzz'", "known are: " + ", ".join(f"agent{number}" for number in range(8)) + ", …"),
         ("there is no tenant 'zzz'", "the file has no tenant at all"),
     ]
-
-
-def test_another_place_is_a_line_or_a_file_and_a_line() -> None:
-    marks = MARKS.__class__({("a",): Place("other.yaml", 7)}, {("a",): Place("other.yaml", 7)}, {}, Place("g.yaml", 1))
-    assert Findings(marks).line(("a",)) == "other.yaml:7"
-    assert Findings(MARKS).line(("agents", "b")) == "line 3"

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from gateway.a2a.path import WRONG_NAME
-from gateway.config.inquiry import Inquiry, reply
+from gateway.config.explain import Inquiry, reply
 from gateway.config.routes import table
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good

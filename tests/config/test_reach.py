@@ -1,4 +1,4 @@
-from gateway.config.reach import reach
+from gateway.config.routes import reach
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 from tests.config.reading import HASH, good

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.config.replication import replica_name
+from gateway.config.agent import replica_name
 from tests.config.reading import errors, good, warnings
 
 A, B = "http://127.0.0.1:1", "http://127.0.0.1:2"

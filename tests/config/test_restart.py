@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.restart import until_restart
+from gateway.config.diff import until_restart
 
 HEAD = "version: 1\nagents: {}\n"
 

@@ -13,7 +13,7 @@ def made(text: str) -> AgentRules:
 def test_an_agent_without_a_match_is_found_under_its_name() -> None:
     agent = made("    backend: http://127.0.0.1:1\n")
     (rule,) = agent.rules
-    assert (rule.host, rule.path, rule.conditions, rule.own_path) == (None, ("a",), frozenset(), True)
+    assert (rule.host, rule.path, rule.conditions) == (None, ("a",), frozenset())
     assert (rule.place.line, rule.place.column) == (3, 3)
     assert agent.routes == {None: Route("a", "a", "http://127.0.0.1:1")}
     assert not agent.tenanted
@@ -25,15 +25,15 @@ def test_every_match_is_a_rule_at_its_own_line() -> None:
         "    backend: http://127.0.0.1:1\n    match:\n      - { host: x.example, tenant: t }\n      - { path: /a/b }\n"
     )
     first, second = agent.rules
-    assert (first.host, first.path, first.conditions, first.own_path, first.place.line) == (
-        "x.example", (), frozenset({("tenant", "t")}), False, 6,
+    assert (first.host, first.path, first.conditions, first.place.line) == (
+        "x.example", (), frozenset({("tenant", "t")}), 6,
     )  # fmt: skip
     assert (second.host, second.path, second.place.line) == (None, ("a", "b"), 7)
 
 
 def test_the_root_can_be_written() -> None:
     (rule,) = made("    backend: http://127.0.0.1:1\n    match: { path: / }\n").rules
-    assert (rule.path, rule.own_path) == ((), True)
+    assert rule.path == ()
 
 
 def test_backends_by_tenant_have_keys_of_their_own() -> None:
@@ -70,9 +70,8 @@ def test_clients_of_grpc_find_agents_where_there_is_a_listener_for_them() -> Non
             .replace("Grpc.example:443", "http://h")
         ),
     )
-    for found, addresses in ((served, [None, GrpcAddress("grpc.example", "b")]), (unserved, [None, None])):
+    for found, addresses in ((served, [GrpcAddress("a"), GrpcAddress("b")]), (unserved, [None, None])):
         assert found.config is not None, found.problems
         made = table(found.config, found.marks)
         assert made.grpc is (found is served)
-        # Clients name a host that has agents of its own.
         assert [made.grpc_address(rule) for each in made.agents.values() for rule in each.rules] == addresses

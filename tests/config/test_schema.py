@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.part import every_part
 from gateway.config.removed import REMOVED
 from gateway.config.schema import schema
 from gateway.config.secrets import Interpolation
+from gateway.config.values import every_part
 from gateway.config.yaml import read
 from tests.config.reading import HASH, OTHER_HASH, TODAY
 

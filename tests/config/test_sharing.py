@@ -1,7 +1,6 @@
 import pytest
 
-from gateway.config.reach import reach
-from gateway.config.sharing import places, shared
+from gateway.config.routes import places, reach, shared
 from tests.config.reading import HASH, OTHER_HASH, good
 
 AUTH = f"""\

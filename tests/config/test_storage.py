@@ -36,10 +36,6 @@ def test_one_gateway_keeps_its_state_anywhere(gateway: str) -> None:
     assert errors(text(gateway)) == []
 
 
-def test_a_place_that_is_none_is_told_once() -> None:
-    assert [path for path, _ in errors(text("replicas: 2, state: nowhere"))] == ["gateway.state"]
-
-
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     found = examine(tmp_path / "gateway.yaml", {}, text=text("state: 'sqlite://data'", "audit: data"))

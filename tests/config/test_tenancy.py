@@ -1,7 +1,6 @@
 import pytest
 
-from gateway.config.problem import spell
-from tests.config.reading import HASH, OTHER_HASH, errors, examined, warnings
+from tests.config.reading import HASH, OTHER_HASH, errors, warnings
 
 AUTH = f"""\
 auth:
@@ -174,13 +173,3 @@ def test_two_names_are_none_where_one_tenant_has_both_or_nothing_is_remembered(t
 def test_several_tenants_may_share_a_backend() -> None:
     assert errors(text("acme: [a], globex: [a]", A)) == []
     assert warnings(text("acme: [a], globex: [a]", A)) == []
-
-
-def test_who_may_call_is_not_told_of_where_a_tenant_cannot_be_read() -> None:
-    agents = "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt, match: { path: /x, key: bot } }"
-    broken = text("acme: { agents: 7 }, globex: [a]", agents)
-    found = [spell(problem.path) for problem in examined(broken).problems]
-    assert found == ["tenants.acme.agents"]
-    assert [path for path, _ in errors(broken.replace("agents: 7", "agents: [a]").replace(AUTH, "auth: 7\n"))] == [
-        "auth"
-    ]

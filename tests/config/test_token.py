@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.config.reading import HASH, errors, examined, good, warnings
+from tests.config.reading import HASH, errors, good, warnings
 
 REST = "tenants: { acme: [a] }\nagents: { a: http://127.0.0.1:1 }\n"
 
@@ -63,11 +63,6 @@ def test_a_requirement_names_what_a_token_can_have(written: str, path: str, fact
     [(found, told)] = errors(requiring(written))
     assert found.startswith(f"agents.a.require{path.partition('[')[0]}")
     assert told == fact
-
-
-def test_an_unknown_key_of_a_requirement_is_told() -> None:
-    [problem] = examined(requiring("{ scopes: a }")).errors
-    assert (problem.fact, problem.remedy) == ("unknown key 'scopes'", "did you mean 'scope'?")
 
 
 def test_a_requirement_is_good() -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.explain import caller, public_prefix
 from gateway.config.model import Config
 from gateway.config.routes import table as routing_table
-from gateway.config.trial import caller, public_prefix
 from gateway.config.yaml import Marks
 from gateway.principal import Principal
 from gateway.routing.question import Question, ask
@@ -177,7 +177,8 @@ SEND, SCOPED = "/lf.a2a.v1.A2AService/SendMessage", "/a2a.v1.ScopedA2AService/Se
     [
         (Question(SEND, principal=ACME, tenant="a"), "a"),
         (Question(SCOPED, principal=ACME, tenant="x"), "x"),
-        (Question(SEND, principal=ACME, host="h.example"), "h"),
+        (Question(SEND, principal=ACME, host="h.example"), "no_route"),
+        (Question(SEND, principal=ACME, tenant="h"), "h"),
         (Question(SEND, principal=ACME, tenant="crm"), "no_route"),
         (Question(SEND, principal=ACME), "no_route"),
         (Question(SCOPED, principal=ACME), "bad_request"),
@@ -194,7 +195,7 @@ def test_tests_of_the_file_ask_over_grpc() -> None:
     tests = f"""tests:
   - {{ name: by name, key: bot, request: {{ path: {SEND}, tenant: a }}, expect: a }}
   - {{ name: by scope, tenant: acme, request: {{ path: {SCOPED}, tenant: x }}, expect: x }}
-  - {{ name: by host, tenant: acme, request: {{ path: {SEND}, host: h.example }}, expect: h }}
+  - {{ name: in place of a host, tenant: acme, request: {{ path: {SEND}, tenant: h }}, expect: h }}
   - {{ name: nobody, tenant: acme, request: {{ path: {SEND}, tenant: z1 }}, expect: {{ reason: no_route }} }}
   - {{ name: wrong, tenant: acme, request: {{ path: {SEND}, tenant: a }}, expect: x }}
 """

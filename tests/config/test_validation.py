@@ -2,7 +2,8 @@ import pytest
 
 from gateway.config.agent import Agent, Backend, Match
 from gateway.config.model import Config, Tenant
-from gateway.config.validation import model_at, nearest
+from gateway.config.problem import nearest
+from gateway.config.validation import model_at
 from tests.config.reading import examined
 
 

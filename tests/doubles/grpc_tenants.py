@@ -30,8 +30,8 @@ from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Running, agent, keys, running, secret
 from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent, says
 from tests.doubles.grpc_gateway import LISTENS
+from tests.doubles.http2_client import RawClient
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
-from tests.listener.grpc_front import RawClient
 
 Pairs = Iterable[tuple[bytes, bytes]]
 

@@ -20,12 +20,13 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import json_format  # type: ignore[import-untyped]  # protobuf ships no types
 
-from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
+from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class, result_class
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Running, agent, running
 from tests.doubles.grpc_agent import Asked, grpc_agent
+from tests.doubles.grpc_bytes import held
 from tests.doubles.grpc_gateway import LISTENS
 from tests.doubles.scripted import ScriptedBackend, Wire, head, whole
 
@@ -178,9 +179,12 @@ class Site:
             client.leave()
 
     async def _over_grpc(self, name: str, dialect: Dialect, operation: Operation, words: str) -> list[str]:
-        method = method_of(operation, dialect.version)
-        message = json_format.ParseDict(_params(dialect, words), request_class(method)()).SerializeToString()
-        options = (("grpc.default_authority", f"{_path(name)}.test"), ("grpc.max_receive_message_length", -1))
+        old = dialect.version is V0_3
+        method = method_of(operation, dialect.version, scoped=old)
+        params = _params(dialect, words) | ({} if old else {"tenant": _path(name)})
+        message = json_format.ParseDict(params, request_class(method)()).SerializeToString()
+        message += held(SCOPE_FIELD, _path(name).encode()) if old else b""
+        options = (("grpc.max_receive_message_length", -1),)
         async with grpc.aio.insecure_channel(self.gateway.gateway.grpc_address, options) as channel:
             call = channel.unary_stream(method.path)(message)
             try:
@@ -262,7 +266,7 @@ async def lengthy(folder: Path, *agents: str, settings: str = "", more: str = ""
                     script = agent(over_http(binding, Version(version)))
                     url = (await stack.enter_async_context(ScriptedBackend(script))).url
                 backend = f'{{ url: "{url}", protocol: {binding}, a2a_version: "{version}" }}'
-            at = f"match: [{{ path: /{_path(name)} }}, {{ host: {_path(name)}.test }}]"
+            at = f"match: {{ path: /{_path(name)} }}"
             entries += f"  {_path(name)}: {{ {at}, backend: {backend}{', ' if more else ''}{more} }}\n"
         text = f"gateway: {{ {LISTENS}{', ' if settings else ''}{settings} }}\nagents:\n{entries}"
         gateway = await stack.enter_async_context(running(text, path=folder / "gateway.yaml", settled=False))

@@ -209,9 +209,7 @@ def frames_otherwise(agent: Agent, call: Call) -> None:
     agent.raw(agent.frame({"jsonrpc": "2.0", "id": call.id, "result": message(call, other)}, framing=other))
 
 
-def ends_by(
-    *, field: str = "", null: bool = False, final: bool = False, word: bool = False, fault: bool = False
-) -> "Mode":
+def ends_by(*, field: str = "", null: bool = False, word: bool = False, fault: bool = False) -> "Mode":
     """Streams COUNT pieces of a task that does not rest, and ends the stream in this way."""
 
     def mode(agent: Agent, call: Call) -> None:
@@ -220,8 +218,6 @@ def ends_by(
             agent.answer(call, piece(call, "last"), field)
         if null:
             agent.answer(call, None)
-        if final:
-            agent.answer(call, status(call, "working"))
         if word:
             agent.raw(agent.says(call, "last"))
         if fault:
@@ -271,13 +267,6 @@ def leaves(agent: Agent, call: Call) -> None:
 def refuses(agent: Agent, call: Call) -> None:
     """Knows no such method."""
     agent.fail(call, -32601, "no such method")
-
-
-def notifies(agent: Agent, call: Call) -> None:
-    """Tells COUNT things that nobody asked for, in front of a good answer."""
-    for number in range(agent.count):
-        agent.raw(agent.frame({"jsonrpc": "2.0", "method": "log", "params": {"number": number}}))
-    agent.raw(agent.says(call, "told"))
 
 
 def forks(agent: Agent, call: Call) -> None:
@@ -366,7 +355,6 @@ MODES: dict[str, Mode] = {
     "frames-otherwise": frames_otherwise,
     "ends-by-field": ends_by(field="A2A-Stream: end"),
     "ends-by-null": ends_by(null=True),
-    "ends-by-final": ends_by(final=True),
     "ends-by-message": ends_by(word=True),
     "ends-by-error": ends_by(fault=True),
     "never-ends": ends_by(),
@@ -375,7 +363,6 @@ MODES: dict[str, Mode] = {
     "eats-time": eats_time,
     "eats-files": eats_files,
     "leaves": leaves,
-    "notifies": notifies,
     "refuses": refuses,
     "forks": forks,
     "forks-stubborn": forks_stubborn,

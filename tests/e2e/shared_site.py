@@ -1,7 +1,7 @@
 """Two tenants that share agents, and a client of either generation over any binding for each of them."""
 
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -128,18 +128,16 @@ async def party(
         grpc_at: Host and port where the gateway is called over gRPC.
     """
     over_grpc = speech.binding == "GRPC"
-    # Calls of 0.3 over gRPC say neither a path nor a tenant, so there every agent has a host to itself.
-    host = host_of(agent) if over_grpc and speech.version == "0.3" else ""
+    # Calls of 0.3 over gRPC say neither a path nor a tenant, so there the agent is at the root.
+    at_root = over_grpc and speech.version == "0.3"
     async with AsyncExitStack() as stack:
         ear, showing = Ear(), Showing(shown)
-        headers = {**shown, **({"Host": host} if host else {})}
-        http = await stack.enter_async_context(httpx.AsyncClient(transport=ear, timeout=20, headers=headers))
-        card = await A2ACardResolver(http, url if host else f"{url}/{agent}").get_agent_card()
+        http = await stack.enter_async_context(httpx.AsyncClient(transport=ear, timeout=20, headers=shown))
+        card = await A2ACardResolver(http, url if at_root else f"{url}/{agent}").get_agent_card()
         only(card, speech.version)
 
-        def channel(address: str) -> grpc.aio.Channel:
-            authority = (("grpc.default_authority", address),) if host else ()
-            return grpc.aio.insecure_channel(grpc_at, authority)
+        def channel(_address: str) -> grpc.aio.Channel:
+            return grpc.aio.insecure_channel(grpc_at)
 
         async def made(**more: Any) -> Client:
             config = ClientConfig(
@@ -169,9 +167,23 @@ def only(card: AgentCard, version: str) -> None:
         card.supported_interfaces.remove(interface)
 
 
-def host_of(agent: str) -> str:
-    """The name that an agent has to itself."""
-    return f"{agent}.agents.test"
+def key_of(agent: str, tenant: str = "acme") -> str:
+    """The API key of a tenant that picks an agent by itself; see `picked`."""
+    return f"a2a_{tenant}-{agent}"
+
+
+def picked(agents: Iterable[str], tenants: Iterable[str] = ("acme",)) -> dict[str, Any]:
+    """API keys that pick an agent each: calls of 0.3 over gRPC have neither a path nor a tenant."""
+    return {
+        f"{tenant}-{agent}": {"sha256": sha256(key_of(agent, tenant).encode()), "tenant": tenant}
+        for agent in agents
+        for tenant in tenants
+    }
+
+
+def found_by_key(agent: str, tenants: Iterable[str] = ("acme",)) -> list[dict[str, str]]:
+    """The matches of an agent: its path, and each key that picks it."""
+    return [{"path": f"/{agent}"}, *({"key": f"{tenant}-{agent}"} for tenant in tenants)]
 
 
 class Showing(ClientCallInterceptor):

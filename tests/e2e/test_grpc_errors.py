@@ -156,17 +156,6 @@ async def test_an_agent_may_be_picked_by_the_credential_alone(tmp_path: Path) ->
         assert len(here.places["over-grpc"].tenants) == 1
 
 
-@every_agent
-async def test_an_agent_may_be_picked_by_the_authority_alone(tmp_path: Path, name: str) -> None:
-    host = f"{name}.agents.test"
-    async with (
-        site(tmp_path, entries={name: {"match": {"host": host}}}) as here,
-        transport(here, f"{host}:443") as client,
-    ):
-        answer = await client.send_message(saying("hello"))
-        assert texts(answer.task) == [f"{name}: hello"]
-
-
 # ---- Breaking off ----------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """A2A 0.3 over gRPC with the last SDK of that generation, and the scoped service that was proposed for it.
 
-Calls of 0.3 have neither a path nor a tenant, so its clients say by the authority or by a key which agent they mean. No
+Calls of 0.3 have neither a path nor a tenant, so its clients say by a key which agent they mean. No
 SDK speaks the scoped service: its calls are written here by hand.
 """
 
@@ -19,11 +19,12 @@ from a2a.utils.grpc_status import status_from_call
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # it ships no types
 
 from gateway.a2a.fault import GATEWAY_DOMAIN
-from tests.conformance.matrix import CARD_PATH, entry, host_of, slug
+from tests.conformance.matrix import CARD_PATH, entry, slug
 from tests.conformance.running import agent_processes
 from tests.conformance.software import EVERY_AGENT, SDK_0_3, SDK_1_3, Environment, Software
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
+from tests.e2e.shared_site import found_by_key, key_of, picked
 from tests.e2e.site import HOOK, HOOKS
 from tests.identity.issuance import sha256
 
@@ -61,20 +62,21 @@ class Past:
         assert said is not None
         return said[1]
 
-    def connect(self, host: str, **headers: str) -> dict[str, Any]:
-        """Have the client find the agent that has a host to itself; its card."""
-        card: dict[str, Any] = self.client.do(
-            "connect", url=self.gateway.url, binding="GRPC", headers={"Host": host, **headers}
-        )
+    def connect(self, agent: Software) -> dict[str, Any]:
+        """Have the client find the agent that its key picks; its card."""
+        shown = {"X-API-Key": key_of(slug(agent))}
+        card: dict[str, Any] = self.client.do("connect", url=self.gateway.url, binding="GRPC", headers=shown)
         return card
 
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
-    """The agents of both generations, each at a path and at a host of its own; one by a key."""
+    """The agents of both generations, each at a path and by a key of its own."""
     with ExitStack() as stack:
         places = stack.enter_context(agent_processes(SOFTWARE))
-        agents = {slug(each): entry(each, place) for each, place in places.items()}
+        agents = {
+            slug(each): {**entry(each, place), "match": found_by_key(slug(each))} for each, place in places.items()
+        }
         agents["desk"] = {**entry(OLD, places[OLD]), "match": {"path": "/desk", "key": "desk-key"}}
         configuration = {
             "gateway": {"listen_grpc": "127.0.0.1:0"},
@@ -82,6 +84,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
                 "api_keys": {
                     "acme-key": {"sha256": sha256(KEY.encode()), "tenant": "acme"},
                     "desk-key": {"sha256": sha256(DESK_KEY.encode()), "tenant": "acme"},
+                    **picked(map(slug, places)),
                 }
             },
             "tenants": {"acme": ["*"]},
@@ -105,11 +108,11 @@ def test_there_are_agents_of_both_generations_over_every_binding() -> None:
 
 
 @EVERY_AGENT_OF_THEM
-def test_a_client_of_0_3_finds_any_agent_by_its_host(past: Past, agent: Software) -> None:
-    card = past.connect(host_of(agent), **{"X-API-Key": KEY})
+def test_a_client_of_0_3_finds_any_agent_by_its_key(past: Past, agent: Software) -> None:
+    card = past.connect(agent)
     listed = {card["preferredTransport"]: card["url"]}
     listed |= {each["transport"]: each["url"] for each in card["additionalInterfaces"]}
-    assert listed["GRPC"] == f"{host_of(agent)}:{past.address.rpartition(':')[2]}"
+    assert listed["GRPC"] == past.address
     client = past.client
     [task] = client.do("send", text="echo this")
     assert (task["status"]["state"], words(task["artifacts"])) == ("completed", ["echo this"])
@@ -130,7 +133,7 @@ def test_a_client_of_0_3_finds_any_agent_by_its_host(past: Past, agent: Software
 
 @EVERY_AGENT_OF_THEM
 def test_a_running_task_is_joined_and_another_cancelled(past: Past, agent: Software) -> None:
-    past.connect(host_of(agent), **{"X-API-Key": KEY})
+    past.connect(agent)
     client, word = past.client, str(uuid.uuid4())
     [task] = client.do("send", text=f"wait {word}", how="polling")
     assert client.do("cancel", task=task["id"])["status"]["state"] == "canceled"
@@ -142,7 +145,7 @@ def test_a_running_task_is_joined_and_another_cancelled(past: Past, agent: Softw
 
 @EVERY_AGENT_OF_THEM
 def test_errors_are_called_what_0_3_calls_them(past: Past, agent: Software) -> None:
-    past.connect(host_of(agent), **{"X-API-Key": KEY})
+    past.connect(agent)
     with pytest.raises(SdkFailed) as unknown:
         past.client.do("get", task="no-such-task")
     assert (unknown.value.kind, unknown.value.text.partition(":")[0]) == ("NOT_FOUND", "TaskNotFoundError")

@@ -95,12 +95,14 @@ async def test_the_official_client_calls_with_its_certificate(tmp_path: Path, na
             with pytest.raises(TaskNotFoundError):
                 await client.get_task(GetTaskRequest(id=task.id))
         async with party.calling(here, None, name, binding) as (client, _):
-            with pytest.raises((A2AClientError, A2AError), match=r"(?i)credential|401|unauthenticated"):
+            # Over gRPC every client has to show one, so there is no connection.
+            with pytest.raises((A2AClientError, A2AError), match=r"(?i)credential|401|unavailable"):
                 await send(client, saying("hello"))
         lines = await here.stop()
         seen = {(line["principal"], line["auth_method"], line["binding"]) for line in lines}
         spoken = {"JSONRPC": "jsonrpc", "HTTP+JSON": "rest", "GRPC": "grpc"}[binding]
-        assert {(ACME, "mtls", spoken), (GLOBEX, "mtls", spoken), (None, None, spoken)} <= seen
+        strangers = set() if binding == "GRPC" else {(None, None, spoken)}
+        assert {(ACME, "mtls", spoken), (GLOBEX, "mtls", spoken), *strangers} <= seen
 
 
 async def test_a_channel_whose_certificate_nobody_vouches_for_comes_to_nothing(tmp_path: Path) -> None:
@@ -113,5 +115,5 @@ async def test_a_channel_whose_certificate_nobody_vouches_for_comes_to_nothing(t
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await call(b"", timeout=10)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-        lines = await here.stop()
-        assert {line["reason"] for line in lines} == {"auth_invalid"}
+        # grpc.aio tells nothing of a handshake that failed.
+        assert await here.stop() == []

@@ -32,7 +32,7 @@ from tests.e2e.every_operation import (
 from tests.e2e.previous import SCRIPTS, PreviousClient, interpreter, previous_client
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
 from tests.e2e.sdk import Caller, open_http, saying, send
-from tests.e2e.shared_site import host_of
+from tests.e2e.shared_site import found_by_key, key_of, picked
 from tests.e2e.site import ACME_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
 
@@ -71,14 +71,14 @@ def stdio(name: str) -> dict[str, Any]:
 def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
     configuration = {
         "gateway": {"listen_grpc": "127.0.0.1:0"},
-        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}}},
+        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}, **picked(AGENTS)}},
         "tenants": {"acme": ["*"]},
         "push": HOOKS,
         "defaults": {"timeouts": {"connect": "60s"}},
         "agents": {
             name: {
                 "backend": stdio(name),
-                "match": [{"path": f"/{name}"}, {"host": host_of(name)}],
+                "match": found_by_key(name),
                 "expose": ["jsonrpc", "rest", "grpc"],
             }
             for name in AGENTS
@@ -186,10 +186,10 @@ def binding_of_0_3(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=AGENTS)
 def previous(pipes: Pipes, request: pytest.FixtureRequest, binding_of_0_3: str) -> PreviousClient:
-    """A client of 0.3 that has found the agent: by its host where it means gRPC, which has no place for a path."""
+    """A client of 0.3 that has found the agent: by a key where it means gRPC, which has no place for a path."""
     name: str = request.param
-    path, host = (f"/{name}/", {}) if binding_of_0_3 != "GRPC" else ("", {"Host": host_of(name)})
-    where = {"url": pipes.gateway.url + path, "headers": {**host, **api_key(ACME_KEY)}}
+    path, key = (f"/{name}/", ACME_KEY) if binding_of_0_3 != "GRPC" else ("", key_of(name))
+    where = {"url": pipes.gateway.url + path, "headers": api_key(key)}
     card = pipes.client.do("connect", binding=binding_of_0_3, **where)
     assert card["name"] == name
     assert "stdio" not in str(card)

@@ -13,7 +13,7 @@ from tests.e2e.foreign import check_apart
 from tests.e2e.grpc_site import BINDINGS
 from tests.e2e.listing import check_lists
 from tests.e2e.previous import PreviousAgent, previous_agent
-from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, Witness, host_of, party, tenancy
+from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, Witness, party, tenancy
 
 pytestmark = pytest.mark.anyio
 
@@ -40,11 +40,16 @@ async def both(
         "old-rpc": {"url": old.url + "/rpc", "protocol": "jsonrpc"},
         "old-rest": {"url": old.url + "/rest", "protocol": "rest"},
     }
+    root = agent if version == "0.3" else ""
     others = {
-        name: {"backend": {**backend, "a2a_version": "0.3"}, "card": old.url + CARD, **found_at(name)}
+        name: {
+            "backend": {**backend, "a2a_version": "0.3"},
+            "card": old.url + CARD,
+            **found_at(name, root),
+        }
         for name, backend in backends.items()
     }
-    entries = {name: found_at(name) for name in BINDINGS}
+    entries = {name: found_at(name, root) for name in BINDINGS}
     speech = Speech(version, "GRPC")
     async with (
         grpc_site.site(folder, tenancy(), entries, others=others) as here,
@@ -54,9 +59,12 @@ async def both(
         yield acme, globex, old if agent in OLD else here.places[agent]
 
 
-def found_at(agent: str) -> dict[str, Any]:
-    """How clients of either generation find an agent over gRPC."""
-    return {"match": [{"path": f"/{agent}"}, {"host": host_of(agent)}], "expose": ["jsonrpc", "rest", "grpc"]}
+def found_at(agent: str, root: str) -> dict[str, Any]:
+    """How clients of either generation find an agent over gRPC; those of 0.3 only at the root."""
+    return {
+        "match": [{"path": f"/{agent}"}, *([{"path": "/"}] if agent == root else [])],
+        "expose": ["jsonrpc", "rest", "grpc"],
+    }
 
 
 def asked_in(agent: str) -> Speech:

@@ -15,9 +15,10 @@ from tests.e2e.agents.grounds import Grounds
 from tests.e2e.conversing import context_of
 from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
-from tests.e2e.shared_site import ACME, GLOBEX, Witness, host_of, new_id, tenancy
-from tests.e2e.site import HOOK
+from tests.e2e.shared_site import ACME, GLOBEX, Witness, found_by_key, key_of, new_id, picked, tenancy
+from tests.e2e.site import HOOK, api_key
 
+TENANTS = ("acme", "globex")
 CARD = "/.well-known/agent-card.json"
 NOT_FOUND = {"JSONRPC": "A2AClientJSONRPCError -32001", "HTTP+JSON": "A2AClientHTTPError 404", "GRPC": "NOT_FOUND 5"}
 """Bindings, and what the SDK makes of TaskNotFound over each, in the words of `legacy/client.py`."""
@@ -40,10 +41,11 @@ class Shared:
 
     def connect(self, agent: str, binding: str) -> Witness:
         """Have both clients find an agent of the file; what it is."""
-        host = {"Host": host_of(agent)} if binding == "GRPC" else {}
-        url = self.gateway.url if host else f"{self.gateway.url}/{agent}"
-        for client, shown in ((self.acme, ACME), (self.globex, GLOBEX)):
-            client.do("connect", url=url, binding=binding, headers={**shown, **host})
+        by_key = binding == "GRPC"
+        url = self.gateway.url if by_key else f"{self.gateway.url}/{agent}"
+        for client, tenant, shown in ((self.acme, "acme", ACME), (self.globex, "globex", GLOBEX)):
+            headers = api_key(key_of(agent, tenant)) if by_key else shown
+            client.do("connect", url=url, binding=binding, headers=headers)
         return self.new if agent == "new" else self.old
 
 
@@ -60,12 +62,14 @@ def shared(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         agents = {
             name: {
                 **backend,
-                "match": [{"path": f"/{name}"}, {"host": host_of(name)}],
+                "match": found_by_key(name, TENANTS),
                 "expose": ["jsonrpc", "rest", "grpc"],
             }
             for name, backend in backends.items()
         }
-        configuration = {**tenancy(), "gateway": {"listen_grpc": "127.0.0.1:0"}, "agents": agents}
+        written = tenancy()
+        written["auth"]["api_keys"] |= picked(backends, TENANTS)
+        configuration = {**written, "gateway": {"listen_grpc": "127.0.0.1:0"}, "agents": agents}
         gateway = stack.enter_context(gateway_process(configuration, tmp_path_factory.mktemp("shared")))
         acme, globex = stack.enter_context(previous_client()), stack.enter_context(previous_client())
         yield Shared(gateway, new, old, acme, globex)

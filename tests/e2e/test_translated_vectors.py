@@ -41,7 +41,6 @@ from tests.e2e.sdk import open_http
 
 pytestmark = pytest.mark.anyio
 
-HOST = "acme.agents.test"
 """Where clients of gRPC find the agent whose generation has no tenant to say."""
 SPOKEN = [f"{binding.value} {version}" for version in ("1.0", "0.3") for binding in Binding]
 """What every agent's card says; the file says which of these it is."""
@@ -167,7 +166,7 @@ async def before(dialect: Dialect, folder: Path) -> AsyncIterator[Site]:
 gateway: {{ {LISTENS} }}
 agents:
   agent:
-    match: [{{ path: /agent, tenant: acme }}, {{ host: {HOST} }}]
+    match: [{{ path: /agent, tenant: acme }}, {{ path: / }}]
     backend: {{ url: "{url}", protocol: {dialect.binding.label}, a2a_version: "{dialect.version}" }}
     card: card.json
 """
@@ -200,8 +199,7 @@ async def ask_over_grpc(gateway: Running, case: Case) -> list[bytes]:
     """The messages of the answer."""
     entry = vector(case.file)["request"][case.ours]["grpc"]
     call = call_of({"grpc": entry}, DIALECTS[case.ours])
-    options = () if call.tenant is not None else (("grpc.default_authority", HOST),)
-    async with aio.insecure_channel(gateway.gateway.grpc_address, options=options) as channel:
+    async with aio.insecure_channel(gateway.gateway.grpc_address) as channel:
         answer = channel.unary_stream(call.method)(call.body, metadata=tuple(map(tuple, entry["metadata"])))
         return [message async for message in answer]
 

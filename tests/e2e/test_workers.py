@@ -100,6 +100,8 @@ async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_pa
             assert await metric(process, "requests_total", agent="echo") == 40
             assert await metric(process, "config_last_reload_successful") == 1
             assert await metric(process, "build_info") == 1
+        text = (await http.get(process.admin + "/metrics")).text
+        assert all(f"\n{name} " in text for name in ("process_resident_memory_bytes", "process_cpu_seconds_total"))
 
 
 @pytest.mark.long

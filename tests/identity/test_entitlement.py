@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.client import Client
-from gateway.config.client_rule import Clients
+from gateway.config.client import Client, Clients
 from gateway.config.model import Auth
 from gateway.identity.entitlement import Entitlement
 from gateway.principal import ANONYMOUS_TENANT, Principal

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.a2a.fault import AuthInvalid, AuthMissing, TenantNotMapped
 from gateway.principal import Principal
-from gateway.routing.requirement import Requirement
+from gateway.routing.route import Requirement
 from tests.identity.issuance import auth, authenticator, bearer, identify, token
 
 DIRECTORY = "9188040d-6c67-4c5b-b112-36a304b66dad"

@@ -1,8 +1,7 @@
-"""What clients of gRPC find: A2A's services by the line, health and reflection, and nothing else."""
+"""What gRPC clients find: A2A's services, health and reflection, and nothing else; and what is limited."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
@@ -12,58 +11,40 @@ from grpc_health.v1.health_pb2_grpc import HealthStub  # type: ignore[import-unt
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.call import Head
 from gateway.a2a.framing.grpc import frame
 from gateway.listener import grpc as listener
-from gateway.listener.grpc import GrpcListener
-from gateway.listener.grpc_wire import GrpcWire
-from gateway.wire import Wire
-from tests.listener.grpc_front import REQUEST, SEND, GrpcFront, grpc_fronting
+from tests.doubles.http2_client import REQUEST, SEND, STREAM
+from tests.listener.grpc_front import fronting, patient, streams
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 LISTS = ServerReflectionRequest(list_services="").SerializeToString()
-
+OK = (200, b"0", [b"ok"])
 
 anyio_backend = both_loops
 
 
-class StandIn:
-    """Where the line would be."""
-
-    def __init__(self) -> None:
-        self.ready = True
-        self.heads: list[Head] = []
-        self.unread: list[tuple[str, int, str]] = []
-
-    async def serve(self, head: Head, wire: Wire) -> None:
-        self.heads.append(head)
-        await wire.answer(200, [], frame(await wire.read(1000)))
-
-    def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
-        self.unread.append((peer, status, words))
+def asking(path: str) -> list[tuple[bytes, bytes]]:
+    return [(name, path.encode() if name == b":path" else value) for name, value in REQUEST]
 
 
-@asynccontextmanager
-async def listening() -> AsyncIterator[tuple[GrpcFront, StandIn, GrpcListener]]:
-    line: Any = StandIn()
-    found = GrpcListener(line, lambda: bool(line.ready), scope_field=100)
-
-    async def serve(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-        await found(head, wire)
-
-    async with grpc_fronting(serve) as front:
-        yield front, line, found
+async def refused(call: Any) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
 
 
-async def test_methods_of_a2a_are_answered_by_the_line() -> None:
-    async with listening() as (front, line, _), front.channel() as channel:
+# ---- Methods -------------------------------------------------------------------------------------------------------
+
+
+async def test_methods_of_a2a_are_answered_by_the_pipeline() -> None:
+    async with fronting() as front, front.channel() as channel:
         for path in BY_PATH:
             assert await channel.unary_unary(path)(path.encode(), timeout=10) == path.encode()
-        assert [head.grpc.path for head in line.heads if head.grpc] == list(BY_PATH)
-        assert line.unread == []
+        assert [head.grpc.path for head in front.heads if head.grpc] == list(BY_PATH)
+        assert front.unread == []
 
 
 @pytest.mark.parametrize(
@@ -77,83 +58,208 @@ async def test_methods_of_a2a_are_answered_by_the_line() -> None:
     ],
 )
 async def test_what_is_no_method_is_told_so_and_logged(path: str) -> None:
-    async with listening() as (front, line, _), front.channel() as channel:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary(path)(b"", timeout=10)
-        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert caught.value.details() == "Method not found!"
-        assert len(dict(caught.value.initial_metadata() or caught.value.trailing_metadata())["x-request-id"]) == 16
-        assert line.unread == [("127.0.0.1", 404, f"there is no method {path}")]
-        assert line.heads == []
+    async with fronting() as front, front.channel() as channel:
+        error = await refused(channel.unary_unary(path)(b"", timeout=10))
+        assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        assert len(dict(error.trailing_metadata())["x-request-id"]) == 16
+        assert front.unread == [("127.0.0.1", 404, f"there is no method {path}")]
+        assert front.heads == []
 
 
 async def test_the_path_of_what_is_no_method_is_logged_in_part() -> None:
-    async with listening() as (front, line, _):
+    async with fronting() as front:
         client = await front.client()
-        stream = client.ask([pair if pair[0] != b":path" else (b":path", b"/" + b"x" * 5000) for pair in REQUEST])
-        assert (await client.answer(stream))[1] == b"12"
-        assert len(line.unread[0][2]) < 300
+        assert (await client.answer(client.ask(asking("/" + "x" * 5000))))[1] == b"12"
+        assert len(front.unread[0][2]) < 300
 
 
-async def test_a_real_client_that_compresses_is_told_that_it_must_not() -> None:
-    async with listening() as (front, line, _), front.channel() as channel:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary(SEND)(b"x" * 1000, timeout=10, compression=grpc.Compression.Gzip)
-        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert line.heads == []
-
-
-async def test_health_and_reflection_are_no_calls_of_the_line() -> None:
-    async with listening() as (front, line, _), front.channel() as channel:
+async def test_health_and_reflection_are_no_calls_of_the_pipeline() -> None:
+    async with fronting() as front, front.channel() as channel:
         assert (await HealthStub(channel).Check(HealthCheckRequest(), timeout=10)).status == 1
         for path in (REFLECTION, REFLECTION.replace("v1", "v1alpha")):
             [told] = [each async for each in channel.stream_stream(path)(iter([LISTS]), timeout=10)]
             assert b"lf.a2a.v1.A2AService" in told
-        assert (line.heads, line.unread) == ([], [])
+        assert (front.heads, front.unread) == ([], [])
 
 
-async def test_whoever_watches_is_told_of_a_change() -> None:
-    async with listening() as (front, line, found), front.channel() as channel:
-        watch = HealthStub(channel).Watch(HealthCheckRequest(), timeout=10)
-        assert (await watch.read()).status == 1
-        line.ready = False
-        found.changed()
-        assert (await watch.read()).status == 2
-
-
-@pytest.mark.parametrize("path", ["/grpc.health.v1.Health/Check", REFLECTION])
-async def test_a_question_that_cannot_be_read_is_refused(path: str) -> None:
-    async with listening() as (front, _, _), front.channel() as channel:
-        call = channel.stream_stream(path)(iter([b"\xff\xff"]), timeout=10)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            _ = [each async for each in call]
-        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+@pytest.mark.parametrize("path", ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", REFLECTION])
+async def test_a_question_that_cannot_be_read_is_refused(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with fronting() as front, front.channel() as channel:
+        error = await refused(channel.stream_stream(path)(iter([b"\xff\xff"]), timeout=10).read())
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caplog.records == []
 
 
 async def test_strangers_may_keep_few_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "_MOST_ASIDE", 2)
-    async with listening() as (front, _, found), front.channel() as channel:
+    async with fronting() as front, front.channel() as channel:
         stub = HealthStub(channel)
         watching = [stub.Watch(HealthCheckRequest(), timeout=10) for _ in range(2)]
         for each in watching:
             await each.read()
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Watch(HealthCheckRequest(), timeout=10).read()
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        error = await refused(stub.Watch(HealthCheckRequest(), timeout=10).read())
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         # Or a stranger could have the gateway taken for dead.
         assert (await stub.Check(HealthCheckRequest(), timeout=10)).status == 1
         watching[0].cancel()
-        await front.until(lambda: found._open == 1)
-        assert (await stub.Watch(HealthCheckRequest(), timeout=10).read()).status == 1
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert (await stub.Watch(HealthCheckRequest(), timeout=10).read()).status == 1
+                    break
+                except grpc.aio.AioRpcError:
+                    await asyncio.sleep(0.01)
 
 
-async def test_a_client_that_leaves_within_its_questions_leaves_nothing() -> None:
-    async with listening() as (front, _, found):
+async def test_a_stranger_that_reads_nothing_keeps_no_other_from_being_told() -> None:
+    async with fronting() as front, front.channel() as channel:
         client = await front.client()
-        headers = [pair if pair[0] != b":path" else (b":path", REFLECTION.encode()) for pair in REQUEST]
-        client.ask(headers, frame(LISTS), end=False)
-        await client.until(lambda: bool(client.body))
-        await asyncio.sleep(0)
-        client.leave()
-        await front.until(lambda: found._open == 0)
-        assert front.faults == []
+        client.h2.update_settings({4: 0})
+        client.flush()
+        client.ask(asking("/grpc.health.v1.Health/Watch"), frame(b""))
+        await client.hear()
+        watch = HealthStub(channel).Watch(HealthCheckRequest(), timeout=10)
+        assert (await watch.read()).status == 1
+        front.ready = False
+        front.listener.tell_health()
+        assert (await watch.read()).status == 2
+
+
+# ---- Heads ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_head_has_the_metadata_as_http_2_has_them_and_the_rest_of_the_deadline() -> None:
+    async with fronting() as front, front.channel() as channel:
+        metadata = (("x-api-key", "one"), ("x-api-key", "two"), ("x-own-bin", b"\x00\xff"))
+        await channel.unary_unary(SEND)(b"", metadata=metadata, timeout=10)
+        [head] = front.heads
+        assert (head.method, head.path, head.host, head.peer, head.scheme) == (
+            "POST", SEND.encode(), "", "127.0.0.1", "http",
+        )  # fmt: skip
+        assert head.all(b"x-api-key") == (b"one", b"two")
+        assert head.first(b"x-own-bin") == b"AP8="
+        assert 9000 < int((head.first(b"grpc-timeout") or b"")[:-1]) <= 10_000
+        names = {name for name, _ in head.headers}
+        assert names == {b"x-api-key", b"x-own-bin", b"user-agent", b"grpc-timeout"}
+
+
+async def test_a_call_without_a_deadline_has_none() -> None:
+    async with fronting() as front, front.channel() as channel:
+        await channel.unary_unary(SEND)(b"")
+        assert front.heads[0].first(b"grpc-timeout") is None
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])
+async def test_a_value_that_would_end_a_line_reaches_nobody(value: bytes) -> None:
+    async with fronting() as front:
+        client = await front.client()
+        assert (await client.answer(client.ask(body=frame(b""), more=[(b"traceparent", value)])))[1] == b"3"
+        assert front.heads == []
+        assert front.unread == [("127.0.0.1", 400, "a header is malformed")]
+
+
+async def test_a_value_that_is_no_text_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "grpc")
+    async with fronting() as front:
+        client = await front.client()
+        stream = client.ask(body=frame(b"ok"), more=[(b"authorization", b"Bearer secret\xff")])
+        assert await client.answer(stream) == OK
+    assert "secret" not in caplog.text
+
+
+async def test_metadata_are_limited_in_number_and_size() -> None:
+    async with fronting(metadata=8192, http={"header_count": 20}) as front, front.channel() as channel:
+        many, long = [(f"x-{number}", "a") for number in range(21)], [("x-long", "a" * 9000)]
+        error = await refused(channel.unary_unary(SEND)(b"", metadata=tuple(many), timeout=10))
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert front.heads == []
+        assert front.unread == [("127.0.0.1", 431, "there are more than 20 headers")]
+        error = await refused(channel.unary_unary(SEND)(b"", metadata=tuple(long), timeout=10))
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        # grpc-core shows such a call without the metadata that are too long, and cancels it before its message.
+        await front.until(lambda: (front.gone, front.open) == (len(front.heads), 0))
+        assert await channel.unary_unary(SEND)(b"ok", timeout=10) == b"ok"
+
+
+# ---- Limits --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_compressed_message_is_refused() -> None:
+    async with fronting() as front, front.channel() as channel:
+        call = channel.unary_unary(SEND)(b"x" * 1000, timeout=10, compression=grpc.Compression.Gzip)
+        assert (await refused(call)).code() is grpc.StatusCode.UNIMPLEMENTED
+        await front.until(lambda: (front.gone, front.open) == (len(front.heads), 0))
+
+
+async def test_calls_of_one_connection_are_limited() -> None:
+    async with fronting(patient, streams=3) as front, front.channel() as channel:
+        calls = [asyncio.ensure_future(channel.unary_unary(SEND)(b"", timeout=10)) for _ in range(5)]
+        await front.until(lambda: len(front.heads) == 3)
+        front.go.set()
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        # The others wait in the client, or are refused where it began them before it knew the limit.
+        assert told.count(b"at last") >= 3
+
+
+async def test_a_client_that_takes_back_its_calls_at_once_disturbs_no_other() -> None:
+    async with fronting(streams) as front, front.channel() as channel:
+        other = channel.unary_stream(STREAM)(b"")
+        assert await other.read() == b"first"
+        client = await front.client()
+        for _ in range(1000):
+            stream = client.h2.get_next_available_stream_id()
+            client.h2.send_headers(stream, asking(STREAM))
+            client.h2.reset_stream(stream, 8)
+        client.flush()
+        assert await channel.unary_stream(STREAM)(b"").read() == b"first"
+        await front.until(lambda: front.open == 2)
+        front.go.set()
+        assert await other.read() is grpc.aio.EOF
+
+
+async def test_a_connection_that_says_nothing_is_closed() -> None:
+    async with fronting(deadline="200ms") as front:
+        host, _, port = front.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(10):
+            while await reader.read(1000):
+                pass
+        writer.close()
+
+
+async def test_a_connection_without_calls_is_closed_politely() -> None:
+    async with fronting(idle="300ms") as front:
+        client = await front.client()
+        assert await client.answer(client.ask(body=frame(b"ok"))) == OK
+        await client.finished()
+        assert client.goaway is not None
+
+
+# ---- Another certificate or limit, and the end -----------------------------------------------------------------------
+
+
+async def test_another_limit_on_messages_holds_for_the_next_connection_and_open_calls_go_on() -> None:
+    async with fronting(streams) as front, front.channel() as channel:
+        front.longest = 1000
+        call = channel.unary_stream(STREAM)(b"")
+        assert await call.read() == b"first"
+        await front.listener.renew(None, 1000)
+        async with front.channel() as later:
+            error = await refused(later.unary_stream(STREAM)(b"x" * 3000, timeout=10).read())
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        front.go.set()
+        assert await call.read() is grpc.aio.EOF
+        assert await call.code() is grpc.StatusCode.OK
+
+
+async def test_who_is_told_to_go_elsewhere_finishes_its_calls() -> None:
+    async with fronting(streams) as front, front.channel() as channel:
+        call = channel.unary_stream(STREAM)(b"")
+        assert await call.read() == b"first"
+        front.listener.stop_accepting()
+        async with front.channel() as later:
+            error = await refused(later.unary_unary(SEND)(b"", timeout=10))
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+        front.go.set()
+        assert await call.read() is grpc.aio.EOF
+        assert await call.code() is grpc.StatusCode.OK

@@ -20,23 +20,15 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (  # type: ignore[import
 )
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPED_0_3, SERVICES
-from gateway.a2a.call import Head
-from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_wire import GrpcWire
-from tests.listener.grpc_front import GrpcFront, grpc_fronting
+from tests.listener.grpc_front import fronting
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def reflecting(scope_field: int = 100) -> AsyncIterator[tuple[ServerReflectionStub, Reflection]]:
-    reflection = Reflection(scope_field)
-
-    async def serve(front: GrpcFront, head: Head, wire: GrpcWire) -> None:
-        await reflection.answer(wire)
-
-    async with grpc_fronting(serve) as front, front.channel() as channel:
-        yield ServerReflectionStub(channel), reflection
+async def reflecting(**bounds: Any) -> AsyncIterator[ServerReflectionStub]:
+    async with fronting(**bounds) as front, front.channel() as channel:
+        yield ServerReflectionStub(channel)
 
 
 async def told(stub: ServerReflectionStub, **asked: Any) -> Any:
@@ -65,7 +57,7 @@ async def schema(stub: ServerReflectionStub, symbol: str) -> DescriptorPool:
 
 
 async def test_the_services_are_listed() -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         answer = await told(stub, list_services="")
         names = {service.name for service in answer.list_services_response.service}
         assert names == {*SERVICES, "grpc.health.v1.Health"}
@@ -73,7 +65,7 @@ async def test_the_services_are_listed() -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 async def test_every_method_is_described_with_all_that_it_needs(service: str) -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         described = (await schema(stub, service)).FindServiceByName(service)
         named = {f"/{service}/{method.name}": method for method in described.methods}
         assert {path for path in BY_PATH if path.startswith(f"/{service}/")} == named.keys()
@@ -82,7 +74,7 @@ async def test_every_method_is_described_with_all_that_it_needs(service: str) ->
 
 
 async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> None:
-    async with reflecting(scope_field=77) as (stub, _):
+    async with reflecting(scope_field=77) as stub:
         pool = await schema(stub, SCOPED_0_3)
         method = pool.FindServiceByName(SCOPED_0_3).FindMethodByName("GetTask")
         message = GetMessageClass(method.input_type)(name="tasks/1", scope="acme")
@@ -103,7 +95,7 @@ async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> 
     ],
 )
 async def test_methods_tell_their_http_paths(service: str, method: str, paths: list[str]) -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         described = (await schema(stub, service)).FindServiceByName(service).FindMethodByName(method)
         # The options of another pool are read by the classes of this one.
         options = MethodOptions.FromString(described.GetOptions().SerializeToString())
@@ -112,7 +104,7 @@ async def test_methods_tell_their_http_paths(service: str, method: str, paths: l
 
 
 async def test_every_method_of_each_service_has_an_http_path() -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         for service in SERVICES:
             for method in (await schema(stub, service)).FindServiceByName(service).methods:
                 options = MethodOptions.FromString(method.GetOptions().SerializeToString())
@@ -124,7 +116,7 @@ async def test_every_method_of_each_service_has_an_http_path() -> None:
 
 
 async def test_files_are_told_by_their_names() -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         answer = await told(stub, file_by_filename="a2a.proto")
         first = FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
         assert first.package == "lf.a2a.v1"
@@ -140,22 +132,14 @@ async def test_files_are_told_by_their_names() -> None:
     ],
 )
 async def test_what_is_not_of_a2a_is_not_there(asked: dict[str, str]) -> None:
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         assert (await told(stub, **asked)).error_response.error_code == 5
 
 
 async def test_several_questions_of_one_client_are_answered_in_order() -> None:
     asked = [ServerReflectionRequest(list_services=""), ServerReflectionRequest(), ServerReflectionRequest(host="x")]
-    async with reflecting() as (stub, _):
+    async with reflecting() as stub:
         call = stub.ServerReflectionInfo(iter(asked), timeout=10)
         answers = [each async for each in call]
         assert [each.original_request for each in answers] == asked
         assert [each.error_response.error_code for each in answers] == [0, 3, 3]
-
-
-async def test_few_answers_are_kept_and_none_that_say_no() -> None:
-    async with reflecting() as (stub, reflection):
-        for number in range(100):
-            await told(stub, file_containing_symbol=f"a.B{number}")
-            await told(stub, list_services=str(number))
-        assert len(reflection._answers) == 64

@@ -70,43 +70,6 @@ async def pages(front: Front, head: Head, wire: ClientWire) -> None:
     await PAGES(head, wire)
 
 
-async def test_an_application_sees_what_was_asked() -> None:
-    async with fronting(pages) as front:
-        client = await front.client()
-        await client.ask("GET", "/shown/a%2Fb%20c?q=%20", None, [(b"X", b"1"), (b"X", b"2")])
-        assert (await client.answer()).json == {
-            "method": "GET",
-            "path": "/shown/a/b c",
-            "raw": "/shown/a%2Fb%20c",
-            "query": "q=%20",
-            "client": "127.0.0.1",
-            "x": ["1", "2"],
-        }
-
-
-async def test_answers_have_one_length_and_keep_the_connection() -> None:
-    async with fronting(pages) as front:
-        client = await front.client()
-        await client.ask("POST", "/echo", b"hello")
-        assert (await client.answer()).body == b"hello"
-        await client.ask("GET", "/streamed", None)
-        answer = await client.answer()
-        assert (answer.body, answer.header("content-length")) == (b"one two", "7")
-        await client.ask("HEAD", "/streamed", None)
-        assert (await client.answer(bodiless=True)).header("content-length") in ("7", "0")
-        await client.ask("GET", "/nothing", None)
-        assert (await client.answer()).status == 404
-        assert len(front.connections) == 1
-
-
-async def test_a_body_is_read_when_the_application_asks_for_it() -> None:
-    async with fronting(pages) as front:
-        client = await front.client()
-        await client.ask("POST", "/unread", None, [(b"Content-Length", b"99999999")])
-        answer = await client.answer()
-        assert (answer.status, answer.header("connection")) == (401, "close")
-
-
 async def test_a_body_over_the_limit_is_a_fault_to_the_application() -> None:
     async with fronting(pages) as front:
         for framing in ([(b"Content-Length", b"1001")], [(b"Transfer-Encoding", b"chunked")]):
@@ -126,16 +89,6 @@ async def test_an_application_that_fails_says_so_without_a_reason(caplog: pytest
         assert answer.status == 500
         assert b"secret" not in answer.body
     assert "secret" in caplog.text
-
-
-async def test_an_application_that_never_answers_is_no_answer() -> None:
-    async def silent(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"half", "more_body": True})
-
-    wire = RecordedWire()
-    await PagesListener(silent, 10)(Head("GET", b"/"), wire)
-    assert not wire.opened
 
 
 @pytest.mark.parametrize("fault", [BodyTooLarge, BodyTooSlow, ClientGone])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.limit import Http
-from gateway.listener.request import Again, RequestHead, Unreadable, check_start, host_name, read_head
+from gateway.listener.request import Again, RequestHead, Unreadable, check_start, read_head
 from tests.listener.front import limited
 
 BOUNDS = limited()
@@ -28,44 +28,9 @@ def refusal(raw: bytes, bounds: Http = BOUNDS) -> int:
 # ---- What is read --------------------------------------------------------------------------------------------------
 
 
-def test_a_head_is_what_the_client_said() -> None:
-    read = head_of(lines(b"X-One:  1 \t", b"x-two:", b"X-ONE: \xe4 b", first=b"GET /a%2Fb?x=%20?y HTTP/1.1"))
-    head = read.head
-    assert (head.method, head.path, head.query, head.host) == ("GET", b"/a%2Fb", b"x=%20?y", "x")
-    assert head.headers == ((b"host", b"x"), (b"x-one", b"1"), (b"x-two", b""), (b"x-one", b"\xe4 b"))
-    assert (head.peer, head.scheme) == ("192.0.2.1", "https")
-    assert head.all(b"x-one") == (b"1", b"\xe4 b")
-    assert head.first(b"x-one") == b"1"
-    assert (read.length, read.chunked, read.keeps, read.dated, read.expects) == (0, False, True, False, False)
-
-
-def test_how_long_the_body_is_concerns_nobody_behind() -> None:
-    read = head_of(lines(b"Content-Length: 0012", b"X: 1"))
-    assert read.length == 12
-    assert read.head.first(b"content-length") is None
-    assert read.head.headers == ((b"host", b"x"), (b"x", b"1"))
-    assert read.head.all(b"x") == (b"1",)
-
-
 def test_a_head_without_headers_is_one_of_http_1_0_alone() -> None:
     assert head_of(b"GET / HTTP/1.0\r\n\r\n").head.headers == ()
     assert refusal(b"GET / HTTP/1.1\r\n\r\n") == 400
-
-
-@pytest.mark.parametrize(
-    ("extra", "keeps"),
-    [
-        ((), True),
-        ((b"Connection: keep-alive",), True),
-        ((b"Connection: close",), False),
-        ((b"Connection: a", b"connection: b , CLOSE"), False),
-        ((b"Connection: closed, xclose",), True),
-        ((b"Connection:",), True),
-    ],
-)
-def test_a_connection_is_kept_unless_the_client_says_close(extra: tuple[bytes, ...], *, keeps: bool) -> None:
-    assert head_of(lines(*extra)).keeps is keeps
-    assert head_of(lines(*extra, first=b"GET / HTTP/1.0")).keeps is False
 
 
 def test_what_a_client_expects_is_known_to_http_1_1_alone() -> None:
@@ -74,45 +39,7 @@ def test_what_a_client_expects_is_known_to_http_1_1_alone() -> None:
     assert refusal(lines(b"Expect: a-miracle")) == 417
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        (b"Agents.Example.COM", "agents.example.com"),
-        (b"agents.example.com:8080", "agents.example.com"),
-        (b"agents.example.com.", "agents.example.com"),
-        (b"agents.example.com.:80", "agents.example.com"),
-        (b"agents.example.com:", "agents.example.com"),
-        (b"[::1]:8080", "[::1]"),
-        (b"[::FFFF:1.2.3.4]", "[::ffff:1.2.3.4]"),
-        (b"", None),
-        (b".", None),
-        (b":80", None),
-        (b" x ", None),
-        (b"\xe4", None),
-        (b"h.example:80@evil", None),
-        (b"h.example:/../", None),
-        (b"h.example, x.example", None),
-        (b"::1", None),
-        (b"[::1", None),
-        (b"h:123456", None),
-        (b"a" * 301, None),
-    ],
-)
-def test_a_host_is_lower_case_and_has_no_port(value: bytes, name: str | None) -> None:
-    assert host_name(value) == name
-
-
 # ---- What is refused -----------------------------------------------------------------------------------------------
-
-
-def test_the_bounds_are_exact() -> None:
-    bounds = limited(target=4, headers=40, header_count=2)
-    fits = b"GET /aaa HTTP/1.1\r\nHost: x\r\nA: " + b"v" * 20 + b"\r\n\r\n"
-    assert len(fits) - fits.index(b"\r\n") <= 40
-    assert head_of(fits, bounds).head.path == b"/aaa"
-    assert refusal(fits.replace(b"/aaa", b"/aaaa"), bounds) == 414
-    assert refusal(fits.replace(b"A: ", b"A: vvvvvvv"), bounds) == 431
-    assert refusal(fits.replace(b"A: " + b"v" * 20, b"A:1\r\nB:2"), bounds) == 431
 
 
 def test_a_head_in_pieces_has_room_for_the_longest_that_is_allowed() -> None:

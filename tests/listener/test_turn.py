@@ -34,25 +34,6 @@ def looped() -> tuple[Loop, asyncio.AbstractEventLoop]:
     return loop, cast("asyncio.AbstractEventLoop", loop)  # all that turns ask of one
 
 
-def test_a_turn_has_place_for_a_few() -> None:
-    loop, given = looped()
-    turns = Turns(4)
-    assert [turns.take(given) for _ in range(6)] == [True] * 4 + [False] * 2
-    loop.turn()
-    assert turns.take(given)
-
-
-def test_a_loop_in_which_few_come_is_hardly_asked_to_turn() -> None:
-    loop, given = looped()
-    turns = Turns(8)
-    assert all(turns.take(given) for _ in range(3))
-    assert loop.soon == []
-    assert turns.take(given)
-    assert len(loop.soon) == 1
-    loop.turn()
-    assert loop.soon == []
-
-
 def test_who_came_first_is_served_first_and_nobody_passes_the_line() -> None:
     loop, given = looped()
     turns, served = Turns(2), list[int]()
@@ -64,22 +45,6 @@ def test_who_came_first_is_served_first_and_nobody_passes_the_line() -> None:
         loop.turn()
         assert served == expected
         assert turns.take(given) is (len(expected) == 5)
-
-
-def test_one_that_fails_stops_nobody_behind_it() -> None:
-    loop, given = looped()
-    turns, served = Turns(1), list[int]()
-    assert turns.take(given)
-
-    def fails() -> None:
-        raise ValueError
-
-    turns.wait(fails)
-    turns.wait(lambda: served.append(1))
-    with pytest.raises(ValueError):  # noqa: PT011 - whatever it is
-        loop.turn()
-    loop.turn()
-    assert served == [1]
 
 
 @pytest.mark.anyio

@@ -7,9 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.policy.account import Quota
-from gateway.policy.limits import Limits, Permit
-from gateway.policy.ratelimit_headers import Standing
+from gateway.policy.limits import Limits, Permit, Quota, Standing
 from tests.policy.simulated import now
 
 ACME, GLOBEX, CRM, ERP = "acme", "globex", "crm", "erp"

@@ -1,13 +1,12 @@
 """The limits along the line: what is charged when, what is refused how, and who is told of it."""
 
 import asyncio
+import re
 
 import pytest
 
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.account import Quota
-from gateway.policy.limits import OverRate, Permit
-from gateway.policy.ratelimit_headers import Standing
+from gateway.policy.limits import OverRate, Permit, Quota, Standing, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
 
@@ -32,6 +31,58 @@ def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> Non
     assert refused.value.message == "more requests than the 3 in 60 s that are allowed"
     assert hits == [("requests", "tenant", ACME)]
     assert standing(made, ACME, 20.0) == Standing(3, 60, 0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("quota", "replicas", "told", "burst"),
+    [
+        # The burst is one period unless it is written, and never less than one request.
+        (Quota(requests=(600.0, 60.0)), 1, (600, 60), 600),
+        (Quota(requests=(50.0, 1.0), burst=200.0), 1, (50, 1), 200),
+        (Quota(requests=(50.0, 1.0), burst=5.0), 1, (50, 1), 5),
+        (Quota(requests=(50.0, 1.0), burst=0.0), 1, (50, 1), 1),
+        # Headers tell whole numbers: not less than one request in not less than one second.
+        (Quota(requests=(5.0, 0.5)), 1, (10, 1), 5),
+        (Quota(requests=(1.0, 2.5)), 1, (1, 3), 1),
+        (Quota(requests=(0.5, 1.0)), 1, (1, 2), 1),
+        # Shares of several processes are rounded up: together they give a little more, never less.
+        (Quota(requests=(600.0, 60.0)), 4, (150, 60), 150),
+        (Quota(requests=(10.0, 60.0)), 4, (3, 60), 3),
+        (Quota(requests=(1.0, 60.0)), 8, (1, 60), 1),
+        (Quota(requests=(100.0, 1.0), burst=201.0), 2, (50, 1), 101),
+    ],
+)
+def test_a_rate_is_told_and_given(quota: Quota, replicas: int, told: tuple[int, int], burst: int) -> None:
+    made, _ = limits({ACME: quota}, replicas=replicas)
+    for left in range(burst - 1, -1, -1):
+        found = standing(made, ACME)
+        assert found is not None
+        assert (found.limit, found.window, found.remaining) == (*told, left)
+    with pytest.raises(OverRate):
+        standing(made, ACME)
+
+
+RATE = re.compile(rb'"requests";q=\d{1,15};w=[1-9]\d{0,14}')
+LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
+
+
+@pytest.mark.parametrize(
+    ("standing", "policy", "limit"),
+    [
+        (Standing(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
+        # Whole seconds, never too few; a hair above one is that one.
+        *((Standing(1, 3600, 0, reset), b"q=1;w=3600", b"r=0;t=%d" % told) for reset, told in (
+            (0.0, 0), (0.001, 1), (1.0, 1), (1.0000000001, 1), (1.01, 2), (59.999, 60), (3600.0, 3600)
+        )),
+        (Standing(999_999_999, 1, 10**9, 0.0), b"q=999999999;w=1", b"r=1000000000;t=0"),
+    ],
+)  # fmt: skip
+def test_a_policy_and_a_limit_are_told_as_structured_fields(standing: Standing, policy: bytes, limit: bytes) -> None:
+    told = dict(ratelimit_headers(standing))
+    assert told == {b"ratelimit-policy": b'"requests";' + policy, b"ratelimit": b'"requests";' + limit}
+    # RFC 9651 §4.1: a string, then parameters that are integers.
+    assert RATE.fullmatch(told[b"ratelimit-policy"])
+    assert LEFT.fullmatch(told[b"ratelimit"])
 
 
 def test_one_tenants_requests_are_not_anothers() -> None:

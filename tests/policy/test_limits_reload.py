@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.account import Account, Quota
-from gateway.policy.limits import Limits, OverRate, Permit
+from gateway.policy.limits import Account, Limits, OverRate, Permit, Quota
 from tests.policy.admission import standing
 from tests.policy.simulated import now, run, settle
 

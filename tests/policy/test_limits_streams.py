@@ -3,8 +3,7 @@
 import pytest
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.account import Quota
-from gateway.policy.ratelimit_headers import Standing
+from gateway.policy.limits import Quota, Standing
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, standing, waiting
 from tests.policy.simulated import now, run, settle
 

@@ -7,10 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
-from gateway.policy.account import Quota
 from gateway.policy.bucket import Bucket
-from gateway.policy.limits import Limits, OverRate, Permit
-from gateway.policy.ratelimit_headers import Standing
+from gateway.policy.limits import Limits, OverRate, Permit, Quota, Standing
 from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
 from gateway.tasks.redis_address import RedisAddress, read_address
 from gateway.tasks.redis_client import RedisClient, Reply

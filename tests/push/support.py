@@ -15,7 +15,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.a2a.tree import Tree
-from gateway.config.webhook import read_pattern
+from gateway.config.push import read_pattern
 from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
 from gateway.push.queue import DeliveryQueue, Enqueued
 from gateway.push.relay import PATH, PushRelay, Registered

@@ -28,35 +28,22 @@ def service(written: Push, store: SqliteStore | None = None) -> PushService:
     return PushService(written, "https://gw.test", store, observe=owned, count=lambda _agent, _result: None)
 
 
-async def test_with_passthrough_webhooks_are_judged_and_nothing_runs() -> None:
-    made = service(Push(), SqliteStore(None))
-    assert made.policy is not None
-    assert made.relay is None
-    assert await made.jwks() is None
-    await made.run()
-    made.close()
-
-
-def test_with_none_no_webhook_may_be_called() -> None:
-    made = service(Push(mode="none"))
-    assert (made.policy, made.relay) == (None, None)
-    made.close()
-
-
-async def test_with_relay_the_gateway_calls_them_and_shows_its_keys() -> None:
-    made = service(Push(mode="relay"), SqliteStore(None))
-    assert made.relay is not None
-    keys = await made.jwks()
-    assert keys is not None
-    assert keys["keys"][0]["kty"] == "EC"
-    assert "d" not in keys["keys"][0]
-    made.close()
-
-
-async def test_what_is_not_signed_has_no_keys() -> None:
-    made = service(Push(mode="relay", sign=False), SqliteStore(None))
-    assert made.relay is not None
-    assert await made.jwks() is None
+@pytest.mark.parametrize(
+    ("written", "judges", "relays", "signs"),
+    [
+        (Push(), True, False, False),
+        (Push(mode="none"), False, False, False),
+        (Push(mode="relay"), True, True, True),
+        (Push(mode="relay", sign=False), True, True, False),
+    ],
+)
+async def test_the_mode_says_who_calls_webhooks(written: Push, judges: bool, relays: bool, signs: bool) -> None:  # noqa: FBT001
+    made = service(written, SqliteStore(None))
+    found = (made.policy is not None, made.relay is not None, await made.jwks() is not None)
+    assert found == (judges, relays, signs)
+    if not relays:
+        # Nothing runs.
+        await made.run()
     made.close()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import PushDenied
-from gateway.config.webhook import read_pattern
+from gateway.config.push import read_pattern
 from gateway.push.ssrf import (
     LONGEST_URL,
     Resolver,

@@ -23,7 +23,7 @@ def rule(agent: str, keys: tuple[str, ...], line: int = 1) -> Rule:
     conditions = frozenset(HELD[key] for key in keys if key in ("key", "claim", "tenant"))
     host = HELD["host"] if "host" in keys else None
     path = HELD["path"] if "path" in keys else ()
-    return Rule(agent, host, path, conditions, Place("gateway.yaml", line), own_path="path" in keys)  # type: ignore[arg-type]
+    return Rule(agent, host, path, conditions, Place("gateway.yaml", line))  # type: ignore[arg-type]
 
 
 def agent(name: str, *rules: Rule, **more: object) -> AgentRules:

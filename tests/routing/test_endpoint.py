@@ -1,11 +1,21 @@
 """One place where clients knock: which rules are looked at there, and which of them wins."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.listener.request import host_name
 from gateway.principal import Principal
-from gateway.routing.endpoint import HOST, Endpoint, claim_condition, host_named, patterns, unmet
+from gateway.routing.endpoint import (
+    HOST,
+    Condition,
+    Endpoint,
+    claim_condition,
+    explain_conflict,
+    host_named,
+    patterns,
+    unmet,
+)
 from gateway.routing.route import Knock, Place, Rule
 from gateway.token_claim import claim_values
 from tests.routing.tables import agent, knock, rule
@@ -80,3 +90,43 @@ def test_a_host_that_is_named_is_the_one_that_traffic_reads(text: str) -> None:
 def test_true_is_not_one() -> None:
     assert claim_condition("x", True) != claim_condition("x", 1)
     assert claim_values({"x": True}, "x") == (claim_condition("x", True)[2],)
+
+
+KEY: Condition = ("key", "batch")
+TENANT: Condition = ("tenant", "billing")
+TEAM, ROLE, OTHER_ROLE = claim_condition("team", "red"), claim_condition("role", "a"), claim_condition("role", "b")
+
+
+def contender(agent: str, *conditions: Condition) -> Rule:
+    return Rule(agent, None, ("a2a",), frozenset(conditions), Place("gateway.yaml", 1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ((KEY,), (TENANT,), "two agents, one by its API key and one by its tenant"),
+        ((TENANT,), (KEY,), "two agents, one by its API key and one by its tenant"),
+        ((TEAM,), (TENANT,), "two agents, one by the claim 'team' and one by its tenant"),
+        ((TEAM,), (ROLE,), "two agents, one by the claim 'role' and one by the claim 'team'"),
+        ((ROLE,), (OTHER_ROLE,), "two agents, both by the claim 'role'"),
+        # What both ask for picks neither.
+        ((TENANT, TEAM), (TENANT, ROLE), "two agents, one by the claim 'role' and one by the claim 'team'"),
+        ((TEAM, ROLE), (TENANT,), "two agents, one by the claim 'role' and the claim 'team' and one by its tenant"),
+        ((TENANT,), (TENANT,), "two agents that only their paths tell apart, and gRPC has no paths"),
+    ],
+)
+def test_the_sources_are_those_that_differ(
+    one: tuple[Condition, ...], other: tuple[Condition, ...], words: str
+) -> None:
+    assert explain_conflict((contender("one", *one), contender("other", *other))) == f"the request names {words}"
+
+
+def test_of_several_the_one_of_another_agent_that_asks_for_most_is_told() -> None:
+    contenders = (
+        contender("one", TEAM, ROLE),
+        contender("one", KEY),
+        contender("other", KEY),
+        contender("third", TENANT, KEY),
+    )
+    told = explain_conflict(contenders)
+    assert told.endswith("one by its API key and its tenant and one by the claim 'role' and the claim 'team'")

@@ -36,7 +36,7 @@ def match(
     """A match of the file; without `path` it has none, and `/` is the root."""
     asked = frozenset((*conditions, ("tenant", tenant)) if tenant else conditions)
     segments = tuple(part for part in path.split("/") if part)
-    return Rule(agent, host, segments, asked, Place("gateway.yaml", line), own_path=bool(path))
+    return Rule(agent, host, segments, asked, Place("gateway.yaml", line))
 
 
 def agent(*rules: Rule, by_tenant: Sequence[str] = (), **more: Any) -> AgentRules:
@@ -47,15 +47,13 @@ def agent(*rules: Rule, by_tenant: Sequence[str] = (), **more: Any) -> AgentRule
     return AgentRules(name, rules, routes, rules[0].place, **more)
 
 
-def table(*agents: AgentRules, host: str = "", **reach: Reach) -> Table:
-    return Table.build(agents, reach or {"acme": ALL}, grpc=True, grpc_host=host)
+def table(*agents: AgentRules, **reach: Reach) -> Table:
+    return Table.build(agents, reach or {"acme": ALL}, grpc=True)
 
 
-def asked(
-    found: Table, tenant: str | None = None, *, host: str = "", key: str | None = None, caller: str = "acme"
-) -> Verdict:
+def asked(found: Table, tenant: str | None = None, *, key: str | None = None, caller: str = "acme") -> Verdict:
     principal = Principal(caller, method="jwt" if key is None else "api_key", key=key)
-    return found.resolve(found.locate_grpc(host), Knock((), host, tenant, principal))
+    return found.resolve(found.grpc_endpoint, Knock((), "", tenant, principal))
 
 
 def answers(found: Table, tenant: str | None = None, **more: str) -> str | None:
@@ -68,7 +66,7 @@ def test_without_clients_of_grpc_there_is_nothing_for_them() -> None:
     it = match("status", "/status")
     found = Table.build([agent(it)], {"acme": ALL})
     assert not found.grpc
-    assert found.locate_grpc("") is None
+    assert found.grpc_endpoint is None
     assert found.grpc_address(it) is None
     assert found.written(it) is it
 
@@ -81,7 +79,7 @@ def test_the_name_of_an_agent_stands_for_its_path_and_is_marked_as_that() -> Non
     assert (verdict.rule.agent, verdict.rule.addressed, verdict.rule.path) == ("status", True, ())
     assert verdict.rule.place is it.place
     assert found.written(verdict.rule) is it
-    assert found.grpc_address(it) == found.grpc_address(verdict.rule) == GrpcAddress(None, "status")
+    assert found.grpc_address(it) == found.grpc_address(verdict.rule) == GrpcAddress("status")
     assert answers(found) == answers(found, "nobody") == "no_route"
 
 
@@ -91,19 +89,18 @@ def test_a_tenant_of_the_file_needs_no_name() -> None:
     verdict = asked(found, "invoices")
     assert verdict.rule is not None
     assert not verdict.rule.addressed
-    assert found.grpc_address(it) == GrpcAddress(None, "invoices")
+    assert found.grpc_address(it) == GrpcAddress("invoices")
     assert answers(found, "billing") == "no_route"
 
 
 def test_a_match_without_a_path_asks_for_what_it_asked_for() -> None:
     root = match("status", "/")
-    found = table(agent(root), agent(match("billing", tenant="invoices", host="pay.example")))
+    found = table(agent(root), agent(match("billing", tenant="invoices")))
     assert answers(found) == "status"
-    assert answers(found, "invoices", host="pay.example") == "billing"
-    assert answers(found, host="pay.example") == "no_route"
+    assert answers(found, "invoices") == "billing"
     verdict = asked(found)
     assert verdict.rule is root
-    assert found.grpc_address(root) == GrpcAddress(None, None)
+    assert found.grpc_address(root) == GrpcAddress(None)
 
 
 def test_a_credential_picks_its_agent_with_and_without_its_name() -> None:
@@ -115,7 +112,7 @@ def test_a_credential_picks_its_agent_with_and_without_its_name() -> None:
     assert named.rule is not None
     assert alone.rule is not None
     assert (named.rule.addressed, alone.rule.addressed) == (True, False)
-    assert found.grpc_address(it) == GrpcAddress(None, None)
+    assert found.grpc_address(it) == GrpcAddress(None)
 
 
 def test_a_credential_that_picks_one_agent_and_a_name_that_picks_another_are_refused_not_ranked() -> None:
@@ -132,7 +129,7 @@ def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() 
     assert answers(found, "invoices", key="batch") == "crm"
     assert asked(found, "nobody", key="batch").fault is NoRoute
     asks = Knock((), "", "status", Principal("acme", method="api_key", key="batch"))
-    told = found.explain(found.locate_grpc(""), asks, grpc=True).candidates
+    told = found.explain(found.grpc_endpoint, asks, grpc=True).candidates
     whys = [each.why for each in told if each.rule.untenanted]
     assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
 
@@ -158,10 +155,10 @@ def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
     for rules in itertools.permutations(billing):
         for other in others:
             found = table(agent(*rules), other)
-            for key, host in itertools.product((None, "batch", "other"), ("", "crm.example")):
-                verdict = asked(found, key=key, host=host)
+            for key in (None, "batch", "other"):
+                verdict = asked(found, key=key)
                 if verdict.route is not None and verdict.rule is not None:
-                    address = found.grpc_address(verdict.rule, host)
+                    address = found.grpc_address(verdict.rule)
                     assert address is None or address.tenant is None
 
 
@@ -176,8 +173,8 @@ def test_a_credential_that_two_paths_told_apart_needs_the_name() -> None:
     found = table(agent(one), agent(other))
     assert asked(found, key="batch").fault is RouteConflict
     assert answers(found, "billing", key="batch") == "billing"
-    assert found.grpc_address(one) == GrpcAddress(None, "billing")
-    assert found.grpc_address(other) == GrpcAddress(None, "status")
+    assert found.grpc_address(one) == GrpcAddress("billing")
+    assert found.grpc_address(other) == GrpcAddress("status")
 
 
 def test_a_tenant_that_the_file_writes_goes_before_a_name() -> None:
@@ -185,7 +182,7 @@ def test_a_tenant_that_the_file_writes_goes_before_a_name() -> None:
     for agents in itertools.permutations((agent(named), agent(written))):
         found = table(*agents)
         assert answers(found, "billing") == "status"
-        assert found.grpc_address(written) == GrpcAddress(None, "billing")
+        assert found.grpc_address(written) == GrpcAddress("billing")
         assert found.grpc_address(named) is None
 
 
@@ -213,13 +210,13 @@ def test_a_name_that_two_agents_have_as_their_tenant_is_nobodys() -> None:
 def test_the_matches_of_one_agent_are_one_where_they_ask_for_the_same() -> None:
     one, other, third = match("billing", "/a", line=3), match("billing", "/b", line=4), match("billing", "/c", KEY)
     found = table(agent(other, one, third))
-    endpoint = found.locate_grpc("")
+    endpoint = found.grpc_endpoint
     assert endpoint is not None
     assert len(endpoint.rules) == 3
     verdict = asked(found, "billing")
     assert verdict.rule is not None
     assert verdict.rule.place.line == 3
-    assert found.grpc_address(one) == found.grpc_address(other) == GrpcAddress(None, "billing")
+    assert found.grpc_address(one) == found.grpc_address(other) == GrpcAddress("billing")
 
 
 def test_a_name_that_is_the_agents_own_tenant_too_is_its_tenant() -> None:
@@ -236,12 +233,13 @@ def test_no_name_stands_for_the_path_of_an_agent_with_tenants_of_its_own(own: st
 
     path = match("crm", "/crm")
     assert table(crm(path)).grpc_address(path) is None
-    assert table(crm(path)).locate_grpc("") is None
-    for reached in (match("crm", "/crm", KEY), match("crm", host="crm.example"), match("crm", "/crm", tenant="acme")):
+    assert table(crm(path)).grpc_endpoint is None
+    assert table(crm(match("crm", host="crm.example"))).grpc_endpoint is None
+    for reached in (match("crm", "/crm", KEY), match("crm", "/crm", tenant="acme")):
         found = table(crm(path, reached))
-        assert found.grpc_address(reached) == GrpcAddress(reached.host, reached.tenant)
-        assert answers(found, "acme", host="crm.example", key="batch") in ("crm", "crm/acme")
-        assert all(not rule.addressed for rule in found.locate_grpc("crm.example").rules)  # type: ignore[union-attr] # there is one
+        assert found.grpc_address(reached) == GrpcAddress(reached.tenant)
+        assert answers(found, "acme", key="batch") in ("crm", "crm/acme")
+        assert all(not rule.addressed for rule in found.grpc_endpoint.rules)  # type: ignore[union-attr] # there is one
 
 
 def test_a_tenant_field_that_is_required_is_required() -> None:
@@ -251,60 +249,49 @@ def test_a_tenant_field_that_is_required_is_required() -> None:
 
 
 def test_a_tenant_of_a_by_tenant_agent_goes_before_a_name_where_that_agent_is_found() -> None:
-    crm = agent(match("crm", host="h.example"), by_tenant=["acme", "globex"])
-    named = match("acme", "/elsewhere", host="h.example")
+    crm = agent(match("crm", "/"), by_tenant=["acme", "globex"])
+    named = match("acme", "/elsewhere")
     for agents in itertools.permutations((crm, agent(named))):
         found = table(*agents)
-        assert answers(found, "acme", host="h.example") == "crm/acme"
+        assert answers(found, "acme") == "crm/acme"
         assert found.grpc_address(named) is None
     only_by_path = agent(match("crm", "/crm"), by_tenant=["acme"])
     assert answers(table(only_by_path, agent(match("acme", "/acme"))), "acme") == "acme"
 
 
 def test_a_tenant_of_a_by_tenant_agent_that_another_match_asks_for_is_neithers() -> None:
-    crm = agent(match("crm", host="h.example"), by_tenant=["acme", "globex"])
-    other = match("status", "/status", tenant="acme", host="h.example")
+    crm = agent(match("crm", "/"), by_tenant=["acme", "globex"])
+    other = match("status", "/status", tenant="acme")
     found = table(crm, agent(other))
-    assert asked(found, "acme", host="h.example").fault is RouteConflict
-    assert answers(found, "globex", host="h.example") == "crm/globex"
+    assert asked(found, "acme").fault is RouteConflict
+    assert answers(found, "globex") == "crm/globex"
     assert found.grpc_address(other) is None
-    assert found.grpc_address(crm.rules[0]) == GrpcAddress("h.example", None)
+    assert found.grpc_address(crm.rules[0]) == GrpcAddress(None)
 
 
 def test_a_customer_names_only_itself() -> None:
-    crm = agent(match("crm", host="h.example"), by_tenant=["acme", "globex"])
+    crm = agent(match("crm", "/"), by_tenant=["acme", "globex"])
     found = table(crm, acme=Reach(frozenset({"crm"})))
-    assert answers(found, host="h.example") == answers(found, "acme", host="h.example") == "crm/acme"
-    assert answers(found, "globex", host="h.example") == "no_route"
+    assert answers(found) == answers(found, "acme") == "crm/acme"
+    assert answers(found, "globex") == "no_route"
 
 
-def test_the_host_that_is_named_picks_the_endpoint_the_most_exact_first() -> None:
-    found = table(
-        agent(match("acme", host="a.example.com")),
-        agent(match("billing", "/billing", host="*.example.com")),
-        agent(match("status", "/status")),
-    )
-    assert answers(found, host="a.example.com") == "acme"
-    assert answers(found, "billing", host="b.example.com") == "billing"
-    assert answers(found, "status", host="b.example.com") == "no_route"
-    assert answers(found, "status", host="127.0.0.1") == answers(found, "status") == "status"
-    assert table(agent(match("acme", host="a.example.com"))).locate_grpc("b.example") is None
+def test_a_host_is_lost_as_a_path_is_and_the_name_of_the_agent_stands_for_it() -> None:
+    alone, wild = match("acme", host="a.example.com"), match("billing", "/billing", host="*.example.com")
+    keyed, named = match("crm", "", KEY, host="c.example.com"), match("status", tenant="t", host="s.example.com")
+    found = table(agent(alone), agent(wild), agent(keyed), agent(named))
+    assert answers(found) == "no_route"
+    assert [answers(found, tenant) for tenant in ("acme", "billing", "t")] == ["acme", "billing", "status"]
+    assert answers(found, key="batch") == "crm"
+    addresses = [found.grpc_address(rule) for rule in (alone, wild, keyed, named)]
+    assert addresses == [GrpcAddress("acme"), GrpcAddress("billing"), GrpcAddress(None), GrpcAddress("t")]
 
 
-def test_an_address_at_a_pattern_is_for_hosts_that_have_no_agents_of_their_own() -> None:
-    it = match("billing", host="*.example.com")
-    found = table(agent(it), agent(match("status", "/x", host="a.example.com")))
-    assert found.grpc_address(it) == found.grpc_address(it, "b.example.com") == GrpcAddress("*.example.com", None)
-    assert found.grpc_address(it, "a.example.com") is None
-    assert found.grpc_address(it, "b.example") is None
-
-
-def test_where_the_host_that_clients_name_has_agents_of_its_own_those_without_a_host_have_no_address() -> None:
-    free, bound = match("status", "/status"), match("billing", "/billing", host="gw.example")
-    agents = (agent(free), agent(bound))
-    assert table(*agents, host="gw.example").grpc_address(free) is None
-    assert table(*agents, host="gw.example").grpc_address(bound) == GrpcAddress("gw.example", "billing")
-    assert table(*agents, host="grpc.example").grpc_address(free) == GrpcAddress(None, "status")
+def test_a_tenant_at_two_hosts_is_neithers() -> None:
+    one, other = match("billing", tenant="t", host="a.example"), match("status", tenant="t", host="b.example")
+    found = table(agent(one), agent(other))
+    assert asked(found, "t").fault is RouteConflict
+    assert found.grpc_address(one) is found.grpc_address(other) is None
 
 
 def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:
@@ -321,9 +308,8 @@ def test_who_may_reach_nobody_there_is_turned_away() -> None:
     found = table(agent(match("status", "/status")), acme=Reach(frozenset({"billing"})))
     assert asked(found, "status").fault is TenantDeniedEndpoint
     assert asked(found, "nobody").fault is NoEndpoint
-    assert found.turns_away(found.locate_grpc(""), Principal("acme")) is TenantDeniedEndpoint
-    assert found.resolve(found.locate_grpc(""), Knock(())).fault is AuthMissing
-    assert asked(table(agent(match("status", host="h.example"))), "status").fault is NoEndpoint
+    assert found.turns_away(found.grpc_endpoint, Principal("acme")) is TenantDeniedEndpoint
+    assert found.resolve(found.grpc_endpoint, Knock(())).fault is AuthMissing
 
 
 # ---- whatever the file says ----------------------------------------------------------------------------------------
@@ -365,20 +351,16 @@ def shown(rule: Rule) -> str | None:
     return next((str(condition[1]) for condition in rule.conditions if condition[0] == "key"), None)
 
 
-def named(host: str | None) -> str:
-    return "" if host is None else host.replace("*", "x")
-
-
 @given(agents())
 def test_an_address_leads_to_the_agent_whose_it_is(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
     for each in found:
         for rule in each.rules:
-            address = made.grpc_address(rule, named(rule.host))
+            address = made.grpc_address(rule)
             if address is None:
                 continue
             tenant = "its-own" if each.require_tenant and address.tenant is None else address.tenant
-            verdict = asked(made, tenant, host=named(address.host), key=shown(rule))
+            verdict = asked(made, tenant, key=shown(rule))
             if not each.by_tenant:
                 assert verdict.route is not None, (rule, verdict)
                 assert verdict.route.agent == each.name
@@ -393,11 +375,11 @@ def test_a_customer_of_a_by_tenant_agent_never_lands_at_another_agent(found: tup
     made = table(*found)
     for each in found:
         for rule in each.rules if each.by_tenant else ():
-            address = made.grpc_address(rule, named(rule.host))
+            address = made.grpc_address(rule)
             if address is None or address.tenant is not None:
                 continue
             for tenant in each.routes:
-                verdict = asked(made, tenant, host=named(address.host), key=shown(rule))
+                verdict = asked(made, tenant, key=shown(rule))
                 assert verdict.route is None or verdict.route.backend == f"{each.name}/{tenant}"
 
 
@@ -406,10 +388,8 @@ def test_order_in_the_file_never_matters(found: tuple[AgentRules, ...], random: 
     turned = [replace(each, rules=each.rules[::-1]) for each in found]
     random.shuffle(turned)  # type: ignore[attr-defined] # of hypothesis's own class
     one, other = table(*found), table(*turned)
-    for host, key, tenant in itertools.product(
-        ("", "h.example", "x.example"), (None, "batch", "other"), (None, "acme", "billing", "t", "nobody")
-    ):
-        first, second = (asked(each, tenant, host=host, key=key) for each in (one, other))
+    for key, tenant in itertools.product((None, "batch", "other"), (None, "acme", "billing", "t", "nobody")):
+        first, second = (asked(each, tenant, key=key) for each in (one, other))
         assert (first.route, first.fault, first.rule) == (second.route, second.fault, second.rule)
     for each in found:
         assert [one.grpc_address(rule) for rule in each.rules] == [other.grpc_address(rule) for rule in each.rules]
@@ -418,9 +398,9 @@ def test_order_in_the_file_never_matters(found: tuple[AgentRules, ...], random: 
 @given(agents())
 def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tuple[AgentRules, ...]) -> None:
     made = table(*found)
-    for host, key, tenant in itertools.product(("", "h.example"), (None, "batch"), (None, "acme", "nobody")):
-        endpoint = made.locate_grpc(host)
-        knock = Knock((), host, tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
+    for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
+        endpoint = made.grpc_endpoint
+        knock = Knock((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
         verdict, told = made.resolve(endpoint, knock), made.explain(endpoint, knock, everything=True, grpc=True)
         assert (verdict.route, verdict.fault) == (told.route, told.fault)
         assert {one.rule.agent for one in told.candidates} == {each.name for each in found}
@@ -431,9 +411,9 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
 # ---- in words ------------------------------------------------------------------------------------------------------
 
 
-def whys(found: Table, tenant: str | None = None, host: str = "") -> dict[tuple[str, int], str]:
-    knock = Knock((), host, tenant, Principal("acme"))
-    told = found.explain(found.locate_grpc(host), knock, everything=True, grpc=True)
+def whys(found: Table, tenant: str | None = None) -> dict[tuple[str, int], str]:
+    knock = Knock((), "", tenant, Principal("acme"))
+    told = found.explain(found.grpc_endpoint, knock, everything=True, grpc=True)
     return {(one.rule.agent, one.rule.place.line): one.why for one in told.candidates}
 
 
@@ -455,20 +435,17 @@ def test_operators_are_told_what_stands_for_a_path_and_what_is_in_the_way() -> N
     }
 
 
-def test_operators_are_told_of_agents_that_only_their_paths_tell_apart() -> None:
+def test_operators_are_told_of_agents_that_only_their_paths_and_hosts_tell_apart() -> None:
     found = table(
         agent(match("status", "/a", tenant="t", line=2)),
         agent(match("billing", "/b", tenant="t", line=4)),
         agent(match("crm", line=6, host="h.example"), by_tenant=["t"]),
-        agent(match("acme", "/a", tenant="t", host="h.example", line=8)),
+        agent(match("acme", host="h.example", line=8)),
     )
     said = whys(found, "t")
     assert said["status", 2] == "holds, but 'billing' asks for the same where there are no paths"
-    assert said["crm", 6] == "is at h.example, and the request names no host"
-    said = whys(found, "t", "h.example")
-    assert said["acme", 8] == "holds, but 'crm' asks for the same where there are no paths"
-    assert said["status", 2] == "is at any host, but h.example has agents of its own"
-    assert whys(found, "t", "other.example")["acme", 8] == "is at h.example"
+    assert said["crm", 6].startswith("cannot be reached over gRPC: only its host picks it")
+    assert said["acme", 8] == "asks for tenant 'acme', its name, which stands for h.example/, the request has 't'"
 
 
 def test_agents_are_compiled_in_a_time_that_grows_with_their_number_alone() -> None:

@@ -204,19 +204,16 @@ def called(path: str, **more: object) -> Answer:
     [
         (V1, "billing", "", "billing"),
         (V1, "help", "any.example", "support"),
-        (V1, None, "Status.Example", "status"),
+        (V1, "status", "Status.Example", "status"),
         (SCOPED, "billing", "", "billing"),
-        (V03, None, "status.example", "status"),
     ],
 )
-def test_a_method_of_grpc_is_asked_by_tenant_scope_and_host(
-    path: str, tenant: str | None, host: str, found: str
-) -> None:
+def test_a_method_of_grpc_is_asked_by_tenant_and_scope(path: str, tenant: str | None, host: str, found: str) -> None:
     answer = called(path, tenant=tenant, host=host)
     assert answer.verdict.route is not None
     assert (answer.verdict.route.agent, answer.operation) == (found, Operation.GET_TASK)
     assert answer.tenant == tenant
-    assert answer.endpoint is GRPC.locate_grpc(host.lower())
+    assert answer.endpoint is GRPC.grpc_endpoint
     assert [candidate.taken for candidate in answer.verdict.candidates].count(True) == 1
 
 
@@ -231,7 +228,7 @@ def test_a_method_of_grpc_is_asked_by_tenant_scope_and_host(
 def test_what_no_request_of_a_service_can_say_is_refused_with_that_reason(
     path: str, tenant: str | None, why: str
 ) -> None:
-    verdict = called(path, tenant=tenant, host="status.example").verdict
+    verdict = called(path, tenant=tenant).verdict
     assert (verdict.route, verdict.fault) == (None, BadParams)
     assert {candidate.why for candidate in verdict.candidates} == {why}
 
@@ -250,8 +247,7 @@ def test_a_tenant_is_compared_exactly(tenant: str) -> None:
 def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
     assert called(SCOPED, principal=None).verdict.fault is AuthMissing
     assert called(SCOPED, principal=NOBODY).verdict.fault is NotAdmitted
-    assert called(SCOPED, principal=GLOBEX).verdict.fault is NoEndpoint
-    assert called(SCOPED, principal=GLOBEX, host="status.example").verdict.fault is BadParams
+    assert called(SCOPED, principal=GLOBEX).verdict.fault is BadParams
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.operation import Operation
-from gateway.routing.requirement import Requirement
+from gateway.routing.route import Requirement
 from gateway.tasks.store import Owner
 from tests.doubles.certificates import Shown
 from tests.doubles.certified import ACME, certifying

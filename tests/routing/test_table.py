@@ -307,26 +307,19 @@ def test_a_look_up_does_not_slow_down_with_the_number_of_agents() -> None:
     assert growth(_looking_up(10), _looking_up(2000)) < 3
 
 
-def test_over_grpc_the_host_alone_picks_the_endpoint_and_the_rest_is_resolved_as_ever() -> None:
+def test_over_grpc_there_is_one_endpoint_and_it_is_resolved_as_any_other() -> None:
     at_path, at_host = rule("it", ("path", "key"), 3), rule("other", ("host",), 5)
     agents = (agent("it", at_path), agent("other", at_host))
     found = Table.build(agents, {"acme": EVERYTHING}, grpc=True)
     assert found.grpc
-    endpoint = found.locate_grpc("elsewhere.example.com")
-    assert endpoint is not None
+    endpoint = found.grpc_endpoint
     shown = knock(("key",))
     verdict = found.resolve(endpoint, msgspec.structs.replace(shown, tenant="it"))
     assert verdict.rule is not None
     assert (verdict.route, verdict.rule.addressed) == (found.agents["it"].routes[None], True)
     assert found.written(verdict.rule) is at_path
-    assert found.grpc_address(at_path) == GrpcAddress(None, None)
+    assert (found.grpc_address(at_path), found.grpc_address(at_host)) == (GrpcAddress(None), GrpcAddress("other"))
     assert found.resolve(endpoint, shown).route == verdict.route
-    here = found.locate_grpc("agents.example.com")
-    assert found.resolve(here, knock(())).rule is at_host
-    told = found.explain(here, knock(("host",)), everything=True, grpc=True)
-    assert {one.rule.agent: one.why for one in told.candidates} == {
-        "it": "is at any host, but agents.example.com has agents of its own",
-        "other": "all it asks for holds",
-    }
+    assert found.resolve(endpoint, knock(("host",))).route is None
     without = table(*agents)
-    assert (without.grpc, without.locate_grpc(""), without.grpc_address(at_path)) == (False, None, None)
+    assert (without.grpc, without.grpc_endpoint, without.grpc_address(at_path)) == (False, None, None)

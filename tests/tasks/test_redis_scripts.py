@@ -3,7 +3,7 @@
 import re
 
 from gateway.tasks.redis_client import ENTER
-from gateway.tasks.redis_scripts import NOTES, OF_TENANT, SCRIPTS, SHARED
+from gateway.tasks.redis_scripts import SCRIPTS
 
 _CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)',\s*(\S+)")
 
@@ -18,8 +18,3 @@ def test_every_key_that_a_script_touches_is_passed_to_it() -> None:
 def test_no_script_waits_or_asks_the_time() -> None:
     for script in SCRIPTS:
         assert not {"TIME", "BLPOP", "WAIT", "KEYS", "SCAN"} & {command for command, _ in _CALL.findall(script)}
-
-
-def test_keys_have_names_of_their_own() -> None:
-    names = (*SHARED, *OF_TENANT, *NOTES, "schema")
-    assert len(set(names)) == len(names)

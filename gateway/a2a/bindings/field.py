@@ -55,17 +55,7 @@ def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
     """
     pairs: list[str] = []
     for field in _IN_QUERY.get(operation, ()):
-        said: str | None = None
-        for name in field.spellings:
-            value = _value(params, name)
-            if value is None:
-                continue
-            text = field.kind.write(value)
-            if text is None:
-                raise BadParams(f"{name} {field.kind.words}", field=name)
-            if said is not None and said != text:
-                raise BadParams(f"{name} is another name of {field.name}, which says something else", field=name)
-            said = text
+        said = _said(params, field.spellings, field.kind)
         if said:
             pairs.append(f"{field.name}={_escaped(field.name, said)}")
     return "&".join(pairs).encode("ascii")
@@ -91,16 +81,7 @@ def path_id(params: Mapping[str, Any], name: str, *twins: str, verb: bool = Fals
     Raises:
         BadParams: there is none, no string or two that differ; or a path cannot carry it.
     """
-    found: str | None = None
-    for spelling in (name, *twins):
-        value = _value(params, spelling)
-        if value is None:
-            continue
-        if type(value) is not str:
-            raise BadParams(f"{spelling} must be a string", field=spelling)
-        if found is not None and value != found:
-            raise BadParams(f"{spelling} is another name of {name}, which says something else", field=spelling)
-        found = value
+    found = _said(params, (name, *twins), _TEXT)
     if not found:
         raise BadParams(f"{name} is missing", field=name)
     if _PLAIN.fullmatch(found) is None:
@@ -119,31 +100,53 @@ def _refuse_unsafe(name: str, value: str, *, verb: bool) -> None:
         raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
 
 
-def _value(params: Mapping[str, Any], name: str) -> object:
-    value = params.get(name)
-    return body.read(value) if type(value) is msgspec.Raw else value
-
-
 # ---- Kinds -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How values of a type are read from a text and from JSON.
+    """A type of parameter, read from a text and written as one.
 
     Attributes:
         words: What is told to whoever wrote something else.
+        types: What JSON may have in its place.
         read: The value of a text; None for what is none, an empty one for what is unset.
-        write: The text of a value of JSON, likewise.
     """
 
     words: str
+    types: tuple[type, ...]
     read: Callable[[str], object]
-    write: Callable[[object], str | None]
+
+    def write(self, value: object) -> str | None:
+        """The text of a value of JSON; None for what is none."""
+        if type(value) not in self.types:
+            return None
+        if isinstance(value, Decimal) and -_INT32.stop < value < _INT32.stop and value == int(value):
+            value = int(value)
+        read = self.read(str(value))
+        return None if read is None else str(read).lower() if type(read) is bool else str(read)
 
 
-def _text(value: object) -> str | None:
-    return value if type(value) is str else None
+def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str | None:
+    """The text of a parameter of several names, or None where it is absent.
+
+    Raises:
+        BadParams: its value is none of its type, or two names have different ones.
+    """
+    found: str | None = None
+    for name in names:
+        value = params.get(name)
+        if type(value) is msgspec.Raw:
+            value = body.read(value)
+        if value is None:
+            continue
+        text = kind.write(value)
+        if text is None:
+            raise BadParams(f"{name} {kind.words}", field=name)
+        if found is not None and text != found:
+            raise BadParams(f"{name} is another name of {names[0]}, which says something else", field=name)
+        found = text
+    return found
 
 
 def _moment(text: str) -> str:
@@ -157,48 +160,30 @@ def _number(text: str) -> int | None:
     return number if _NUMERAL.fullmatch(text) is not None and (number := int(text)) in _INT32 else None
 
 
-def _numeral(value: object) -> str | None:
-    if type(value) is str:
-        number = _number(value)
-    elif type(value) is Decimal:
-        number = int(value) if -_INT32.stop < value < _INT32.stop and value == int(value) else None
-    else:
-        number = value if type(value) is int and value in _INT32 else None
-    return None if number is None else str(number)
-
-
 def _truth(text: str) -> bool | None:
-    return _TRUTHS.get(text.strip(" ").lower())
+    return {"true": True, "false": False}.get(text.strip(" ").lower())
 
 
-def _word(value: object) -> str | None:
-    return str(value).lower() if type(value) is bool else None
-
-
-def _state(value: object) -> str | None:
+def _state(text: str) -> str | None:
     """A task state by its name or number; none in particular is no filter."""
-    if type(value) is int:
-        name = HUB_STATES[value] if 0 <= value < len(HUB_STATES) else None
-    else:
-        name = _STATE_NAMES.get(value.strip(" ")) if type(value) is str else None
+    name = _STATE_NAMES.get(text.strip(" "))
     return "" if name == HUB_STATES[0] else name
 
 
 _NUMERAL = re.compile("[+-]?[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 _LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:?[0-9]{2})\Z")
-_TRUTHS = {"true": True, "false": False}
 _STATE_NAMES = {
     **{name: name for name in HUB_STATES},
     **{str(number): name for number, name in enumerate(HUB_STATES)},
     "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
 }
 
-_TEXT = _Kind("must be a string", str, _text)
-_MOMENT = _Kind("must be a timestamp", _moment, _text)
-_COUNT = _Kind("must be an integer of 32 bits", _number, _numeral)
-_TRUTH = _Kind("must be true or false", _truth, _word)
-_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", _state, _state)
+_TEXT = _Kind("must be a string", (str,), str)
+_MOMENT = _Kind("must be a timestamp", (str,), _moment)
+_COUNT = _Kind("must be an integer of 32 bits", (int, str, Decimal), _number)
+_TRUTH = _Kind("must be true or false", (bool,), _truth)
+_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", (str, int), _state)
 
 # ---- The parameters of queries ---------------------------------------------------------------------------------------
 

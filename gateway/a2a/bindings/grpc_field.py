@@ -32,14 +32,14 @@ def values(message: bytes, number: int) -> list[bytes]:
         ParseFailed: as `_fields`.
     """
     found: list[bytes] = []
-    for count, (other, wire_type, value) in enumerate(_fields(message)):
+    for count, (other, wire_type, start, end) in enumerate(_fields(message)):
         if count == MOST_FIELDS:
             raise BadRequest("the message has too many fields")
         if other == number:
             if wire_type != DELIMITED:
                 # A parser looks past it, or does not parse the message.
                 raise BadRequest("a field of the message is not of its type")
-            found.append(value)
+            found.append(message[start:end])
     return found
 
 
@@ -79,16 +79,16 @@ def refuse_crowd(message: bytes, descriptor: Any, most: int) -> None:  # noqa: A
     while pending:
         inside, kind = pending.pop()
         known = kind.fields_by_number
-        for number, wire_type, value in _fields(inside):
+        for number, wire_type, start, end in _fields(inside):
             most -= 1
             if most < 0:
                 raise BadRequest("the message has too many fields")
             if wire_type == DELIMITED and number in known and known[number].message_type is not None:
-                pending.append((value, known[number].message_type))
+                pending.append((inside[start:end], known[number].message_type))
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, wire type and value of each field.
+def _fields(message: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number and wire type of each field, and where its value begins and ends.
 
     Raises:
         BadRequest: a tag is longer than it need be or names no field, or a field is a group or of no wire type.
@@ -111,7 +111,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
             raise BadRequest("the message has a group, or a field of no wire type")
         if position > end:
             raise ParseFailed("the message ends within a field")
-        yield number, wire_type, message[value:position]
+        yield number, wire_type, value, position
 
 
 def _varint(message: bytes, position: int, longest: int) -> tuple[int, int]:

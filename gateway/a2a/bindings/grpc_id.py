@@ -5,6 +5,9 @@ Requests are read with the official classes, as agents do. Those of 0.3 share th
 members of a push configuration, where nothing may be that 0.3 does not know.
 """
 
+from collections.abc import MutableMapping
+from typing import Any
+
 from google.protobuf import (  # type: ignore[import-untyped]  # protobuf has no types
     descriptor_pool,
     message_factory,
@@ -28,7 +31,7 @@ from gateway.a2a.parameter import is_of
 from gateway.a2a.path import PathCall
 
 _DETAILS = (error_details_pb2, struct_pb2)
-"""What the details of a status usually are; what is imported can be found by its name."""
+"""Schemas of the usual details of a status, imported so that their messages can be found by name."""
 _REFERENCES = 8
 """The number of a message's references, in 1.0 and its candidates."""
 _LATER = 16
@@ -202,40 +205,34 @@ def _cut(message: Message, mark: str) -> bool:
     """Take a mark out of all texts of a message; whether there was one."""
     found = False
     for field, value in message.ListFields():
-        held = field.message_type
-        if held is not None and held.GetOptions().map_entry:
-            found |= _cut_map(value, mark, messages=held.fields_by_name["value"].message_type is not None)
-        elif held is not None:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            found |= _cut_map(value, mark)
+        elif field.message_type is not None:
             for each in value if field.is_repeated else (value,):
                 found |= _cut(each, mark)
-        elif field.type != field.TYPE_STRING:
-            continue
-        elif not field.is_repeated:
-            if mark in value:
-                setattr(message, field.name, value.replace(mark, ""))
-                found = True
-        else:
-            for number, text in enumerate(value):
-                if mark in text:
-                    value[number] = text.replace(mark, "")
-                    found = True
+        elif field.type == field.TYPE_STRING and field.is_repeated:
+            texts = [text.replace(mark, "") for text in value]
+            found |= texts != value
+            value[:] = texts
+        elif field.type == field.TYPE_STRING and mark in value:
+            setattr(message, field.name, value.replace(mark, ""))
+            found = True
     return found
 
 
-def _cut_map(entries: Message, mark: str, *, messages: bool) -> bool:
+def _cut_map(entries: MutableMapping[str, Any], mark: str) -> bool:
     """As `_cut`, of a map whose names are texts and whose values are texts or messages."""
     found = False
     for name in list(entries):
-        if messages:
-            found |= _cut(entries[name], mark)
-        elif isinstance(text := entries[name], str) and mark in text:
-            entries[name] = text.replace(mark, "")
+        held, other = entries[name], name.replace(mark, "")
+        if not isinstance(held, str):
+            found |= _cut(held, mark)
+            if other != name:
+                entries[other].CopyFrom(held)
+        elif mark in name or mark in held:
+            entries[other] = held.replace(mark, "")
             found = True
-        if mark in name:
-            found = True
-            if messages:
-                entries[name.replace(mark, "")].CopyFrom(entries[name])
-            else:
-                entries[name.replace(mark, "")] = entries[name]
+        if other != name:
             del entries[name]
+            found = True
     return found

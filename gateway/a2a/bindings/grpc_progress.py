@@ -1,4 +1,4 @@
-"""What one message of gRPC tells of a task: as `a2a.progress`, of an answer or an event that is protobuf.
+"""Progress of a task, read from one message of gRPC: as `a2a.progress`, of an answer or an event that is protobuf.
 
 An agent's message is read here before anything else is done with it, so its number of fields is bounded here.
 """
@@ -32,7 +32,7 @@ _CONFIGS = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 
 def read(operation: Operation, version: Version, message: bytes) -> Progress | None:
-    """What an answer or an event tells; None for what is no such message, or has more fields than anyone reads.
+    """Return the progress that an answer or an event tells; None for no such message, or one of too many fields.
 
     Args:
         operation: What the agent was asked; where that streams, this is an event.
@@ -71,7 +71,7 @@ def _of_task(task: Message) -> Progress:
 
 
 def _named(held: Message, history: Sequence[Message], task_id: str | None, context_id: str | None) -> Others | None:
-    """What the messages of a task, and of its status, name besides."""
+    """Return the other ids that the messages of a task, and of its status, name."""
     said = [_said(each) for each in history]
     if held.HasField("status"):
         status = held.status
@@ -87,7 +87,7 @@ def _said(message: Message) -> tuple[str, str, Sequence[str]]:
 
 
 def _of_configs(operation: Operation, version: Version, found: Message) -> Progress:
-    """What a push configuration tells, or a list of them: the one task that all of it is of; else nothing."""
+    """Return the one task of a push configuration, or of a list of them."""
     if operation is Operation.LIST_PUSH_CONFIGS:
         configs = found.configs
     elif operation in _CONFIGS:

@@ -1,4 +1,4 @@
-"""How a call over gRPC ended that did not end well, read from agents and written for clients (protocol §4.2).
+"""Statuses of failed calls over gRPC, read from agents and written for clients (protocol §4.2).
 
 A status is a code, a message, and a `google.rpc.Status` in `grpc-status-details-bin`: code and message once more, and
 the typed details that HTTP+JSON has in `error.details` (AIP-193). 0.3 has no details; there the message begins with
@@ -20,7 +20,8 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, cast
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
 
 import msgspec
@@ -64,7 +65,7 @@ _TOO_LARGE: Tree = {
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a call ended.
+    """The status that ended a call.
 
     Attributes:
         code: Of gRPC; an agent's may be none that there is.
@@ -197,7 +198,7 @@ def _says_too_large(detail: Tree) -> bool:
 
 
 def read(status: Status, version: Version) -> AgentError:
-    """What an agent's status says.
+    """Return the error that an agent's status tells.
 
     Args:
         version: The agent's; in 0.3 the message tells the name of the error.
@@ -308,37 +309,18 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-class _Protobuf(NamedTuple):
-    """What is needed of protobuf and googleapis, which ship no types.
-
-    Attributes:
-        Struct: Named nowhere else: once it is imported, what is of its type can be packed.
-    """
-
-    Packed: Any
-    Status: Any
-    ErrorInfo: Any
-    Struct: Any
-    DecodeError: type[Exception]
-    json: Any
-
-
 @cache
-def _protobuf() -> _Protobuf:
-    # Only those who have gRPC pay for them.
-    from google.protobuf import (  # type: ignore[import-untyped]  # noqa: PLC0415 - untyped, as above
-        any_pb2,
-        json_format,
-        struct_pb2,
-    )
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
-    from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
+def _protobuf() -> Any:  # noqa: ANN401 - protobuf ships no types
+    """Return the classes of protobuf and googleapis that are needed here; only users of gRPC pay for their import."""
+    from google.protobuf import any_pb2, json_format, message, struct_pb2  # type: ignore[import-untyped]  # noqa: PLC0415
+    from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    return _Protobuf(
+    return SimpleNamespace(
         Packed=any_pb2.Any,
         Status=status_pb2.Status,
         ErrorInfo=error_details_pb2.ErrorInfo,
+        # Once it is imported, what is of its type can be packed.
         Struct=struct_pb2.Struct,
-        DecodeError=DecodeError,
+        DecodeError=message.DecodeError,
         json=json_format,
     )

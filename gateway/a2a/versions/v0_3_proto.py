@@ -26,7 +26,7 @@ _WRAPPED = f'wrapped as {{"value": ...}}, which {DATA_PART_COMPAT} in its metada
 
 
 class Form03Proto:
-    """What 0.3 says in the messages of `a2a.v1`.
+    """Objects of 0.3 in the messages of `a2a.v1`.
 
     Attributes:
         doubled: Whether the bytes of a file are written as a2a-python, a2a-go and a2a-java do, which put its base64
@@ -116,7 +116,7 @@ class Form03Proto:
         return self._bare(event, memo) or read(event, EVENT, memo)
 
     def _bare(self, tree: Tree, memo: Memo) -> Tree | None:
-        """What is said without the wrapper that says what it is, wrapped; None where that is not so."""
+        """Return an answer or event that came without its wrapper in one; None for one that has its wrapper."""
         if _has(tree, *EVENT.fields):
             return None
         kind = tree.get("kind")

@@ -1,4 +1,4 @@
-"""What peers of A2A 0.3 write over HTTP+JSON, in any of the spellings that are met: tables that lift it to the hub.
+"""Tables that lift objects of A2A 0.3 over HTTP+JSON to the hub, in any of the spellings that peers write.
 
 By the letter it is ProtoJSON of `a2a.v1` (`message`, `content`, `fileWithBytes`). Stock clients also send the proto's
 own names (`request`, `message_id`, `file_with_bytes`), and people write what they know from JSON-RPC (`kind`, `parts`,
@@ -10,7 +10,6 @@ A client is held to what 0.3 requires. Of an agent more is taken, where the call
 """
 
 from binascii import a2b_base64, b2a_base64
-from dataclasses import replace
 
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
@@ -26,7 +25,6 @@ from gateway.a2a.versions.shape import (
     Field,
     Finish,
     Shape,
-    among,
     choose,
     each,
     named,
@@ -34,7 +32,6 @@ from gateway.a2a.versions.shape import (
     shape,
     within,
 )
-from gateway.a2a.versions.timestamp import to_utc
 from gateway.a2a.versions.v0_3_object import DATA_PART_COMPAT, KEPT_OF_PARTS
 from gateway.a2a.versions.v0_3_proto_config import (
     ASKED_PUSH,
@@ -45,21 +42,26 @@ from gateway.a2a.versions.v0_3_proto_config import (
     RESOURCE,
     task_of,
 )
+from gateway.a2a.versions.v1_0 import (
+    ANSWERED_ROLE,
+    LENGTH,
+    artifact_shape,
+    finish_answered_message,
+    message_shape,
+    status_shape,
+)
 from gateway.a2a.versions.version import Memo, Misfit
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
-_STATE = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", OLDER_STATES)
 # Which all states pass: no filter at all.
-_FILTER = named(HUB_STATES, _STATE.words, {**OLDER_STATES, "TASK_STATE_UNSPECIFIED": None, "unknown": None})
+_UNFILTERED = {"TASK_STATE_UNSPECIFIED": None, "unknown": None}
+_FILTER = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", {**OLDER_STATES, **_UNFILTERED})
 _ROLE = named(
     ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"),
     "must be ROLE_USER or ROLE_AGENT",
     {"ROLE_UNSPECIFIED": None, "user": "ROLE_USER", "agent": "ROLE_AGENT"},
 )
-_LENGTH = among(range(2**31), "must not be negative")
-# What an answer dates its status with in vain is no reason to refuse the answer.
-_MOMENT = replace(MOMENT, read=lambda value, _: to_utc(value))
 
 
 def _drop_kind(tree: Tree, kind: str) -> None:
@@ -193,24 +195,6 @@ def _finish_asked_message(message: Tree, memo: Memo) -> None:
     _HAS_ID_AND_ROLE(message, memo)
 
 
-def _finish_message(message: Tree, memo: Memo) -> None:
-    _drop_kind(message, "message")
-    message.setdefault("parts", [])
-    message.setdefault("messageId", memo.message_id)
-    # As the SDKs read none.
-    message.setdefault("role", "ROLE_AGENT")
-
-
-def _finish_status(status: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    # The state with number 0 is not written in ProtoJSON.
-    status.setdefault("state", "TASK_STATE_UNSPECIFIED")
-
-
-def _finish_artifact(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    artifact.setdefault("artifactId", "")
-    artifact.setdefault("parts", [])
-
-
 def _finish_task(task: Tree, memo: Memo) -> None:
     _drop_kind(task, "task")
     _name(task, "id", memo)
@@ -258,32 +242,10 @@ def _name(tree: Tree, name: str, memo: Memo) -> None:
 
 
 _HAS_ID_AND_ROLE = required("messageId", "role")
-_MESSAGE_FIELDS = {
-    "messageId": ID,
-    "contextId": ID,
-    "taskId": ID,
-    "role": _ROLE,
-    "parts": each(_PART),
-    "metadata": OBJECT,
-    "extensions": TEXTS,
-    "referenceTaskIds": TEXTS,
-}
-_ASKED_MESSAGE = shape(_MESSAGE_FIELDS, _finish_asked_message, content="parts")
-_MESSAGE = shape(_MESSAGE_FIELDS, _finish_message, content="parts")
-_STATUS = within(
-    shape({"state": _STATE, "message": within(_MESSAGE), "timestamp": _MOMENT}, _finish_status, update="message")
-)
-_ARTIFACT = shape(
-    {
-        "artifactId": TEXT,
-        "name": ID,
-        "description": ID,
-        "parts": each(_PART),
-        "metadata": OBJECT,
-        "extensions": TEXTS,
-    },
-    _finish_artifact,
-)
+_ASKED_MESSAGE = message_shape(_PART, _ROLE, _finish_asked_message, content="parts")
+_MESSAGE = message_shape(_PART, ANSWERED_ROLE, finish_answered_message, content="parts")
+_STATUS = within(status_shape(_MESSAGE, update="message"))
+_ARTIFACT = artifact_shape(_PART)
 _TASK_FIELDS = {
     "id": ID,
     "contextId": ID,
@@ -314,7 +276,7 @@ BARE = {
     "status-update": ("statusUpdate", _STATUS_UPDATE),
     "artifact-update": ("artifactUpdate", _ARTIFACT_UPDATE),
 }
-"""What the hub calls things that JSON-RPC tells apart by their `kind`, and their shapes."""
+"""The hub's name and the shape of each `kind` of JSON-RPC."""
 EVENT = shape(
     {name: within(inner) for name, inner in BARE.values()},
     lambda event, _: choose(event, "task", "message", "statusUpdate", "artifactUpdate"),
@@ -368,7 +330,7 @@ _SENT = shape(
                 {
                     "acceptedOutputModes": TEXTS,
                     "taskPushNotificationConfig": within(ASKED_PUSH),
-                    "historyLength": _LENGTH,
+                    "historyLength": LENGTH,
                     "blocking": BOOL,
                     "returnImmediately": BOOL,
                 },
@@ -386,14 +348,14 @@ _SENT = shape(
 PARAMS: dict[Operation, Shape] = {
     Operation.SEND_MESSAGE: _SENT,
     Operation.SEND_STREAMING_MESSAGE: _SENT,
-    Operation.GET_TASK: shape({"id": ID, "name": ID, "historyLength": _LENGTH}, _finish_get),
+    Operation.GET_TASK: shape({"id": ID, "name": ID, "historyLength": LENGTH}, _finish_get),
     Operation.LIST_TASKS: shape(
         {
             "contextId": ID,
             "status": _FILTER,
             "pageSize": COUNT,
             "pageToken": ID,
-            "historyLength": _LENGTH,
+            "historyLength": LENGTH,
             # A filter that is left out would show more than was asked for: what names no moment is refused.
             "statusTimestampAfter": MOMENT,
             "includeArtifacts": BOOL,

@@ -126,14 +126,15 @@ def _learn(found: Tree, memo: Memo) -> None:
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
-_LENGTH = among(range(2**31), "must not be negative")
+LENGTH = among(range(2**31), "must not be negative")
+"""Messages of a history."""
 _SIZE = among(range(1, 101), "must be from 1 to 100")
 # What an answer dates its status with in vain is no reason to refuse the answer.
 _ANSWERED_MOMENT = replace(MOMENT, read=lambda value, _: to_utc(value))
 
 _ROLES = ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT")
 _ROLE = named(_ROLES, "must be ROLE_USER or ROLE_AGENT", {"ROLE_UNSPECIFIED": None})
-_ANSWERED_ROLE = named(
+ANSWERED_ROLE = named(
     _ROLES,
     "must be ROLE_USER or ROLE_AGENT",
     {"ROLE_UNSPECIFIED": "ROLE_AGENT", "user": "ROLE_USER", "agent": "ROLE_AGENT"},
@@ -174,7 +175,8 @@ def _finish_message(message: Tree, memo: Memo) -> None:
     _MESSAGE_HAS(message, memo)
 
 
-def _finish_answered_message(message: Tree, memo: Memo) -> None:
+def finish_answered_message(message: Tree, memo: Memo) -> None:
+    """Say what an agent has left out of a message."""
     message.pop("kind", None)
     if not message.get("messageId"):
         message["messageId"] = memo.message_id
@@ -259,7 +261,8 @@ def _part(finish: Finish) -> Shape:
     )
 
 
-def _message(part: Shape, role: Field, finish: Finish) -> Shape:
+def message_shape(part: Shape, role: Field, finish: Finish, **aliases: str) -> Shape:
+    """A message; 0.3 has other names for some of its members, as for those of a status."""
     return shape(
         {
             "messageId": TEXT,
@@ -272,6 +275,28 @@ def _message(part: Shape, role: Field, finish: Finish) -> Shape:
             "referenceTaskIds": TEXTS,
         },
         finish,
+        **aliases,
+    )
+
+
+def status_shape(message: Shape, **aliases: str) -> Shape:
+    """The status of a task, as an agent says it."""
+    fields = {"state": _STATE, "message": within(message), "timestamp": _ANSWERED_MOMENT}
+    return shape(fields, _finish_status, **aliases)
+
+
+def artifact_shape(part: Shape) -> Shape:
+    """An artifact, as an agent sends it."""
+    return shape(
+        {
+            "artifactId": TEXT,
+            "name": TEXT,
+            "description": TEXT,
+            "parts": each(part),
+            "metadata": OBJECT,
+            "extensions": TEXTS,
+        },
+        _finish_artifact,
     )
 
 
@@ -282,13 +307,13 @@ def _config(finish: Finish) -> Shape:
 
 _SENT = shape(
     {
-        "message": within(_message(_part(_finish_part), _ROLE, _finish_message)),
+        "message": within(message_shape(_part(_finish_part), _ROLE, _finish_message)),
         "configuration": within(
             shape(
                 {
                     "acceptedOutputModes": TEXTS,
                     "taskPushNotificationConfig": within(_config(required("url"))),
-                    "historyLength": _LENGTH,
+                    "historyLength": LENGTH,
                     "returnImmediately": BOOL,
                 }
             )
@@ -300,14 +325,14 @@ _SENT = shape(
 _PARAMS: dict[Operation, Shape] = {
     Operation.SEND_MESSAGE: _SENT,
     Operation.SEND_STREAMING_MESSAGE: _SENT,
-    Operation.GET_TASK: shape({"id": TEXT, "historyLength": _LENGTH}, required("id")),
+    Operation.GET_TASK: shape({"id": TEXT, "historyLength": LENGTH}, required("id")),
     Operation.LIST_TASKS: shape(
         {
             "contextId": ID,
             "status": _FILTER,
             "pageSize": _SIZE,
             "pageToken": ID,
-            "historyLength": _LENGTH,
+            "historyLength": LENGTH,
             "statusTimestampAfter": MOMENT,
             "includeArtifacts": BOOL,
         },
@@ -325,19 +350,9 @@ _PARAMS: dict[Operation, Shape] = {
 }
 
 _ANSWERED_PART = _part(_finish_answered_part)
-_ANSWERED_MESSAGE = _message(_ANSWERED_PART, _ANSWERED_ROLE, _finish_answered_message)
-_STATUS = shape({"state": _STATE, "message": within(_ANSWERED_MESSAGE), "timestamp": _ANSWERED_MOMENT}, _finish_status)
-_ARTIFACT = shape(
-    {
-        "artifactId": TEXT,
-        "name": TEXT,
-        "description": TEXT,
-        "parts": each(_ANSWERED_PART),
-        "metadata": OBJECT,
-        "extensions": TEXTS,
-    },
-    _finish_artifact,
-)
+_ANSWERED_MESSAGE = message_shape(_ANSWERED_PART, ANSWERED_ROLE, finish_answered_message)
+_STATUS = status_shape(_ANSWERED_MESSAGE)
+_ARTIFACT = artifact_shape(_ANSWERED_PART)
 _TASK = shape(
     {
         "id": TEXT,

@@ -1,12 +1,14 @@
 """Messages of gRPC for tests: those of the vectors, and any that a class can hold."""
 
 import json
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types of its own
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf has no types of its own
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # as above
+from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]  # as above
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
@@ -88,18 +90,18 @@ def json_values() -> st.SearchStrategy[Any]:
 
 def messages(kind: type[Message]) -> st.SearchStrategy[Message]:
     """Messages of a class whose fields hold anything that they can, or nothing."""
-    return _contents(kind.DESCRIPTOR).map(lambda contents: _filled(kind(), contents))
+    return _contents(kind.DESCRIPTOR).map(lambda tree: ParseDict(tree, kind()))
 
 
 @cache
 def _contents(descriptor: Any) -> st.SearchStrategy[dict[str, Any]]:
-    """What the fields of a message hold, by their names; of a choice one at most."""
+    """What ProtoJSON of a message may have; of a choice one at most."""
     chosen = [each for each in descriptor.oneofs if len(each.fields) > 1]
     inside = {field.name for each in chosen for field in each.fields}
-    fields = {field.name: _values(field) for field in descriptor.fields if field.name not in inside}
+    fields = {field.json_name: _values(field) for field in descriptor.fields if field.name not in inside}
     plain = st.fixed_dictionaries({}, optional=fields)
     choices: list[st.SearchStrategy[dict[str, Any]]] = [
-        st.just({}) | st.one_of([st.fixed_dictionaries({field.name: _values(field)}) for field in each.fields])
+        st.just({}) | st.one_of([st.fixed_dictionaries({field.json_name: _values(field)}) for field in each.fields])
         for each in chosen
     ]
     return st.tuples(plain, *choices).map(lambda found: {name: value for each in found for name, value in each.items()})
@@ -119,70 +121,18 @@ def _value(field: Any) -> st.SearchStrategy[Any]:
         return st.deferred(lambda: _contents(field.message_type))
     if field.enum_type is not None:
         return st.sampled_from([value.number for value in field.enum_type.values])
-    return {5: st.integers(-(2**31), 2**31 - 1), 8: st.booleans(), 9: TEXTS, 12: st.binary(max_size=8)}[field.type]
+    octets = st.binary(max_size=8).map(lambda raw: b64encode(raw).decode())
+    return {5: st.integers(-(2**31), 2**31 - 1), 8: st.booleans(), 9: TEXTS, 12: octets}[field.type]
 
 
+_NANOS = st.integers(0, 999_999_999) | st.just(0) | st.just(5_000_000)
 _WELL_KNOWN = {
-    "google.protobuf.Timestamp": st.fixed_dictionaries(
-        {"seconds": SECONDS, "nanos": st.integers(0, 999_999_999) | st.just(0) | st.just(5_000_000)}
+    "google.protobuf.Timestamp": st.builds(Timestamp, seconds=SECONDS, nanos=_NANOS).map(
+        lambda moment: moment.ToJsonString()
     ),
-    "google.protobuf.Struct": st.dictionaries(TEXTS, json_values(), max_size=3).map(lambda tree: ("struct", tree)),
-    "google.protobuf.Value": json_values().map(lambda tree: ("value", tree)),
+    "google.protobuf.Struct": st.dictionaries(TEXTS, json_values(), max_size=3),
+    "google.protobuf.Value": json_values(),
 }
-
-
-def _filled(message: Message, contents: dict[str, Any]) -> Message:
-    for name, value in contents.items():
-        _put(message, message.DESCRIPTOR.fields_by_name[name], value)
-    return message
-
-
-def _put(message: Message, field: Any, value: Any) -> None:
-    target = getattr(message, field.name)
-    if isinstance(value, tuple):
-        target.SetInParent()
-        (_fill_struct if value[0] == "struct" else fill_value)(target, value[1])
-    elif isinstance(value, dict) and field.message_type.GetOptions().map_entry:
-        for name, each in value.items():
-            if isinstance(each, dict):
-                _filled(target[name], each)
-            else:
-                target[name] = each
-    elif isinstance(value, dict):
-        target.SetInParent()
-        _filled(target, value)
-    elif isinstance(value, list):
-        for each in value:
-            if isinstance(each, dict):
-                _filled(target.add(), each)
-            else:
-                target.append(each)
-    else:
-        setattr(message, field.name, value)
-
-
-def _fill_struct(struct: Message, tree: dict[str, Any]) -> None:
-    struct.SetInParent()
-    for name, value in tree.items():
-        fill_value(struct.fields[name], value)
-
-
-def fill_value(target: Message, value: Any) -> None:
-    """Make a `google.protobuf.Value` of any JSON, as deep as it is."""
-    if value is None:
-        target.null_value = 0
-    elif isinstance(value, bool):
-        target.bool_value = value
-    elif isinstance(value, str):
-        target.string_value = value
-    elif isinstance(value, dict):
-        _fill_struct(target.struct_value, value)
-    elif isinstance(value, list):
-        target.list_value.SetInParent()
-        for each in value:
-            fill_value(target.list_value.values.add(), each)
-    else:
-        target.number_value = value
 
 
 def made(operation: Operation, version: Version, **members: Any) -> bytes:

@@ -7,20 +7,12 @@ import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
-from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICE_0_3, SERVICE_1_0, method_of
+from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class, scope_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import Sample, samples
 from tests.doubles.grpc_bytes import text_field
-
-
-@pytest.mark.parametrize(("service", "schema"), [(SERVICE_1_0, new), (SERVICE_0_3, old)])
-def test_every_method_that_the_official_services_have_is_known(service: str, schema: object) -> None:
-    official = schema.DESCRIPTOR.services_by_name["A2AService"]  # type: ignore[attr-defined]  # a module
-    assert {f"/{service}/{method.name}" for method in official.methods} == {
-        path for path in BY_PATH if path.startswith(f"/{service}/")
-    }
 
 
 @pytest.mark.parametrize("sample", [each for each in samples() if each.method is not None], ids=str)

@@ -1,14 +1,10 @@
-"""Statuses as the clients of a2a-sdk hear them, over HTTP/2: which exception they raise, with which words."""
+"""Statuses as the clients of a2a-sdk hear them: which exception they raise, with which words."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # it ships no types
-import h2.config
-import h2.connection
-import h2.events
 import pytest
 from a2a.client.client import ClientCallContext
 from a2a.client.errors import A2AClientError, A2AClientTimeoutError
@@ -19,67 +15,46 @@ from a2a.utils.errors import A2A_REASON_TO_ERROR, JSON_RPC_ERROR_CODE_MAP, A2AEr
 
 from gateway.a2a import fault as faults
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings.grpc_status import Status, of_error, of_fault, read, trailers
+from gateway.a2a.bindings.grpc_status import Status, of_error, of_fault, read
 from gateway.a2a.dialect import Version
 from gateway.a2a.error_kind import KINDS, ErrorKind
 from gateway.a2a.fault import Fault
-from gateway.a2a.headers import Pairs
 from tests.a2a.bindings.test_grpc_status import ALL_KINDS, V0_3, V1_0, VERSIONS, error_of
 from tests.a2a.test_fault import classes, made
 
 pytestmark = pytest.mark.anyio
 
+CODES = {code.value[0]: code for code in grpc.StatusCode}
 BY_NAME = {kind.__name__: kind for kind in JSON_RPC_ERROR_CODE_MAP}
 
 
-class Failing(asyncio.Protocol):
-    """A server of HTTP/2 whose answer to every call is this status and nothing else."""
+class Failing(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
+    """A service whose answer to every call is this status and nothing else."""
 
-    def __init__(self, status: Pairs) -> None:
+    def __init__(self, status: Status) -> None:
         self._status = status
-        self._http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-        self._transport: asyncio.Transport
-        self._gone = asyncio.Event()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._http.initiate_connection()
-        transport.write(self._http.data_to_send())
+    def service(self, _: Any) -> Any:
+        async def fail(_request: bytes, context: Any) -> None:
+            told = self._status
+            behind = (("grpc-status-details-bin", told.details),) if told.details else ()
+            await context.abort(CODES[told.code], told.message, behind)
 
-    def data_received(self, data: bytes) -> None:
-        for event in self._http.receive_data(data):
-            if isinstance(event, h2.events.StreamEnded):
-                head = [(b":status", b"200"), (b"content-type", b"application/grpc")]
-                self._http.send_headers(event.stream_id, [*head, *self._status], end_stream=True)
-        self._transport.write(self._http.data_to_send())
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self._gone.set()
-
-    async def aclose(self) -> None:
-        self._transport.close()
-        await self._gone.wait()
+        return grpc.unary_unary_rpc_method_handler(fail)
 
 
 @asynccontextmanager
 async def failing(status: Status) -> AsyncIterator[Any]:
     """A channel to such a server."""
-    connections: list[Failing] = []
-
-    def connected() -> Failing:
-        connections.append(Failing(trailers(status)))
-        return connections[-1]
-
-    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Failing(status),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield channel
     finally:
-        server.close()
-        for connection in connections:
-            await connection.aclose()
+        await server.stop(None)
 
 
 async def heard(status: Status, version: Version) -> Exception:

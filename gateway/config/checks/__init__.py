@@ -1,0 +1,1 @@
+"""Checks of meaning, by the part of the file that the operator edits."""

@@ -1,0 +1,726 @@
+"""Checks of `agents` and `defaults`: backends, replicas, commands, cards, headers."""
+
+import errno
+import ipaddress
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import SplitResult
+
+import msgspec
+
+from gateway.a2a.card import CardInvalid, mended, parse_card
+from gateway.a2a.command import CommandLine, NoCommand, command_of
+from gateway.a2a.dialect import Version
+from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
+from gateway.a2a.tenant import fits_path, is_tenant
+from gateway.config import effective
+from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
+from gateway.config.agent import (
+    USUAL_HEADERS,
+    Affinity,
+    Agent,
+    AgentTls,
+    Backend,
+    Card,
+    Health,
+    IdentityHeaders,
+    Stdio,
+    Timeouts,
+    UpstreamAuth,
+    backends,
+    groups,
+    is_several,
+    is_stdio,
+    replica_name,
+)
+from gateway.config.finding import Findings
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath, nearest, printable
+
+# ---- backends --------------------------------------------------------------------------------------------------------
+
+
+LARGEST_CARD = 256 * 1024
+
+_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_COMPUTED = frozenset(
+    {
+        "url", "supportedInterfaces", "additionalInterfaces", "preferredTransport", "signatures", "protocolVersion",
+        "protocolVersions", "transportOptions",
+    }
+)  # fmt: skip
+_SECURITY = frozenset({"securitySchemes", "security", "securityRequirements", "authentication"})
+_TEXT_OF_CARD, _LIST_OF_CARD, _OBJECT_OF_CARD = ("a text", str), ("a list", list), ("a mapping", dict)
+_SETTABLE: Mapping[str, tuple[str, type]] = {
+    "name": _TEXT_OF_CARD,
+    "description": _TEXT_OF_CARD,
+    "version": _TEXT_OF_CARD,
+    "provider": _OBJECT_OF_CARD,
+    "documentationUrl": _TEXT_OF_CARD,
+    "iconUrl": _TEXT_OF_CARD,
+    "capabilities": _OBJECT_OF_CARD,
+    "skills": _LIST_OF_CARD,
+    "defaultInputModes": _LIST_OF_CARD,
+    "defaultOutputModes": _LIST_OF_CARD,
+    "supportsAuthenticatedExtendedCard": ("true or false", bool),
+}
+"""Fields that `card.set` may set (`a2a.portrait.OVERRIDABLE`), with their types; null removes the agent's own."""
+
+
+def check_agents(config: Config, findings: Findings) -> None:
+    """Find mistakes in `agents` and `defaults`."""
+    _replication(config, findings)
+    _headers(config, findings)
+    _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
+    _tls(config, findings)
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name)
+        _presence(agent, at, findings)
+        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        for backend, here in backends(agent, at):
+            _backend(agent, backend, here, findings, insecure=insecure)
+        _upstream_tenant(agent.upstream_tenant, tuple(one for one, _ in backends(agent, at)), at, findings)
+        for tenant, entry in agent.by_tenant.items():
+            _upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
+        if agent.card is not None:
+            _card(agent.card, (*at, "card"), findings, insecure=insecure)
+        if agent.methods == ():
+            findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
+        _exposed(config, agent, (*at, "expose"), findings)
+        _timeouts(agent.timeouts, (*at, "timeouts"), findings)
+
+
+def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    if agent.backend and agent.by_tenant:
+        remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
+        findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
+    if not agent.backend and not agent.by_tenant:
+        findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
+
+
+def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+    if is_stdio(backend.url) or backend.stdio is not None or backend.card is not None:
+        _checked_command(agent, backend, at, findings)
+        return
+    allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
+    if _dialled(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
+        _binding(backend, at, findings)
+    if backend.a2a_version is not None and backend.protocol is None:
+        one = "`protocol: jsonrpc`"
+        remedy = f"add {one}" if backend.a2a_version is Version.V0_1 else f"add {one} or `protocol: rest`"
+        findings.error((*at, "a2a_version"), "a version alone does not say how to speak", remedy)
+    if backend.a2a_version is Version.V0_1 and backend.protocol == "rest":
+        findings.error((*at, "a2a_version"), "A2A 0.1 knows no HTTP+JSON", "write `protocol: jsonrpc`")
+    if backend.a2a_version is Version.V0_1 and backend.protocol == "grpc":
+        findings.error((*at, "a2a_version"), "A2A 0.1 knows no gRPC", 'write "0.3" or "1.0"')
+
+
+def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
+    """Check that what is spoken is what the URL is for."""
+    over_grpc = is_grpc(backend.url)
+    if over_grpc and backend.protocol not in (None, "grpc"):
+        remedy = "leave `protocol` out, or write an http or https URL"
+        findings.error((*at, "protocol"), f"nobody speaks {backend.protocol} behind a gRPC URL", remedy)
+    if not over_grpc and backend.protocol == "grpc":
+        remedy = "write its URL as grpcs://host:port, or grpc://host:port"
+        findings.error((*at, "protocol"), "nobody speaks gRPC behind an http or https URL", remedy)
+
+
+def _dialled(
+    url: str, at: KeyPath, findings: Findings, *, insecure: bool, read: Callable[[str], SplitResult] = read_url
+) -> bool:
+    """Return whether a URL is one; tells it where it is not, or where it is not to be dialled."""
+    try:
+        parts = read(url)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"the URL {fact}", remedy)
+        return False
+    plain = {"http": "https", "grpc": "grpcs"}
+    if parts.scheme in plain and not insecure and not is_loopback(parts.hostname or ""):
+        better = plain[parts.scheme]
+        remedy = f"use {better}, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
+        findings.error(at, f"the URL is plain {parts.scheme} to another machine", remedy)
+    return True
+
+
+def _tls(config: Config, findings: Findings) -> None:
+    """Check the certificates, authorities and server names of `tls`."""
+    written: list[tuple[AgentTls | None, KeyPath]] = [(config.defaults.tls, ("defaults", "tls"))]
+    written += [(agent.tls, ("agents", name, "tls")) for name, agent in config.agents.items()]
+    for tls, at in written:
+        if tls is not None:
+            _shown(tls, at, findings)
+            findings.authorities((*at, "ca"), tls.ca)
+    for name, agent in config.agents.items():
+        urls = [backend.url for backend, _ in backends(agent, ())]
+        urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
+        if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):
+            remedy = "write its URL with https or grpcs, or remove `tls`"
+            fact = "the agent is not reached over TLS: nobody has to vouch"
+            findings.warning(("agents", name, "tls"), fact, remedy)
+
+
+def _shown(tls: AgentTls, at: KeyPath, findings: Findings) -> None:
+    if tls.server_name is not None and not _HOST.fullmatch(tls.server_name):
+        fact = f"{printable(tls.server_name)!r} is no name of a host"
+        findings.error((*at, "server_name"), fact, "write a name such as agent.example.com")
+    if (tls.cert is None) != (tls.key is None):
+        there, missing = ("key", "cert") if tls.cert is None else ("cert", "key")
+        findings.error_at_key((*at, there), f"it is of no use without `{missing}`", f"add `{missing}`, or remove it")
+    elif tls.cert is not None and tls.key is not None:
+        findings.certificate(at, tls.cert, tls.key)
+
+
+def _upstream_tenant(tenant: str | None, to: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
+    if tenant in (None, "strip", "keep"):
+        return
+    here: KeyPath = (*at, "upstream_tenant")
+    if not is_tenant(tenant):
+        remedy = "write strip, keep, or a tenant: 1 to 256 bytes without control characters"
+        findings.error(here, f"{printable(str(tenant))!r} can be no tenant", remedy)
+    elif not fits_path(tenant) and any(one.protocol == "rest" for one in to):
+        fact = f"no path can say {printable(str(tenant))!r}, and `protocol: rest` says the tenant in a path"
+        findings.error(here, fact, "write 1 to 64 characters of A-Z a-z 0-9 . _ -, or `protocol: jsonrpc`")
+
+
+# ---- card and timeouts ---------------------------------------------------------------------------------------------
+
+
+def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+    if card.url is not None:
+        _dialled(card.url, (*at, "url"), findings, insecure=insecure, read=partial(read_url, query=True))
+    if card.url is not None and card.file is not None:
+        findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
+    elif card.file is not None:
+        _card_file(card.file, (*at, "file"), findings)
+    for key, value in card.set.items():
+        _set(key, value, (*at, "set", key), findings)
+
+
+def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
+    """Check that what is set in a card is served, and not passed over."""
+    if key in _COMPUTED:
+        findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
+        return
+    if key in _SECURITY:
+        findings.error_at_key(at, f"cards say what the gateway asks for, whatever `{key}` says", _SECURITY_REMEDY)
+        return
+    if key not in _SETTABLE:
+        remedy = nearest(key, _SETTABLE) or f"what can be set is: {', '.join(_SETTABLE)}"
+        findings.error_at_key(at, f"{printable(key)!r} cannot be set in a card", remedy)
+        return
+    what, kind = _SETTABLE[key]
+    if value is not None and not isinstance(value, kind):
+        findings.error(at, f"`{key}` of a card is {what}", f"write {what}")
+    elif key == "skills" and isinstance(value, list):
+        for number, skill in enumerate(value):
+            for member in _SECURITY.intersection(skill if isinstance(skill, dict) else ()):
+                fact = f"cards say what the gateway asks for, whatever `{member}` says"
+                findings.error_at_key((*at, number, member), fact, _SECURITY_REMEDY)
+
+
+_SECURITY_REMEDY = (
+    "remove it: what callers must show is what `auth` takes, and `require` of the agent what it must have"
+)
+
+
+def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    served = config.gateway.listen_grpc is not None
+    if agent.expose == ():
+        findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
+    unsayable = [
+        tenant for tenant in (*(match.tenant for match in agent.match), *agent.by_tenant) if not fits_path(tenant)
+    ]
+    if agent.expose == ("rest",) and unsayable:
+        fact = f"no path can say the tenant {printable(str(unsayable[0]))!r}: its card lists no way to call the agent"
+        findings.warning(at, fact, "add jsonrpc or grpc, which say it in the message")
+    before: set[str] = set()
+    for number, binding in enumerate(agent.expose):
+        here: KeyPath = (*at, number)
+        if binding in before:
+            findings.error(here, f"'{binding}' is there already", "remove one of the two")
+        elif binding == "grpc" and not served:
+            remedy = "add `gateway.listen_grpc: ADDRESS:PORT`, or remove it here"
+            findings.error(here, "gRPC is served nowhere: there is no `gateway.listen_grpc`", remedy)
+        before.add(binding)
+
+
+def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
+    folder = findings.marks.folder(at)
+    path = folder / file
+    try:
+        if not path.is_file():
+            remedy = f"create it, or correct the path, which is relative to {folder}"
+            findings.error(at, f"{printable(file)!r} is no file", remedy)
+            return
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST_CARD + 1)
+        if len(data) > LARGEST_CARD:
+            findings.error(at, f"the card is larger than {LARGEST_CARD // 1024} KiB", "make it smaller")
+            return
+        card = msgspec.json.decode(data)
+        if not isinstance(card, dict):
+            findings.error(at, "the card is no JSON object", "write the card as { … }")
+            return
+        for fact in mended(card)[1]:
+            findings.warning(at, f"the card: {fact}", "correct the file; what is wrong is left out")
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no JSON"
+        findings.error(at, f"the card cannot be read: {reason}", "correct the file")
+
+
+def _timeouts(timeouts: Timeouts, at: KeyPath, findings: Findings) -> None:
+    for name in timeouts.model_fields_set:
+        if getattr(timeouts, name) == 0:
+            findings.error((*at, name), "nothing can be done in no time", "write a duration above 0s")
+
+
+# ---- replicas and health ---------------------------------------------------------------------------------------------
+
+_OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
+"""Settings of requests that are only sent with a `path`."""
+
+
+def _replication(config: Config, findings: Findings) -> None:
+    _health(config.defaults.health, [config.defaults.health], ("defaults", "health"), findings)
+    _affinity(config.defaults.affinity, ("defaults", "affinity"), findings)
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name)
+        for replicas, here in groups(agent, at):
+            _replicas(replicas, here, findings)
+        _health(agent.health, [config.defaults.health, agent.health], (*at, "health"), findings)
+        _commands(agent, at, findings)
+        _affinity(agent.affinity, (*at, "affinity"), findings)
+        _remembered(config, agent, at, findings)
+
+
+def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
+    if not replicas:
+        findings.error(at, "there is no replica", "name some, or write one URL")
+    places: dict[str, int] = {}
+    names: dict[str, int] = {}
+    for number, one in enumerate(replicas):
+        here: KeyPath = (*at, number) if len(replicas) > 1 else at
+        if is_stdio(one.url):
+            _command(one, here, findings, several=len(replicas) > 1)
+            continue
+        _headless(one, here, findings)
+        if is_stdio(replicas[0].url):
+            # That is told there.
+            continue
+        if is_grpc(one.url) != is_grpc(replicas[0].url):
+            fact = "some replicas are behind gRPC and others are not"
+            findings.error((*here, "url"), fact, "make them two agents, or reach them all alike")
+        first = places.setdefault(same_place(one.url), number)
+        if first != number:
+            line = findings.line((*at, first))
+            findings.error((*here, "url"), f"it is a replica already ({line})", "remove one of the two")
+            continue
+        first = names.setdefault(replica_name(one), number)
+        if first != number:
+            fact = f"another replica is called {printable(replica_name(one))!r}, too ({findings.line((*at, first))})"
+            findings.error(here, fact, "give each a `label` of its own")
+    if replicas and not any(one.weight for one in replicas):
+        findings.error((*at, 0, "weight"), "no replica gets any call: every weight is 0", "give one a weight above 0")
+
+
+def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) -> None:
+    """Check that a command is not one of several: whoever runs several of its processes knows which has which task."""
+    if several:
+        remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
+        findings.error(at, "a command cannot be one of several replicas", remedy)
+    elif one.dns is not None:
+        findings.error_at_key((*at, "dns"), "a command has no name that could be looked up", "remove it")
+
+
+def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    """Check that nothing is written at an agent that is of no meaning for a command, where it is nothing else."""
+    replicas = [one for several, _ in groups(agent, at) for one in several]
+    if not replicas or not all(is_stdio(one.url) for one in replicas):
+        return
+    if agent.health.path is not None:
+        remedy = "remove it, and write `ping` in `stdio`"
+        findings.error((*at, "health", "path"), "a command has no path", remedy)
+    if agent.retry.model_fields_set:
+        findings.error_at_key((*at, "retry"), "nothing is sent to a command again", "remove it")
+
+
+def _headless(one: Backend, at: KeyPath, findings: Findings) -> None:
+    if one.dns is None:
+        return
+    try:
+        ipaddress.ip_address(read_backend(one.url).hostname or "")
+    except ValueError:
+        # It is a name, or no URL, which is told elsewhere.
+        return
+    findings.error_at_key((*at, "dns"), "the host is an address already", "write a name that has several, or remove it")
+
+
+def _affinity(written: Affinity, at: KeyPath, findings: Findings) -> None:
+    if written.by == "none" and (written.gone or written.wait):
+        key = "gone" if written.gone else "wait"
+        fact = "no call belongs to a replica: `by` is none"
+        findings.error_at_key((*at, key), fact, "remove it, or write `by: task`")
+
+
+def _remembered(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    several = [here for replicas, here in groups(agent, at) if is_several(replicas)]
+    if not several or config.gateway.replicas == 1 or effective.affinity(config, agent).by == "none":
+        return
+    if not effective.tenure(config, agent):
+        fact = "other gateways will not know which replica made a task: no ledger is kept of this agent's"
+        findings.warning(several[0], fact, "write `isolation: tenant` at the agent, or `affinity: none`")
+
+
+def _health(written: Health, holding: list[Health], at: KeyPath, findings: Findings) -> None:
+    if written.path is not None and (not written.path.startswith("/") or not _is_plain(written.path)):
+        fact = f"{printable(written.path)!r} is no path"
+        findings.error((*at, "path"), fact, "start it with /, and write no spaces and no fragment")
+    if not any(one.path is not None for one in holding):
+        for key in _OF_REQUESTS:
+            if key in written.model_fields_set:
+                fact = "nobody is asked how it is without `path`"
+                findings.error_at_key((*at, key), fact, "add `path: /.well-known/agent-card.json`, or remove it")
+    eject = written.eject
+    if eject.time is not None and eject.longest is not None and eject.longest < eject.time:
+        findings.error((*at, "eject", "longest"), "it is less than `time`", "write at least as much")
+
+
+def _is_plain(path: str) -> bool:
+    return path.isascii() and path.isprintable() and " " not in path and "#" not in path
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_METHOD = re.compile(r"[A-Za-z0-9_./$-]{1,128}")
+_PATH = os.defpath
+
+
+def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findings) -> None:
+    """Find what is wrong with a backend that is a command."""
+    below: KeyPath = (*at, "stdio")
+    stdio = Stdio() if backend.stdio is None else backend.stdio
+    if not is_stdio(backend.url):
+        key = "stdio" if backend.stdio is not None else "card"
+        findings.error_at_key((*at, key), "the backend has a `url` too", "keep one of the two")
+        return
+    if backend.protocol not in (None, "jsonrpc"):
+        remedy = "leave `protocol` out"
+        findings.error((*at, "protocol"), f"nobody speaks {backend.protocol} on stdio", remedy)
+    if backend.card is not None and stdio.command:
+        findings.error((*below, "command"), "the card names the command too", "keep one of the two")
+        return
+    _environment(stdio, below, findings)
+    _user(stdio, below, findings)
+    if _METHOD.fullmatch(stdio.card) is None:
+        remedy = "write extended, printed, none, or the name of a method"
+        findings.error((*below, "card"), f"{printable(stdio.card)!r} is no method", remedy)
+    if agent.card is not None and agent.card.file is not None and backend.card is not None:
+        findings.warning((*at, "card"), "the agent has a `card` of its own, which is served", "keep one of the two")
+    if stdio.framing == "ndjson" and (agent.upstream_auth is not None or agent.forward_caller or agent.forward_headers):
+        fact = "messages that are lines have no header, so it is told neither a credential nor any other"
+        findings.warning((*below, "framing"), fact, "write `framing: lsp`, if the agent reads that")
+    folder = _folder(stdio, below, findings)
+    line = _line(backend, stdio, at, findings)
+    if folder is None or line is None:
+        return
+    found = dict(line.assignments) | {name: value.get_secret_value() for name, value in stdio.env.items()}
+    path = found.get("PATH", os.environ.get("PATH", _PATH))
+    if not _is_there(line.words[0], folder, path):
+        where: KeyPath = (*at, "card") if backend.card is not None else (*below, "command")
+        fact = f"there is no program {printable(line.words[0])!r} here"
+        findings.warning(where, fact, "install it where the gateway runs, or write the whole path")
+
+
+def _ordinary(path: Path) -> Path:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # Reading a pipe would wait for whoever writes it.
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    return path
+
+
+def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> CommandLine | None:
+    if backend.card is None:
+        here: KeyPath = (*at, "stdio", "command") if stdio.command else (*at, "stdio")
+        if not stdio.command or not stdio.command[0]:
+            findings.error_at_key(here, "there is no command", "write `command: [PROGRAM, ARGUMENT, …]`")
+            return None
+        if any("\0" in word for word in stdio.command):
+            findings.error(here, "a word has a character that no command has", "remove it")
+            return None
+        if len(stdio.command) == 1 and " " in stdio.command[0]:
+            fact = f"{printable(stdio.command[0])!r} is one word: the name of the program"
+            findings.warning(here, fact, "write a list, a word each: [PROGRAM, ARGUMENT, …]")
+        return CommandLine(stdio.command)
+    where: KeyPath = (*at, "card")
+    folder = findings.marks.folder(where)
+    try:
+        line = command_of(parse_card(_ordinary(folder / backend.card).read_bytes()))
+    except OSError as error:
+        fact = f"the card {printable(backend.card)!r} cannot be read: {error.strerror}"
+        findings.error(where, fact, f"create it, or correct the path, which is relative to {folder}")
+        return None
+    except CardInvalid as error:
+        findings.error(where, f"it is no card: {error}", "correct the file")
+        return None
+    except NoCommand as error:
+        remedy = 'give it an interface with the transport "stdio" and the command as its `url`'
+        findings.error(where, str(error), remedy)
+        return None
+    if line.shell:
+        remedy = "start a shell script instead, or write `stdio: { command: [sh, -c, …] }`"
+        findings.warning(where, "its command has something in it that only a shell would understand", remedy)
+    return line
+
+
+def _environment(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
+    for name in stdio.env:
+        if _VARIABLE.fullmatch(name) is None:
+            findings.error_at_key((*at, "env", name), f"{printable(name)!r} is no name of a variable", _AS_NAME)
+    for name, value in stdio.env.items():
+        if "\0" in value.get_secret_value():
+            findings.error((*at, "env", name), "the value has a character that no variable has", "remove it")
+    for number, name in enumerate(stdio.env_from):
+        here: KeyPath = (*at, "env_from", number)
+        if _VARIABLE.fullmatch(name) is None:
+            findings.error(here, f"{printable(name)!r} is no name of a variable", _AS_NAME)
+        elif name in stdio.env:
+            findings.error(here, f"{name} is in `env` too", "keep one of the two")
+        elif name not in os.environ:
+            remedy = "set it where the gateway runs, or take the name out"
+            findings.warning(here, f"there is no variable {name} here, so the command gets none", remedy)
+
+
+def _user(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
+    if stdio.uid is not None and os.geteuid() != 0:
+        remedy = "leave `uid` out, or run the gateway as root"
+        findings.error((*at, "uid"), "only root can run a command as another user", remedy)
+
+
+def _folder(stdio: Stdio, at: KeyPath, findings: Findings) -> Path | None:
+    here: KeyPath = (*at, "cwd")
+    folder = findings.marks.folder(here if stdio.cwd is not None else at).absolute()
+    if stdio.cwd is None:
+        return folder
+    if not (folder / stdio.cwd).is_dir():
+        findings.error(here, f"{printable(stdio.cwd)!r} is no folder", f"create it; it is relative to {folder}")
+        return None
+    return folder / stdio.cwd
+
+
+def _is_there(name: str, folder: Path, path: str) -> bool:
+    if "/" in name:
+        return os.access(folder / name, os.X_OK) and not (folder / name).is_dir()
+    return shutil.which(name, path=path) is not None
+
+
+_AS_NAME = "write letters, digits and _, such as API_TOKEN"
+
+
+# ---- headers ---------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BEARER = re.compile(r"[!-~]+")
+_VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
+# gRPC HTTP/2 §Requests: what a key of metadata looks like, and which belong to gRPC; `-bin` holds what is no text.
+_METADATA = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
+# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller, and
+# what is in TO_AGENT comes from the client.
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
+# What by custom tells an agent who calls: reserved for whoever knows that, and so for `identity_headers`.
+_IDENTITY = frozenset(
+    {
+        b"x-a2a-tenant", b"x-a2a-subject", b"remote-user", b"x-remote-user", b"x-forwarded-user", b"x-forwarded-email",
+        b"x-forwarded-groups", b"x-forwarded-preferred-username",
+    }
+)  # fmt: skip
+# Prefixes of names that the protocol, browsers and proxies give meanings to.
+_TAKEN = (b"a2a-", b"proxy-", b"sec-", b"x-forwarded-", b"access-control-", b"grpc-")
+
+
+def _headers(config: Config, findings: Findings) -> None:
+    _identity_headers(config, findings)
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name)
+        over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
+        for auth, here in _upstream_auths(agent, at):
+            _upstream_auth(auth, here, findings)
+            _not_told(auth, _told(config, agent), here, findings)
+            if over_grpc:
+                _metadata(auth, here, findings)
+            if agent.forward_caller and _names_credential(auth):
+                fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
+                findings.error((*at, "forward_caller"), fact, "keep one of the two")
+        _forward_headers(config, agent, (*at, "forward_headers"), findings)
+
+
+def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
+    if agent.upstream_auth is not None:
+        yield agent.upstream_auth, (*at, "upstream_auth")
+    for tenant, entry in agent.by_tenant.items():
+        if entry.upstream_auth is not None:
+            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
+
+
+def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+    if (auth.bearer is None) == (not auth.header):
+        remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
+        findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
+        return
+    if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
+        remedy = "write the token alone, without `Bearer`, spaces or line ends"
+        findings.error((*at, "bearer"), "the token is empty or has characters that a token cannot have", remedy)
+    for name, value in auth.header.items():
+        here: KeyPath = (*at, "header", name)
+        if _TOKEN.fullmatch(name) is None:
+            findings.error_at_key(here, f"{printable(name)!r} is no header name", "write it as X-Api-Key")
+        elif (_is_reserved(name) or _one_spelling(name) in TO_AGENT) and name.lower().encode() not in _CREDENTIALS:
+            findings.error_at_key(here, f"the gateway sets {name!r} itself", "use another header for the credential")
+        elif _VALUE.fullmatch(value.get_secret_value()) is None:
+            remedy = "use visible characters, with no space at the ends and no line end"
+            findings.error(here, "the value is empty or has characters that a header cannot have", remedy)
+    lower = [name.lower() for name in auth.header]
+    if len(set(lower)) != len(lower):
+        findings.error((*at, "header"), "two names differ in case only", "keep one of them")
+
+
+def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
+    """Check that the header of a credential is not one by which the agent is told who calls."""
+    identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
+    for name in auth.header:
+        if _one_spelling(name) in identity:
+            fact = f"`identity_headers` tells by {name!r} who calls"
+            findings.error_at_key((*at, "header", name), fact, "use another header for the credential")
+
+
+def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+    """Check that gRPC, which calls headers metadata, can carry a credential."""
+    for name, value in auth.header.items():
+        here: KeyPath = (*at, "header", name)
+        if _TOKEN.fullmatch(name) is not None and _METADATA.fullmatch(name) is None:
+            findings.error_at_key(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
+        elif "\t" in value.get_secret_value():
+            findings.error(here, "the value has a tab, which metadata of gRPC cannot have", "write it without")
+
+
+_METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at its start and -bin at its end"
+
+
+def _names_credential(auth: UpstreamAuth) -> bool:
+    return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
+
+
+def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
+    identity = {_one_spelling(name) for name in _told(config, agent).values()}
+    over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
+    for number, name in enumerate(agent.forward_headers):
+        here: KeyPath = (*at, number)
+        if _TOKEN.fullmatch(name) is None or "_" in name or "*" in name:
+            # HTTP would take a * in a name, and whoever writes it here means a pattern.
+            remedy = "write a whole header name such as X-Region, without an underscore"
+            findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
+        elif name.lower() in ("authorization", "x-api-key"):
+            remedy = "remove it; `forward_caller: true` hands the caller's credential on"
+            findings.error(here, f"{name!r} carries the caller's credential", remedy)
+        elif _is_reserved(name):
+            fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
+            findings.error(here, fact, "remove it: an agent could be misled by it")
+        elif _one_spelling(name) in identity:
+            fact = f"`identity_headers` tells by {name!r} who calls: a client could say that it is another"
+            findings.error(here, fact, "remove it")
+        elif name.lower() == "content-type":
+            findings.error(here, f"the gateway sets {name!r} itself", "remove it")
+        elif over_grpc and _METADATA.fullmatch(name) is None:
+            findings.error(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
+        elif _one_spelling(name) in credentials:
+            fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
+            findings.error(here, fact, "remove it, or use another header for the credential")
+
+
+_CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-", "x-amzn-mtls-")
+"""By which proxies tell what is on a client's certificate."""
+
+
+def _one_spelling(name: str) -> bytes:
+    """A header name as many servers see it, for which `X_Key` is `X-Key`."""
+    return name.lower().replace("_", "-").encode("ascii", "replace")
+
+
+def _is_reserved(name: str) -> bool:
+    lower = name.lower().replace("_", "-")
+    return (
+        _one_spelling(name) in NEVER_FORWARDED
+        or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-", *_CERTIFICATES))
+        or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
+    )
+
+
+# ---- identity ------------------------------------------------------------------------------------------------------
+
+
+def _identity_headers(config: Config, findings: Findings) -> None:
+    """Check that agents are told who calls by headers that say nothing else."""
+    at: KeyPath = ("defaults", "identity_headers")
+    _names(config.defaults.identity_headers, at, findings)
+    _once(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
+    for name, agent in config.agents.items():
+        own: KeyPath = ("agents", name, "identity_headers")
+        _names(agent.identity_headers, own, findings)
+        if agent.identity_headers.model_fields_set:
+            _once(effective.identity_headers(config, agent), agent.identity_headers, own, findings)
+        if not any(is_grpc(backend.url) for backend, _ in backends(agent, ())):
+            continue
+        for key, header in _told(config, agent).items():
+            if _TOKEN.fullmatch(header) is not None and _METADATA.fullmatch(header) is None:
+                here = own if key in agent.identity_headers.model_fields_set else at
+                findings.error((*here, key), f"{header!r} cannot be metadata of gRPC", _METADATA_REMEDY)
+
+
+def _names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
+    for told, claim in headers.claims.items():
+        if not claim:
+            findings.error((*at, told), "no claim is named", "write claim: and the name of a claim, such as claim:sid")
+    for key in headers.model_fields_set:
+        name = getattr(headers, key) if key != "claims" else ""
+        if not name:
+            continue
+        if _TOKEN.fullmatch(name) is None or "_" in name:
+            remedy = "write a header name such as X-Tenant, without an underscore; null for none"
+            findings.error((*at, key), f"{printable(name)!r} is no header name", remedy)
+        elif _has_meaning(name):
+            fact = f"{name!r} has a meaning of its own to agents, or on the way to them"
+            findings.error((*at, key), fact, "use a header of its own, such as X-Tenant")
+
+
+def _has_meaning(name: str) -> bool:
+    spelling = _one_spelling(name)
+    if spelling in _IDENTITY:
+        return False
+    return spelling in TO_AGENT | NEVER_FORWARDED or spelling.startswith(_TAKEN)
+
+
+def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
+    seen: dict[bytes, str] = {}
+    for key, name in _names_of(headers).items():
+        first = seen.setdefault(_one_spelling(name), key)
+        if name and first != key:
+            here, other = (key, first) if key in written.model_fields_set else (first, key)
+            findings.error((*at, here), f"{name!r} is the header of `{other}` too", "give each a header of its own")
+
+
+def _told(config: Config, agent: Agent) -> dict[str, str]:
+    """Return the headers by which an agent is told who calls."""
+    return {key: name for key, name in _names_of(effective.identity_headers(config, agent)).items() if name}
+
+
+def _names_of(headers: IdentityHeaders) -> dict[str, str]:
+    """Return the names of headers that are whole, by their keys."""
+    return {key: getattr(headers, key) for key in USUAL_HEADERS}

@@ -1,0 +1,539 @@
+"""Checks of `auth` and `tenants`: credentials, certificates of clients, rights, limits."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
+from typing import TypeAlias
+
+from gateway.a2a.tenant import fits_path
+from gateway.config import effective
+from gateway.config.address import is_loopback, read_url
+from gateway.config.certificate import CertificateUnusable, read_authorities
+from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
+from gateway.config.finding import Findings
+from gateway.config.limit import Limits
+from gateway.config.model import ApiKey, Auth, Config, Issuer
+from gateway.config.problem import KeyPath, printable
+from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
+from gateway.principal import ANONYMOUS_TENANT
+from gateway.routing.route import Reach
+
+# ---- API keys and issuers --------------------------------------------------------------------------------------------
+
+
+LONGEST_LEEWAY = 30.0
+
+_MOST_HASHES = 2
+_OF_NOTHING = hashlib.sha256(b"").hexdigest()
+"""The result of a shell command that hashes an unset variable."""
+
+
+def check_callers(config: Config, findings: Findings, today: date) -> None:
+    """Find mistakes in `auth` and `tenants`, and between tenants and agents.
+
+    Args:
+        today: The day in UTC.
+    """
+    _clients(config, findings, today)
+    _tenancy(config, findings)
+    _limits(config, findings)
+    auth = config.auth
+    if auth is None:
+        return
+    if not auth.issuers and not auth.api_keys and auth.mtls is None:
+        remedy = "add `api_keys`, `issuers` or `mtls`, or remove `auth` to serve anonymous callers"
+        findings.error_at_key(("auth",), "nobody can sign in: there is no key and no issuer", remedy)
+    _keys(auth, findings, today)
+    _issuers(auth, findings)
+
+
+def _keys(auth: Auth, findings: Findings, today: date) -> None:
+    seen: dict[str, KeyPath] = {}
+    for name, key in auth.api_keys.items():
+        at: KeyPath = ("auth", "api_keys", name)
+        if len(key.sha256) > _MOST_HASHES:
+            fact = f"the key has {len(key.sha256)} hashes"
+            findings.error(
+                (*at, "sha256"), fact, "keep one, or two while it is being replaced; more are keys of their own"
+            )
+        if _OF_NOTHING in key.sha256:
+            remedy = "`a2a-gateway key new NAME` prints a key and its hash"
+            findings.error((*at, "sha256"), "this is the SHA-256 of nothing: no key has it", remedy)
+        for digest in key.sha256:
+            first = seen.setdefault(digest, at)
+            if first is at and key.sha256.count(digest) > 1:
+                findings.error(
+                    (*at, "sha256"), "the same hash is written twice", "keep one, or write the new key's hash"
+                )
+                break
+            if first is not at:
+                fact = f"{first[-1]!r} has the same hash ({findings.line(first)}): whose key it is cannot be told"
+                findings.error((*at, "sha256"), fact, "make a key of its own: `a2a-gateway key new NAME`")
+        _anonymous(key, at, findings)
+        if key.expires is not None and key.expires < today:
+            remedy = "remove it, or replace it: `a2a-gateway key new NAME`"
+            findings.warning((*at, "expires"), f"the key has expired: its last day was {key.expires}", remedy)
+        elif key.expires is not None and key.expires - today < timedelta(days=14):
+            remedy = "make the next one: `a2a-gateway key new NAME`; `sha256` may list both for a while"
+            findings.warning((*at, "expires"), f"the key expires soon: its last day is {key.expires}", remedy)
+
+
+def _issuers(auth: Auth, findings: Findings) -> None:
+    seen: dict[str, KeyPath] = {}
+    for name, issuer in auth.issuers.items():
+        at: KeyPath = ("auth", "issuers", name)
+        first = seen.setdefault(issuer.issuer, at)
+        if first is not at:
+            fact = f"{first[-1]!r} has the same issuer ({findings.line(first)})"
+            findings.error((*at, "issuer"), fact, "make one of the two, with all audiences in its list")
+        _urls(issuer, at, findings)
+        _tls(issuer, at, findings)
+        _anonymous(issuer, at, findings)
+        if (issuer.tenant is None) == (issuer.tenant_claim is None):
+            remedy = "write `tenant_claim` where a claim names the tenant, or `tenant` where all tokens have the same"
+            findings.error_at_key(at, "it needs exactly one of `tenant` and `tenant_claim`", remedy)
+        for key in ("tenant_claim", "principal_claim"):
+            if getattr(issuer, key) == "":
+                remedy = "write the name of a claim, such as org_id"
+                findings.error((*at, key), "no claim is named", remedy)
+        _tenant_map(issuer, (*at, "tenant_map"), findings)
+        if not issuer.audience or "" in issuer.audience:
+            remedy = "write what tokens for this gateway have in `aud`"
+            findings.error((*at, "audience"), "an empty audience would accept tokens made for others", remedy)
+        if not issuer.algorithms:
+            findings.error((*at, "algorithms"), "no algorithm is accepted", "name some, or leave `algorithms` out")
+        if issuer.leeway > LONGEST_LEEWAY:
+            findings.error((*at, "leeway"), "expired tokens would be good for too long", "write at most 30s")
+
+
+def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+    if issuer.tenant_map and issuer.tenant_claim is None:
+        findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
+    if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map:
+        # Without its last entry the claims of tokens would all at once be names of tenants.
+        remedy = "write who is which tenant, or remove it where claims are names of tenants"
+        findings.error_at_key(at, "it maps nobody to a tenant", remedy)
+    for value, tenant in issuer.tenant_map.items():
+        if tenant == ANONYMOUS_TENANT:
+            fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
+            findings.error((*at, value), fact, "name another tenant")
+
+
+def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+    if issuer.issuer == "":
+        findings.error((*at, "issuer"), "no issuer is named", "write the exact `iss` of its tokens")
+    elif issuer.jwks is None:
+        _fetched(issuer.issuer, (*at, "issuer"), findings, "its keys are found below this URL: ", query=False)
+    if issuer.jwks is not None:
+        _fetched(issuer.jwks, (*at, "jwks"), findings, "", query=True)
+
+
+def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+    if issuer.tls is None:
+        return
+    findings.authorities((*at, "tls", "ca"), issuer.tls.ca)
+    if not (issuer.jwks or issuer.issuer).lower().startswith("https:"):
+        fact = "the issuer is not reached over TLS: nobody has to vouch"
+        findings.warning((*at, "tls"), fact, "write its URL with https, or remove `tls`")
+
+
+def _fetched(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool) -> None:
+    try:
+        parts = read_url(url, query=query)
+    except ValueError as error:
+        fact, remedy = error.args
+        remedy = "write the exact URL, without credentials" if "user name" in fact else remedy
+        findings.error(at, f"{why}the URL {fact}", remedy)
+        return
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        fact = f"{why}over plain http anyone on the way could give out keys and sign tokens"
+        findings.error(at, fact, "use https")
+
+
+def _anonymous(one: ApiKey | Issuer, at: KeyPath, findings: Findings) -> None:
+    if one.tenant == ANONYMOUS_TENANT:
+        fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
+        findings.error((*at, "tenant"), fact, "name another tenant")
+
+
+# ---- certificates ----------------------------------------------------------------------------------------------------
+
+_MTLS: KeyPath = ("auth", "mtls")
+_Found: TypeAlias = tuple[KeyPath, str, ClientPattern]
+"""Where a pattern is written, and whose it is."""
+
+
+def _clients(config: Config, findings: Findings, today: date) -> None:
+    auth = config.auth
+    if auth is not None and METHOD in auth.issuers:
+        # Also before there are certificates: what such tokens own would be owned by names on them some day.
+        fact = f"{METHOD!r} stands for certificates, and whose is whose could not be told"
+        findings.error_at_key(("auth", "issuers", METHOD), fact, "give the issuer another name")
+    if auth is None or auth.mtls is None:
+        return
+    if config.gateway.tls is None:
+        fact = "without `gateway.tls` no client shows a certificate"
+        remedy = "add `gateway.tls: { cert: …, key: … }`; what a proxy in front says of certificates is never believed"
+        findings.error_at_key(_MTLS, fact, remedy)
+    _authorities(auth.mtls, findings, today)
+    _required(config, auth, auth.mtls, findings)
+    if not auth.mtls.clients:
+        remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
+        findings.error_at_key(_MTLS, "no certificate is anybody's: there are no `clients`", remedy)
+    found: list[_Found] = []
+    for name, client in auth.mtls.clients.items():
+        found += ((at, name, pattern) for at, pattern in _patterns(name, client, findings))
+    _told_apart(found, findings)
+
+
+def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
+    folder = findings.marks.folder(_MTLS)
+    try:
+        authorities = read_authorities(folder / mtls.ca)
+    except CertificateUnusable as error:
+        fact = f"{printable(mtls.ca)!r} {error.fact}"
+        findings.error((*_MTLS, "ca"), fact, f"{error.remedy}; it is relative to {folder}")
+        return
+    for name, last in authorities.ends:
+        if last < today:
+            fact = f"{printable(mtls.ca)!r} has an authority that is over since {last}: {printable(name)}"
+            findings.warning((*_MTLS, "ca"), fact, "remove it, or put in the one that has taken its place")
+            return
+
+
+def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> None:
+    others = "`issuers` and `api_keys`" if auth.issuers and auth.api_keys else "`issuers`" if auth.issuers else ""
+    others = others or ("`api_keys`" if auth.api_keys else "")
+    if not mtls.require:
+        if others and not mtls.with_token and config.gateway.listen_grpc is not None:
+            # grpcio asks for a certificate from every client or from none.
+            fact = f"{others} are in vain over gRPC: there every client shows a certificate, and with one none is taken"
+            findings.warning(_MTLS, fact, "write `with_token: true`, or leave `gateway.listen_grpc` out")
+        return
+    at: KeyPath = (*_MTLS, "require")
+    if others and not mtls.with_token:
+        fact = f"{others} would be in vain: all clients show a certificate, and with one no token or key is taken"
+        findings.error(at, fact, "write `with_token: true`, or remove `require`")
+    if config.gateway.anonymous:
+        fact = "callers without a credential are let in by `gateway.anonymous`, and get no connection"
+        findings.error(at, fact, "remove one of the two")
+    elif config.push.mode == "relay":
+        fact = "agents post notifications to `public_url`, and need a certificate of these authorities, too"
+        findings.warning(at, fact, "give them one, remove `require`, or write `push.mode: passthrough`")
+
+
+def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
+    at: KeyPath = (*_MTLS, "clients", name)
+    found: list[tuple[KeyPath, ClientPattern]] = []
+    broken = False
+    for kind in KINDS:
+        for number, text in enumerate(getattr(client, kind)):
+            here = (*at, kind, number)
+            try:
+                found.append((here, ClientPattern.parse(kind, text)))
+            except ValueError as error:
+                fact, remedy = error.args
+                findings.error(here, f"{printable(text)!r} {fact}", remedy)
+                broken = True
+    if client.tenant == ANONYMOUS_TENANT:
+        fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
+        findings.error((*at, "tenant"), fact, "name another tenant")
+    if broken:
+        return
+    if not found:
+        remedy = "write `uri`, `dns` or `common_name`: the name on its certificates"
+        findings.error_at_key(at, "by which name its certificates are known is not said", remedy)
+    for here, pattern in found:
+        if client.tenant is None and not pattern.has_tenant:
+            remedy = "write `tenant`, or {tenant} where the name says it"
+            findings.error(here, "whose certificates these are is not said", remedy)
+        elif client.tenant is not None and pattern.has_tenant:
+            fact = "the tenant is said twice, by {tenant} and by `tenant`"
+            findings.error(here, fact, "remove `tenant`, or write * for {tenant}")
+    yield from found
+
+
+def _told_apart(found: list[_Found], findings: Findings) -> None:
+    """Check that of two patterns that fit one name, one is the narrower.
+
+    A pattern without wildcards is narrower than all others, so only equal ones of these meet.
+    """
+    whole: dict[tuple[object, ...], list[_Found]] = {}
+    wild: dict[tuple[str, int], list[_Found]] = {}
+    for each in found:
+        pattern = each[2]
+        if pattern.is_whole:
+            alike = whole.setdefault((pattern.kind, pattern.segments), [])
+        else:
+            alike = wild.setdefault((pattern.kind, len(pattern.segments)), [])
+        first = next((one for one in alike if _are_rivals(each, one)), None)
+        if first is not None:
+            _same(each[0], first[0], first[1], findings)
+        alike.append(each)
+
+
+def _are_rivals(one: _Found, other: _Found) -> bool:
+    """Return whether a name may fit both patterns, of different clients or tenants, and neither is the narrower."""
+    pattern, rival = one[2], other[2]
+    if one[1] == other[1] and not pattern.has_tenant and not rival.has_tenant:
+        return False
+    return pattern.meets(rival) and not pattern.is_narrower(rival) and not rival.is_narrower(pattern)
+
+
+def _same(at: KeyPath, first: KeyPath, client: str, findings: Findings) -> None:
+    fact = f"{client!r} fits some of the same certificates ({findings.line(first)}), and neither is the narrower"
+    findings.error(at, fact, "write the names more exactly, or make one entry of the two")
+
+
+# ---- tenants ---------------------------------------------------------------------------------------------------------
+
+
+def _tenancy(config: Config, findings: Findings) -> None:
+    _tenant_names(config, findings)
+    _agent_names(config, findings)
+    reached = reach(config)
+    _matched_keys(config, reached, findings)
+    _requirements(config, findings)
+    _agreement(config, findings)
+    _unreached(config, reached, findings)
+    _adoption(config, reached, findings)
+    _two_names(config, reached, findings)
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def _tenant_names(config: Config, findings: Findings) -> None:
+    auth = config.auth
+    signed_in: dict[KeyPath, str | None] = {}
+    if auth is not None:
+        signed_in |= {("auth", "api_keys", name, "tenant"): key.tenant for name, key in auth.api_keys.items()}
+        signed_in |= {("auth", "issuers", name, "tenant"): issuer.tenant for name, issuer in auth.issuers.items()}
+        signed_in |= {
+            ("auth", "issuers", name, "tenant_map", value): tenant
+            for name, issuer in auth.issuers.items()
+            for value, tenant in issuer.tenant_map.items()
+        }
+        clients = {} if auth.mtls is None else auth.mtls.clients
+        signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
+    for at, tenant in signed_in.items():
+        if tenant is not None and tenant != ANONYMOUS_TENANT:
+            findings.known(at, tenant, config.tenants, "tenant")
+    # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
+    acted = _unnameable(config, (entry.act_for for entry in config.tenants.values()))
+    divided = _unnameable(config, (agent.by_tenant for agent in config.agents.values()))
+    for name, entry in config.tenants.items():
+        for number, other in enumerate(entry.act_for):
+            findings.known(("tenants", name, "act_for", number), other, divided, "tenant")
+    # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
+    closed = auth is not None or bool(config.tenants)
+    for name, agent in config.agents.items():
+        for number, other in enumerate(agent.allow or ()):
+            if other not in (EVERYONE, ANONYMOUS_TENANT):
+                findings.known(("agents", name, "allow", number), other, config.tenants, "tenant")
+        for other in agent.by_tenant if closed else ():
+            findings.known_key(("agents", name, "by_tenant", other), other, acted, "tenant")
+
+
+def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
+    """Return the names of tenants, and of what is written the A2A tenants that can be no such name."""
+    return frozenset(config.tenants).union(each for one in written for each in one if not fits_path(each))
+
+
+def _agent_names(config: Config, findings: Findings) -> None:
+    for name, tenant in config.tenants.items():
+        for number, agent in enumerate(tenant.agents or ()):
+            if agent != EVERYONE:
+                findings.known(("tenants", name, "agents", number), agent, config.agents, "agent")
+    api_keys = {} if config.auth is None else config.auth.api_keys
+    for name, key in api_keys.items():
+        for number, agent in enumerate(key.agents or ()):
+            findings.known(("auth", "api_keys", name, "agents", number), agent, config.agents, "agent")
+    clients = {} if config.auth is None or config.auth.mtls is None else config.auth.mtls.clients
+    for name, client in clients.items():
+        for number, agent in enumerate(client.agents or ()):
+            findings.known(("auth", "mtls", "clients", name, "agents", number), agent, config.agents, "agent")
+
+
+def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+    for name, agent in config.agents.items():
+        for number, match in enumerate(agent.match):
+            at: KeyPath = ("agents", name, "match", number)
+            if config.auth is None:
+                if match.key is not None or match.claim:
+                    written = "key" if match.key is not None else "claim"
+                    remedy = "add `auth`, or match by path, host or tenant"
+                    findings.error((*at, written), "without `auth` no caller has a key or a claim", remedy)
+                continue
+            if match.key is None or not findings.known((*at, "key"), match.key, config.auth.api_keys, "API key"):
+                continue
+            key = config.auth.api_keys.get(match.key)
+            if key is None:
+                continue
+            may = reached.get(key.tenant, reached.get(EVERYONE))
+            if may is not None and (name not in may.agents or (key.agents is not None and name not in key.agents)):
+                remedy = (
+                    f"add {name!r} to `tenants.{key.tenant}.agents` and to the key's own `agents` where it has some"
+                )
+                findings.warning(
+                    (*at, "key"), f"the key {match.key!r} may not call {name!r}: the match is in vain", remedy
+                )
+
+
+_SCOPE = re.compile(r"[!#-\[\]-~]+")
+"""RFC 6749 §3.3; it stands in a challenge, too."""
+
+
+def _requirements(config: Config, findings: Findings) -> None:
+    """Find requirements that nobody can meet."""
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name, "require")
+        require = agent.require
+        if require is None:
+            continue
+        if not require.scope and not require.role and not require.claim:
+            findings.error(at, "it requires nothing", "write a `scope`, `role` or `claim`, or remove `require`")
+        for number, scope in enumerate(require.scope):
+            if _SCOPE.fullmatch(scope) is None:
+                remedy = "write one scope without spaces and quotes; several are a list"
+                findings.error((*at, "scope", number), f"{printable(scope)!r} is no scope", remedy)
+        if "" in require.role:
+            findings.error((*at, "role"), "no role is named", "write the name of a role")
+        if "" in require.claim:
+            findings.error((*at, "claim"), "no claim is named", "write the name of a claim, or the path to it")
+        auth = config.auth
+        if auth is None:
+            remedy = "add `auth` with an issuer, or remove `require`"
+            findings.error(at, "without `auth` no caller has a scope, role or claim", remedy)
+        elif not auth.issuers and (auth.mtls is None or require.scope or require.role):
+            remedy = "add an issuer to `auth.issuers`, or remove `require`"
+            findings.warning(at, "nobody can call this agent: without an issuer no caller has a token", remedy)
+
+
+# ---- what tenants may call -----------------------------------------------------------------------------------------
+
+
+def _agreement(config: Config, findings: Findings) -> None:
+    """`allow` and `tenants.X.agents` say the same where both say something of the two."""
+    listed = {name: frozenset(entry.agents) for name, entry in config.tenants.items() if entry.agents is not None}
+    for name, agent in config.agents.items():
+        for number, tenant in enumerate(agent.allow or ()):
+            known = listed.get(tenant, frozenset([EVERYONE]))
+            if tenant == EVERYONE or name in known or EVERYONE in known:
+                continue
+            fact = f"the tenant {tenant!r} does not list {name!r} ({findings.line(('tenants', tenant))})"
+            remedy = f"add {name!r} to `tenants.{tenant}.agents`, or remove {tenant!r} here"
+            findings.error(("agents", name, "allow", number), fact, remedy)
+    for tenant, entry in config.tenants.items():
+        for number, name in enumerate(entry.agents or ()):
+            known_agent = config.agents.get(name)
+            if known_agent is None or lets_in(known_agent, tenant):
+                continue
+            fact = f"{name!r} does not allow {tenant!r} ({findings.line(('agents', name, 'allow'))})"
+            remedy = f"add {tenant!r} to `agents.{name}.allow`, or remove {name!r} here"
+            findings.error(("tenants", tenant, "agents", number), fact, remedy)
+
+
+def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+    called = frozenset[str]().union(*(one.agents for one in reached.values()))
+    for name, agent in config.agents.items():
+        if name not in called and agent.allow != ():
+            remedy = f"add {name!r} to the `agents` of a tenant"
+            findings.warning(("agents", name), "no tenant may call this agent", remedy)
+        elif agent.allow == ():
+            findings.warning(
+                ("agents", name, "allow"), "no tenant may call this agent", "name tenants, or remove `allow`"
+            )
+
+
+# ---- whose tasks they are ------------------------------------------------------------------------------------------
+
+
+def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+    """Warn if the first who names a task could be another than the one who has it."""
+    for parts in places(config, reached):
+        for part in parts if is_shared(config, parts) else ():
+            agent = config.agents[part.agent]
+            if not effective.tenure(config, agent) or effective.unknown_tasks(config, agent) != "adopt":
+                continue
+            at: KeyPath = (
+                ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
+            )
+            fact = f"{_told(parts, part)}: whoever first names a task that the gateway never saw has it from then on"
+            findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
+
+
+def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+    """Warn if what is known by one name of a place is not known by the other."""
+    for first, *others in places(config, reached):
+        callers = first.callers.union(*(part.callers for part in others))
+        if len(callers) < 2 and EVERYONE not in callers:
+            continue
+        for part in others:
+            if any(effective.tenure(config, config.agents[one.agent]) for one in (first, part)):
+                also = f"its backend is that of {first.key!r} too"
+                fact = f"{also}: whose a task is that came by one is not known by the other"
+                findings.warning(part.at, fact, "make one agent of them, with a `match` for each, or two backends")
+
+
+def _told(parts: tuple[Share, ...], part: Share) -> str:
+    callers = frozenset[str]().union(*(one.callers for one in parts))
+    named = sorted(callers - {EVERYONE})
+    who = ", ".join([*named[:4], *(["…"] if len(named) > 4 else []), *(["others"] if EVERYONE in callers else [])])
+    others = sorted({one.agent for one in parts if one.agent != part.agent})
+    also = f", which is the backend of {', '.join(others[:3])} too" if others else ""
+    return f"several callers share the backend of {part.key!r} ({who}){also}"
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+_NEEDED = {"burst": "requests", "queue": "concurrency", "queue_timeout": "concurrency"}
+"""Limits that mean nothing without another one."""
+_MOST = 1_000_000_000
+"""Calls that may come at once, as `requests` has no more either: Redis counts millionths of them."""
+
+
+def _limits(config: Config, findings: Findings) -> None:
+    """Find limits that limit nothing."""
+    for written, holding, at in _written_limits(config):
+        for key, needed in _NEEDED.items():
+            if key not in written.model_fields_set or any(needed in one.model_fields_set for one in holding):
+                continue
+            findings.error_at_key((*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it")
+        _futile(config, written, at, findings)
+    agents = config.agents.values()
+    if any(effective.isolation(config, agent) != "none" for agent in agents) or not config.agents:
+        return
+    for name, tenant in config.tenants.items():
+        if tenant.limits.open_tasks is not None:
+            fact = "no agent's tasks have owners, so that nobody's are counted: all of them say `isolation: none`"
+            findings.warning(("tenants", name, "limits", "open_tasks"), fact, "write `isolation: tenant`, or remove it")
+
+
+def _futile(config: Config, written: Limits, at: KeyPath, findings: Findings) -> None:
+    gateway = config.gateway
+    if written.burst is not None and written.burst > _MOST:
+        fact = f"{written.burst} calls are more than {_MOST}"
+        findings.error((*at, "burst"), fact, f"write {_MOST} or less, or remove `requests`")
+    if written.body is not None and written.body > gateway.body_limit:
+        fact = f"it limits nothing: no body is longer than `gateway.body_limit`, {gateway.body_limit} bytes"
+        findings.warning((*at, "body"), fact, "write less, or raise `gateway.body_limit`")
+    if written.concurrency is not None and written.concurrency < gateway.replicas:
+        fact = f"each of {gateway.replicas} gateways lets one call through at least, so that it is {gateway.replicas}"
+        findings.warning((*at, "concurrency"), fact, f"write {gateway.replicas} or more")
+
+
+def _written_limits(config: Config) -> Iterator[tuple[Limits, list[Limits], KeyPath]]:
+    """Limits that are written, those that hold together with them, and where they are."""
+    for name, tenant in config.tenants.items():
+        yield tenant.limits, [tenant.limits], ("tenants", name, "limits")
+    default = config.defaults.limits
+    of_backends = {name: [one.limits for one in agent.by_tenant.values()] for name, agent in config.agents.items()}
+    of_agents = [limits for name, agent in config.agents.items() for limits in (agent.limits, *of_backends[name])]
+    yield default, [default, *of_agents], ("defaults", "limits")
+    for name, agent in config.agents.items():
+        yield agent.limits, [default, agent.limits, *of_backends[name]], ("agents", name, "limits")
+        for tenant_name, entry in agent.by_tenant.items():
+            at: KeyPath = ("agents", name, "by_tenant", tenant_name, "limits")
+            yield entry.limits, [default, agent.limits, entry.limits], at

@@ -1,0 +1,409 @@
+"""Checks of `gateway`, `push` and `observe`: listeners, browsers, state, webhooks, certificates."""
+
+import ipaddress
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from gateway.config import effective
+from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
+from gateway.config.finding import Findings
+from gateway.config.limit import Cors
+from gateway.config.model import Config, Gateway
+from gateway.config.problem import KeyPath, printable
+from gateway.config.push import Push, WebhookPattern
+from gateway.principal import ANONYMOUS_TENANT
+
+# ---- listeners -------------------------------------------------------------------------------------------------------
+
+_AT: KeyPath = ("gateway",)
+_SHORTEST_TOKEN = 16
+"""Characters of an admin token that other machines could try to guess."""
+
+
+def check_gateway(config: Config, findings: Findings) -> None:
+    """Find mistakes in `gateway`, `push` and `observe`."""
+    _browsers(config, findings)
+    _storage(config, findings)
+    _notifications(config, findings)
+    _validity(config, findings)
+    gateway = config.gateway
+    listen = _listen(gateway.listen, (*_AT, "listen"), findings)
+    admin_at: KeyPath = (*_AT, "admin", "listen")
+    admin = _listen(gateway.admin.listen, admin_at, findings)
+    if listen is not None and admin is not None and listen.collides(admin):
+        _collision(gateway, findings)
+    if listen is not None and not listen.is_loopback:
+        _open(config, findings)
+    if gateway.listen_grpc is not None:
+        _grpc(config, gateway.listen_grpc, listen, admin, findings)
+    _public_grpc(gateway, findings)
+    if admin is not None:
+        _admin(gateway, admin, findings)
+    _public_url(config, findings)
+    _anonymous(config, findings)
+    _proxies(gateway, findings)
+    if gateway.body_limit == 0:
+        findings.error((*_AT, "body_limit"), "no request would fit", "write a size above 0, such as 10MiB")
+    if gateway.tls is not None:
+        findings.certificate((*_AT, "tls"), gateway.tls.cert, gateway.tls.key)
+
+
+def _listen(text: str, at: KeyPath, findings: Findings) -> Listen | None:
+    try:
+        return read_listen(text)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"{printable(text)!r} {fact}", remedy)
+        return None
+
+
+def _collision(gateway: Gateway, findings: Findings) -> None:
+    written = "listen" in gateway.admin.model_fields_set
+    if written:
+        fact = f"clients are served there too: `gateway.listen` is {printable(gateway.listen)}"
+        findings.error((*_AT, "admin", "listen"), fact, "choose another port for one of the two")
+    else:
+        fact = f"operators are served there too: `gateway.admin` is {gateway.admin.listen} where it is left out"
+        findings.error((*_AT, "listen"), fact, "choose another port, or add `admin: 127.0.0.1:PORT` with another one")
+
+
+def _open(config: Config, findings: Findings) -> None:
+    """Check the settings that a listener needs if other machines can reach it."""
+    at: KeyPath = (*_AT, "listen")
+    _guarded(config, at, findings)
+    if config.gateway.public_url is None:
+        remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
+        findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
+
+
+def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
+    if config.auth is None and not config.gateway.anonymous:
+        remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
+        findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
+
+
+def _grpc(config: Config, text: str, http: Listen | None, admin: Listen | None, findings: Findings) -> None:
+    """The listener for clients of gRPC."""
+    at: KeyPath = (*_AT, "listen_grpc")
+    listen = _listen(text, at, findings)
+    if listen is None:
+        return
+    gateway = config.gateway
+    others = (
+        ("clients are served over HTTP", "gateway.listen", gateway.listen, http, "listen" in gateway.model_fields_set),
+        ("operators are served", "gateway.admin", gateway.admin.listen, admin, "admin" in gateway.model_fields_set),
+    )
+    for fact, key, shown, other, is_written in others:
+        if other is not None and listen.collides(other):
+            where = f"`{key}` is {printable(shown)}" + ("" if is_written else " where it is left out")
+            findings.error(at, f"{fact} there too: {where}", "choose another port for one of the two")
+    if listen.is_loopback:
+        return
+    _guarded(config, at, findings)
+    listed = any("grpc" in agent.expose for agent in config.agents.values())
+    if listed and gateway.public_grpc is None:
+        remedy = "add `gateway.public_grpc: HOST:PORT`, which clients dial: cards advertise it"
+        findings.error(at, "there is no `public_grpc`, and it cannot be guessed for this address", remedy)
+
+
+def _public_grpc(gateway: Gateway, findings: Findings) -> None:
+    at: KeyPath = (*_AT, "public_grpc")
+    if gateway.public_grpc is None:
+        return
+    try:
+        read_authority(gateway.public_grpc)
+    except ValueError as error:
+        fact, remedy = error.args
+        findings.error(at, f"{printable(gateway.public_grpc)!r} {fact}", remedy)
+        return
+    if gateway.listen_grpc is None:
+        remedy = "add `listen_grpc: ADDRESS:PORT`, or remove `public_grpc`"
+        findings.error_at_key(at, "there is no `listen_grpc` that it could lead to", remedy)
+
+
+def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
+    at: KeyPath = (*_AT, "admin")
+    token = gateway.admin.token
+    if token is not None and not token.get_secret_value().strip():
+        findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
+    elif token is None and not admin.is_loopback:
+        remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
+        findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
+    elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
+        fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
+        findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
+
+
+def _public_url(config: Config, findings: Findings) -> None:
+    url = config.gateway.public_url
+    at: KeyPath = (*_AT, "public_url")
+    if url is None:
+        if config.gateway.prefix_stripped:
+            remedy = "add `public_url` with the path, or remove `prefix_stripped`"
+            findings.error_at_key((*_AT, "prefix_stripped"), "there is no path in front that could be removed", remedy)
+        return
+    try:
+        parts = read_url(url)
+    except ValueError as error:
+        fact, remedy = error.args
+        remedy = "remove it" if "user name" in fact else remedy
+        findings.error(at, f"the URL {fact}", remedy)
+        return
+    if parts.scheme == "http" and config.auth is not None and not is_loopback(parts.hostname or ""):
+        fact = "cards would send clients here with their keys and tokens over plain http"
+        findings.warning(at, fact, "write the https URL, and let the platform or `gateway.tls` end TLS")
+
+
+def _anonymous(config: Config, findings: Findings) -> None:
+    named = ANONYMOUS_TENANT in config.tenants
+    at: KeyPath = ("tenants", ANONYMOUS_TENANT)
+    if config.auth is not None and config.gateway.anonymous and not named:
+        remedy = f"add `tenants.{ANONYMOUS_TENANT}.agents: […]`, or remove `anonymous`"
+        fact = f"callers without a credential reach no agent: there is no `tenants.{ANONYMOUS_TENANT}`"
+        findings.warning((*_AT, "anonymous"), fact, remedy)
+    if config.auth is not None and not config.gateway.anonymous and named:
+        remedy = "write `gateway.anonymous: true`, or remove the tenant"
+        findings.warning(at, "callers without a credential are refused before this counts", remedy)
+    for name in (ANONYMOUS_TENANT, "*"):
+        if name in config.tenants and config.tenants[name].act_for and config.auth is not None:
+            who = "callers without a credential" if name == ANONYMOUS_TENANT else "tenants that nobody named"
+            findings.error(("tenants", name, "act_for"), f"{who} would act for others", "remove `act_for`")
+    everyone = config.tenants.get("*")
+    if everyone is not None and everyone.agents is not None and "*" in everyone.agents:
+        fact = "whoever signs in reaches every agent, also those that are added later"
+        findings.warning(("tenants", "*"), fact, "list the agents that are for everyone")
+
+
+def _proxies(gateway: Gateway, findings: Findings) -> None:
+    for number, text in enumerate(gateway.trusted_proxies):
+        at: KeyPath = (*_AT, "trusted_proxies", number)
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError:
+            remedy = "write an address or a network without host bits, such as 10.0.0.0/8 or 192.0.2.7"
+            findings.error(at, f"{printable(text)!r} is no network", remedy)
+            continue
+        if network.prefixlen == 0:
+            findings.error(
+                at, "everyone could say who they are by X-Forwarded-For", "name the networks of your proxies"
+            )
+
+
+# ---- browsers --------------------------------------------------------------------------------------------------------
+
+_CORS: KeyPath = ("gateway", "cors")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_DEFAULT_PORT = {"http": 80, "https": 443}
+# What browsers never let a page set, and what no header that passes here is called.
+_NEVER = re.compile(
+    r"(?i)(?:proxy-.*|sec-.*|access-control-.*|host|origin|cookie|connection|te|upgrade|content-length)"
+)
+
+
+def _browsers(config: Config, findings: Findings) -> None:
+    cors = config.gateway.cors
+    if cors is None:
+        return
+    if not cors.origins:
+        findings.error((*_CORS, "origins"), "no origin may call", "name some, or remove `cors`")
+    for number, origin in enumerate(cors.origins):
+        _origin(origin, (*_CORS, "origins", number), findings)
+    _anyone(cors, findings)
+    for number, name in enumerate(cors.headers):
+        if _TOKEN.fullmatch(name) is None or name == "*" or "_" in name or _NEVER.fullmatch(name) is not None:
+            fact = f"{printable(name)!r} is no header that a page can send to an agent"
+            findings.error((*_CORS, "headers", number), fact, "write a header name such as X-Region")
+
+
+def _origin(origin: str, at: KeyPath, findings: Findings) -> None:
+    if origin == "*":
+        return
+    if origin == "null":
+        fact = "'null' is the origin of every sandboxed page and local file"
+        findings.error(at, fact, "serve the page from an origin of its own, and name that")
+        return
+    try:
+        parts = read_url(origin)
+    except ValueError as error:
+        findings.error(at, f"the origin {error.args[0]}", "write it as https://host[:port], as browsers send it")
+        return
+    # Browsers write an origin so, and it is compared byte by byte.
+    named = parts.netloc if parts.port is None else parts.netloc.rpartition(":")[0]
+    port = "" if parts.port in (None, _DEFAULT_PORT[parts.scheme]) else f":{parts.port}"
+    written = f"{parts.scheme}://{named.lower()}{port}"
+    if origin != written:
+        findings.error(at, f"no browser writes the origin {printable(origin)!r} so", f"write {written}")
+
+
+def _anyone(cors: Cors, findings: Findings) -> None:
+    if "*" not in cors.origins:
+        return
+    if cors.credentials:
+        fact = "every page in the world could call with the credentials of whoever looks at it"
+        findings.error((*_CORS, "credentials"), fact, "name the origins instead of `*`, or remove `credentials`")
+    elif len(cors.origins) > 1:
+        findings.error((*_CORS, "origins"), "`*` is every origin already", "keep `*` alone, or remove it")
+
+
+# ---- state and audit -------------------------------------------------------------------------------------------------
+
+_STATE: KeyPath = ("gateway", "state")
+_AUDIT: KeyPath = ("observe", "audit", "file")
+# What Linux takes.
+_LONGEST_NAME = 255
+
+
+def _storage(config: Config, findings: Findings) -> None:
+    """Check the places that the gateway writes to.
+
+    That a folder is there is not asked: the file may be checked on another machine than the one that serves it.
+    """
+    gateway = config.gateway
+    if gateway.state is not None and gateway.state.kind == "sqlite":
+        path = gateway.state.beside(findings.marks.folder(_STATE)).path
+        # Where that cannot be told, as of a name that is too long, it is told by who opens it.
+        if os.path.isdir(path):  # noqa: PTH112 - that of pathlib raises
+            findings.error(_STATE, "this is a folder", "name a file in it, such as state.db")
+    if gateway.replicas > 1 and (gateway.state is None or not gateway.state.is_shared):
+        kept = "memory" if gateway.state is not None and gateway.state.kind == "memory" else "a file"
+        fact = f"each of {gateway.replicas} gateways would remember in {kept} of its own whose task is whose"
+        findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
+    _ledger(config, findings)
+    _audit(config, findings)
+
+
+def _ledger(config: Config, findings: Findings) -> None:
+    kept = config.gateway.ledger
+    if kept.ended > kept.open:
+        key = "ended" if "ended" in kept.model_fields_set else "open"
+        fact = "tasks that are over are remembered for longer than those that are not, and than their contexts"
+        findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
+
+
+def _audit(config: Config, findings: Findings) -> None:
+    file = effective.audit(config, findings.marks)
+    if file is None and config.observe.log.level in ("warning", "error"):
+        fact = "audit events are told at level info, so that nobody hears of them"
+        findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
+    if file is None or file == effective.STANDARD_OUTPUT:
+        return
+    written = "" if config.observe.audit is None else config.observe.audit.file
+    remedy = "name a file, such as /var/log/a2a-gateway/audit.jsonl, or - for standard output"
+    if not written or written.endswith("/") or not written.isprintable():
+        findings.error(_AUDIT, f"{printable(written)!r} names no file", remedy)
+    elif len(os.fsencode(file.name)) > _LONGEST_NAME:
+        findings.error(_AUDIT, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
+    elif os.path.isdir(file):  # noqa: PTH112 - as above
+        findings.error(_AUDIT, f"{printable(written)!r} is a folder", remedy)
+    elif config.gateway.state is not None and config.gateway.state.kind == "sqlite":
+        state = config.gateway.state.beside(findings.marks.folder(_STATE)).path
+        if os.path.normpath(state) == os.path.normpath(file):
+            findings.error(_AUDIT, f"the state is kept there ({findings.line(_STATE)})", "name another file")
+
+
+# ---- push ------------------------------------------------------------------------------------------------------------
+
+_PUSH: KeyPath = ("push",)
+_ALLOW: KeyPath = (*_PUSH, "allow")
+_RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign", "tls"})
+
+
+def _notifications(config: Config, findings: Findings) -> None:
+    push = config.push
+    if "allow" in push.model_fields_set and not push.allow:
+        findings.error(_ALLOW, "no webhook may be named", "write `mode: none` for that, or name some")
+    for number, pattern in enumerate(push.allow):
+        _pattern(pattern, push, (*_ALLOW, number), findings)
+    if not push.block_private_networks and not push.allow:
+        fact = "it opens nothing: only webhooks that `allow` lists may have private addresses"
+        findings.warning((*_PUSH, "block_private_networks"), fact, "list them in `allow`, or remove it")
+    if push.mode != "relay":
+        for key in sorted(_RELAYED & push.model_fields_set):
+            fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {push.mode}"
+            findings.warning((*_PUSH, key), fact, "write `mode: relay`, or remove it")
+    if push.mode == "none" and push.allow:
+        findings.warning(_ALLOW, "no webhook may be named: `push.mode` is none", "remove one of the two")
+    if push.tls is not None:
+        findings.authorities((*_PUSH, "tls", "ca"), push.tls.ca)
+    deliver = push.deliver
+    if deliver.longest_pause < deliver.first_pause:
+        written = "longest_pause" if "longest_pause" in deliver.model_fields_set else "first_pause"
+        fact = "the longest pause would be shorter than the first"
+        findings.error((*_PUSH, "deliver", written), fact, "make `longest_pause` the longer one")
+
+
+def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
+    if _is_never_called(pattern.host):
+        findings.error(at, "no webhook is called at this address, whatever allows it", "name a machine's own address")
+        return
+    if not push.block_private_networks:
+        return
+    if pattern.scheme == "http":
+        fact = "plain http goes nowhere while private networks are blocked"
+        findings.error(at, fact, "write https, or `block_private_networks: false` where what is listed may be private")
+    elif _is_private(pattern.host):
+        fact = "the address is private, and private networks are blocked"
+        findings.error(at, fact, "write `block_private_networks: false` where what is listed may be private")
+
+
+def _is_never_called(host: str) -> bool:
+    """Return whether it is an address where clouds hand out credentials, or that is no machine's."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_link_local or address.is_multicast or address.is_unspecified
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return is_loopback(host)
+
+
+# ---- certificates ----------------------------------------------------------------------------------------------------
+
+_RENEW = "renew it; the gateway reads the new one without a restart"
+
+
+def _validity(config: Config, findings: Findings) -> None:
+    """Warn of certificates of the gateway that have expired or are not valid yet."""
+    tls = config.gateway.tls
+    shown: list[tuple[KeyPath, str | None]] = [(("gateway", "tls"), None if tls is None else tls.cert)]
+    parts = [
+        (("defaults",), config.defaults.tls),
+        *((("agents", name), one.tls) for name, one in config.agents.items()),
+    ]
+    shown += [((*at, "tls"), None if own is None else own.cert) for at, own in parts]
+    # Days would not do: many certificates last for hours.
+    now = datetime.now(UTC)
+    known: dict[Path, str] = {}
+    for at, file in shown:
+        if file is None:
+            continue
+        path = findings.marks.folder(at) / file
+        if path not in known:
+            known[path] = _why(path, now)
+        if why := known[path]:
+            findings.warning((*at, "cert"), f"{printable(file)!r} {why}", _RENEW)
+
+
+def _why(file: Path, now: datetime) -> str:
+    """Return the fact about the dates of the first certificate of a file; empty if it is good or cannot be read."""
+    try:
+        if not file.is_file():
+            return ""
+        found = x509.load_pem_x509_certificate(file.read_bytes())
+    except (OSError, ValueError, TypeError, x509.InvalidVersion, UserWarning):
+        # Who loads it for TLS says what is wrong with it.
+        return ""
+    if found.not_valid_after_utc < now:
+        return f"has expired: it was good until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if found.not_valid_before_utc > now:
+        return f"is not good yet: it begins at {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    return ""

@@ -1,0 +1,452 @@
+"""Checks of matches and of the tests that travel with the file."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from gateway.a2a.fault import REASONS
+from gateway.a2a.tenant import RESERVED, fits_path
+from gateway.config.agent import Agent
+from gateway.config.client import NobodyKnown
+from gateway.config.explain import certified
+from gateway.config.finding import Findings
+from gateway.config.model import Config, RouteTest
+from gateway.config.problem import KeyPath, nearest, printable
+from gateway.config.routes import EVERYONE, agent_rules, reach
+from gateway.routing.endpoint import host_named
+from gateway.routing.grpc import GrpcRules
+from gateway.routing.route import AgentRules, Reach, Rule
+
+# ---- matches ---------------------------------------------------------------------------------------------------------
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
+_HOST = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
+
+Found = tuple[Rule, KeyPath]
+"""A rule, and the path in the file that it comes from."""
+
+
+def check_routes(config: Config, findings: Findings) -> None:
+    """Find mistakes in matches and tests."""
+    agents: dict[str, AgentRules] = {}
+    found: list[Found] = []
+    for name, agent in config.agents.items():
+        at: KeyPath = ("agents", name)
+        _grammar(agent, at, findings)
+        agents[name] = agent_rules(name, agent, findings.marks)
+        paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
+        found += zip(agents[name].rules, paths, strict=True)
+        _own_tenants(agent, at, findings)
+    reached = reach(config)
+    _overlaps(agents, found, findings)
+    _disclosure(config, agents, found, reached, findings)
+    if config.gateway.listen_grpc is not None:
+        _grpc(config, agents, reached, findings)
+    _tests(config, findings)
+
+
+def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    if not agent.match and "match" in agent.model_fields_set:
+        findings.error((*at, "match"), "there is no match in the list", "write one, or leave `match` out")
+    for number, match in enumerate(agent.match):
+        here: KeyPath = (*at, "match", number)
+        if not match.model_fields_set:
+            remedy = "write `path: /` where it is meant to take everything that no other match takes"
+            findings.error(here, "the match is empty", remedy)
+        if match.path is not None:
+            _path(match.path, (*here, "path"), findings)
+        if match.host is not None and (len(match.host) > 253 or _HOST.fullmatch(match.host) is None):
+            remedy = "write a name in lower case without a port: `agents.example.com` or `*.example.com`"
+            findings.error((*here, "host"), f"{printable(match.host)!r} is no host", remedy)
+        if not match.claim and "claim" in match.model_fields_set:
+            findings.error((*here, "claim"), "there is no claim", "write `claim: {NAME: VALUE}`")
+        if match.key is not None and match.claim:
+            fact = "no caller can show both: claims come with a token, and two credentials in one request are refused"
+            findings.warning(here, fact, "make two matches of it, one with `key`, one with `claim`")
+
+
+def _path(path: str, at: KeyPath, findings: Findings) -> None:
+    if path == "/":
+        return
+    shown = f"{printable(path)!r}"
+    if not path.startswith("/"):
+        findings.error(at, f"{shown} does not start with a slash", f"write /{path}")
+        return
+    if path.endswith("/"):
+        findings.error(at, f"{shown} ends with a slash", f"write {path.rstrip('/') or '/'}")
+        return
+    for segment in path[1:].split("/"):
+        if not segment:
+            findings.error(at, f"{shown} has an empty segment", "write single slashes")
+        elif segment in (".", ".."):
+            findings.error(at, f"{shown} has a dot segment", "write the path that is meant")
+        elif segment in RESERVED:
+            remedy = "choose another segment; these are the protocol's own: " + ", ".join(
+                sorted(RESERVED - {".", ".."})
+            )
+            findings.error(at, f"{shown} has the segment {segment!r}, which is the protocol's own", remedy)
+        elif _SEGMENT.fullmatch(segment) is None:
+            remedy = "segments have letters, digits and . _ ~ -"
+            findings.error(at, f"{shown} has a segment with other characters", remedy)
+        else:
+            continue
+        return
+
+
+def _own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    """Matches and `by_tenant` entries of one agent that cannot meet."""
+    if not agent.by_tenant or not agent.match:
+        return
+    asked = [match.tenant for match in agent.match]
+    for number, tenant in enumerate(asked):
+        if tenant is not None and tenant not in agent.by_tenant:
+            fact = f"the match can never answer: `by_tenant` has no {tenant!r}"
+            findings.error((*at, "match", number, "tenant"), fact, "leave `tenant` out, or add it to `by_tenant`")
+    if None in asked:
+        return
+    for tenant in agent.by_tenant:
+        if tenant not in asked:
+            fact = f"nothing reaches this backend: every match asks for another tenant than {tenant!r}"
+            findings.error_at_key(
+                (*at, "by_tenant", tenant), fact, "leave `tenant` out of a match, or remove the entry"
+            )
+
+
+# ---- matches of several agents -------------------------------------------------------------------------------------
+
+
+def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findings) -> None:
+    first: dict[tuple[object, ...], Found] = {}
+    by_path: dict[tuple[str, ...], list[Found]] = {}
+    by_parent: dict[tuple[str, ...], list[Found]] = {}
+    for rule, at in found:
+        same = first.setdefault((rule.host, rule.path, rule.conditions), (rule, at))
+        if same[0] is not rule:
+            other = "another match of its own" if same[0].agent == rule.agent else f"'{same[0].agent}'"
+            fact = f"{_spelled(rule)} is also what {other} matches ({findings.line(same[1])})"
+            findings.error(at, fact, "give one of them another path or host, or a `key`, `claim` or `tenant`")
+        by_path.setdefault(rule.path, []).append((rule, at))
+        if rule.path:
+            by_parent.setdefault(rule.path[:-1], []).append((rule, at))
+    for rule, at in found:
+        agent = agents[rule.agent]
+        for tenant in _tenants(rule, agent):
+            _hidden(rule, at, tenant, first, findings)
+            if fits_path(tenant):
+                _taken(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
+        if agent.tenanted and rule.tenant is None and not agent.by_tenant:
+            _maybe_taken(rule, at, by_parent.get(rule.path, []), findings)
+
+
+def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
+    """Return the tenants that the rule is for."""
+    if rule.tenant is not None:
+        yield rule.tenant
+    elif agent.by_tenant:
+        yield from (tenant for tenant in agent.routes if tenant is not None)
+
+
+def _hidden(
+    rule: Rule, at: KeyPath, tenant: str, first: dict[tuple[object, ...], Found], findings: Findings
+) -> None:  # fmt: skip
+    if rule.tenant is not None:
+        return
+    other = first.get((rule.host, rule.path, rule.conditions | {("tenant", tenant)}))
+    if other is not None and other[0].agent != rule.agent:
+        fact = f"the backend of tenant {tenant!r} is hidden: '{other[0].agent}' matches it ({findings.line(other[1])})"
+        entry: KeyPath = (*at[:2], "by_tenant", tenant)
+        findings.error_at_key(entry, fact, "remove one of the two, or give them different paths")
+
+
+def _taken(rule: Rule, at: KeyPath, tenant: str, others: list[Found], findings: Findings) -> None:
+    for other, where in others:
+        if other.agent != rule.agent and _hosts_meet(rule.host, other.host):
+            path = "/" + "/".join(other.path)
+            fact = f"{path!r} is also the path of tenant {tenant!r} of '{rule.agent}' ({findings.line(at)})"
+            place = (*where, "path") if len(where) > 2 else where
+            findings.error(place, fact, "give one of the two another path, or the tenant another name")
+
+
+def _maybe_taken(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
+    names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_meet(rule.host, one.host)})
+    if names:
+        listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        fact = f"its tenants share their paths with other agents ({listed}): a tenant of such a name is not reached"
+        findings.warning(at, fact, "give the agent a path of its own, below which there is no other")
+
+
+def _hosts_meet(one: str | None, other: str | None) -> bool:
+    if one is None or other is None or one == other:
+        return True
+    for pattern, name in ((one, other), (other, one)):
+        if pattern.startswith("*.") and name.endswith(pattern[1:]):
+            return True
+    return False
+
+
+def _spelled(rule: Rule) -> str:
+    path = "/" + "/".join(rule.path)
+    return f"'{rule.host or ''}{path}'" + (" with the same keys" if rule.conditions else "")
+
+
+# ---- gRPC ------------------------------------------------------------------------------------------------------------
+
+_SHOWN = 5
+
+
+def _grpc(
+    config: Config, agents: Mapping[str, AgentRules], reached_by: Mapping[str, Reach], findings: Findings
+) -> None:
+    """Find agents whose cards list gRPC and that its clients cannot reach, or not for each tenant: it has no paths."""
+    listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
+    found = GrpcRules.build(agents)
+    alike: dict[object, list[Rule]] = {}
+    for rule in found.rules():
+        alike.setdefault(rule.conditions, []).append(rule)
+    named = [rule for rule in found.rules() if rule.tenant is not None]
+    for agent in agents.values():
+        _picked(config, agent, named, reached_by, findings)
+        _hosts(agent, found, findings, listed=agent.name in listing)
+    reached = {name for name in listing & agents.keys() if _is_reached(agents[name], found, findings)}
+    for rule in found.rules():
+        if rule.agent in reached and agents[rule.agent].by_tenant and found.written(rule).tenant is None:
+            _disputed(rule, alike[rule.conditions], found, findings)
+    for name in (name for name in config.agents if name in reached):
+        _shared(agents[name], found, named, findings)
+
+
+def _is_reached(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool:
+    """Return whether some match of an agent has an address; warn where none has."""
+    obstacles = [found.obstacle(rule) for rule in agent.rules]
+    first = obstacles[0]
+    if first is None or None in obstacles:
+        return True
+    fact = f"clients of gRPC cannot reach it: {first.why}"
+    if first.rival is not None:
+        fact += f" ({findings.line_of(first.rival.place)})"
+    keys = "`key` or `claim`" if agent.by_tenant or agent.require_tenant else "another `tenant`"
+    remedy = f"give it a match with {keys}, or leave `grpc` out of `expose`"
+    findings.warning(("agents", agent.name, "expose"), fact, remedy)
+    return False
+
+
+def _hosts(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: bool) -> None:
+    """Warn of a host that picks an agent over HTTP and would be expected to over gRPC."""
+    number = next((at for at, rule in enumerate(agent.rules) if rule.host is not None), None)
+    if number is None or not (listed or all(rule.host and not rule.conditions for rule in agent.rules)):
+        return
+    address = found.address(agent.rules[number])
+    if address is None:
+        remedy = "give the agent a match with a `tenant`, `key` or `claim`"
+    elif address.tenant is None:
+        remedy = "clients of gRPC need the credential that the match asks for; add a match without `host` to say so"
+    else:
+        remedy = f"clients of gRPC name the tenant {address.tenant!r}; add a match without `host` to say so"
+    fact = "over gRPC no host picks an agent: it is not seen there"
+    findings.warning(("agents", agent.name, "match", number, "host"), fact, remedy)
+
+
+def _disputed(rule: Rule, there: list[Rule], found: GrpcRules, findings: Findings) -> None:
+    """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
+    rival = next((other for other in there if other.agent != rule.agent), None)
+    if rule.tenant is None or rival is None:
+        return
+    line = findings.line_of(found.written(rival).place)
+    fact = f"clients of gRPC cannot reach this backend: {rival.agent!r} asks for tenant {rule.tenant!r} too ({line})"
+    remedy = "give one of the two tenants another name"
+    findings.warning(("agents", rule.agent, "by_tenant", rule.tenant), fact, remedy)
+
+
+def _shared(agent: AgentRules, found: GrpcRules, named: list[Rule], findings: Findings) -> None:
+    """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
+    if agent.by_tenant or not agent.tenanted:
+        return
+    addresses = [address for rule in agent.rules if (address := found.address(rule)) is not None]
+    if all(address.tenant is not None for address in addresses):
+        return
+    names = [str(rule.tenant) for rule in islice((one for one in named if one.agent != agent.name), _SHOWN + 1)]
+    if names:
+        listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+        fact = f"over gRPC its tenants share the field with other agents ({listed}): one of such a name is not reached"
+        remedy = "give the agent a `key` or `claim`, or leave `grpc` out of `expose`"
+        findings.warning(("agents", agent.name, "expose"), fact, remedy)
+
+
+def _picked(
+    config: Config,
+    agent: AgentRules,
+    named: list[Rule],
+    reached: Mapping[str, Reach],
+    findings: Findings,
+) -> None:
+    """Warn of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
+    if not (agent.by_tenant or agent.tenanted):
+        return
+    for number, match in enumerate(config.agents[agent.name].match):
+        rule = agent.rules[number]
+        if not rule.path or rule.tenant is not None or not rule.conditions:
+            continue
+        may = _reached_with(config, match.key, reached)
+        others = dict.fromkeys(
+            other.agent
+            for other in named
+            if other.agent != agent.name
+            and not rule.conditions <= other.conditions
+            and (may is None or other.agent in may)
+        )
+        if others:
+            names = list(others)
+            listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            written = "claim" if match.key is None else "key"
+            fact = (
+                f"over gRPC it picks {agent.name!r} whatever tenant is named: with it nobody reaches others ({listed})"
+            )
+            remedy = "give its callers another credential for the others"
+            findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
+
+
+def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
+    """Return the agents that the callers with an API key may call; None where nobody knows."""
+    found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
+    if found is None:
+        return None
+    may = reached.get(found.tenant, reached.get(EVERYONE))
+    agents = frozenset[str]() if may is None else may.agents
+    return agents if found.agents is None else agents & frozenset(found.agents)
+
+
+# ---- disclosure ------------------------------------------------------------------------------------------------------
+
+
+_FEW = 3
+"""Tenants that a message names."""
+
+
+def _disclosure(
+    config: Config,
+    agents: Mapping[str, AgentRules],
+    written: list[Found],
+    reached: Mapping[str, Reach],
+    findings: Findings,
+) -> None:
+    """Find general agents whose answers disclose the names of tenants.
+
+    At an endpoint that an agent without conditions shares with agents for tenants, a call for an unknown tenant reaches
+    the general agent, and a call for a tenant out of reach is refused. Over gRPC that is so only if the general agent
+    takes any tenant; names of agents are tenants there, too.
+    """
+    callers: dict[str, set[str]] = {}
+    for tenant, may in reached.items():
+        for agent in may.agents:
+            callers.setdefault(agent, set()).add(tenant)
+    told = set()
+    for rule, at, hidden in _told_apart(config, written, callers, reached):
+        told.add(rule.agent)
+        findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
+    if config.gateway.listen_grpc is None:
+        return
+    endpoints = GrpcRules.build(agents)
+    paths = dict(written)
+    found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
+    for rule, at, hidden in _told_apart(config, found, callers, reached):
+        if agents[rule.agent].tenanted and rule.agent not in told:
+            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a `key` or `claim`")
+
+
+def _told_apart(
+    config: Config,
+    found: Iterable[Found],
+    callers: Mapping[str, set[str]],
+    reached: Mapping[str, Reach],
+) -> Iterator[tuple[Rule, KeyPath, list[Rule]]]:
+    """Yield general rules, each with the rules for tenants beside it that some of its callers may not reach."""
+    general: list[tuple[Rule, KeyPath]] = []
+    tenanted: dict[tuple[object, ...], list[Rule]] = {}
+    for rule, at in found:
+        if not rule.conditions and not config.agents[rule.agent].by_tenant:
+            # With `by_tenant` an unknown tenant is refused as a hidden one is.
+            general.append((rule, at))
+        elif rule.conditions == {("tenant", rule.tenant)}:
+            tenanted.setdefault((rule.host, rule.path), []).append(rule)
+    for rule, at in general:
+        here = callers.get(rule.agent, set())
+        hidden = [
+            one
+            for one in tenanted.get((rule.host, rule.path), ())
+            if one.agent != rule.agent and not here <= _answered(config, one, callers.get(one.agent, set()), reached)
+        ]
+        if hidden:
+            yield rule, at, hidden
+
+
+def _answered(config: Config, rule: Rule, callers: set[str], reached: Mapping[str, Reach]) -> set[str]:
+    """Return the callers of an agent that it answers for the tenant of the rule."""
+    if not config.agents[rule.agent].by_tenant:
+        return callers
+    return {
+        caller
+        for caller in callers
+        if caller == rule.tenant or (acts := reached[caller].act_for) is None or rule.tenant in acts
+    }
+
+
+def _fact(hidden: list[Rule]) -> str:
+    names = ", ".join(f"{printable(str(rule.tenant))!r} of {rule.agent!r}" for rule in hidden[:_FEW])
+    more = ", …" if len(hidden) > _FEW else ""
+    return (
+        f"callers can tell that tenants exist which they may not reach ({names}{more}): an unknown one is answered here"
+    )
+
+
+# ---- tests ----------------------------------------------------------------------------------------------------------
+
+_METHODS = ("GET", "HEAD", "POST", "DELETE")
+
+
+def _tests(config: Config, findings: Findings) -> None:
+    for number, test in enumerate(config.tests):
+        at: KeyPath = ("tests", number)
+        _check_caller(config, test, at, findings)
+        if test.expect.agent is not None:
+            findings.known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
+        if test.expect.reason is not None and test.expect.reason not in REASONS:
+            remedy = nearest(test.expect.reason, REASONS) or f"reasons are: {', '.join(REASONS)}"
+            findings.error((*at, "expect", "reason"), f"{printable(test.expect.reason)!r} is no reason", remedy)
+        if test.expect.reason is not None and (test.expect.agent or test.expect.backend):
+            remedy = "expect an agent, or the reason why none answers"
+            findings.error((*at, "expect", "reason"), "a refusal has no agent", remedy)
+        if test.request.method not in _METHODS:
+            remedy = f"write one of {', '.join(_METHODS)}"
+            findings.error(
+                (*at, "request", "method"), f"{printable(test.request.method)!r} is no method of A2A", remedy
+            )
+        if host_named(test.request.host or "") is None:
+            fact = f"{printable(test.request.host or '')!r} is no host"
+            findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
+
+
+def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
+    if test.certificate is not None:
+        _check_certificate(config, test, at, findings)
+    elif test.key is not None:
+        findings.known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
+        if test.tenant is not None or test.claim:
+            findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
+    elif test.claim and test.tenant is None:
+        findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
+
+
+def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
+    if test.key is not None or test.tenant is not None or test.claim:
+        remedy = "remove `key`, `tenant` and `claim`"
+        findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
+        return
+    try:
+        if test.certificate is not None:
+            certified(config, test.certificate)
+    except NobodyKnown as error:
+        remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
+        findings.error((*at, "certificate"), f"nobody has this certificate: {error}", remedy)
+    except ValueError:
+        # A pattern is none, which is told where it stands.
+        return

@@ -1,0 +1,334 @@
+"""The values of the format: what one key can hold, how it is written, and the message for anything else.
+
+A validator's ValueError has these arguments: the rest of a sentence that starts with the value, the remedy, and then
+the words that would be right, if they can be listed.
+"""
+
+import math
+import re
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
+
+from gateway.a2a.dialect import Version, parse_version
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.tenant import RESERVED, is_tenant
+from gateway.units import parse_duration, parse_rate, parse_size
+
+
+class Part(BaseModel):
+    """A mapping of the file: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+
+
+def every_part() -> tuple[type[Part], ...]:
+    """Return the mappings that are known so far, those that extend others among them."""
+    found: list[type[Part]] = [Part]
+    for part in found:
+        found += part.__subclasses__()
+    return tuple(found[1:])
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+_FLAGS = {"true": True, "false": False}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LONGEST = 366 * 86400.0
+_LARGEST = 1024**3
+_MOST_MEMORY = 1024**5
+_WHOLE = re.compile(r"[0-9]{1,15}")
+
+
+def _duration(value: object) -> object:
+    try:
+        seconds = parse_duration(value) if isinstance(value, str) else math.inf
+    except ValueError:
+        seconds = math.inf
+    if seconds <= _LONGEST:
+        return seconds
+    raise ValueError("is no duration", "a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
+
+
+def _size(value: object) -> object:
+    size = _bytes(value)
+    if size > _LARGEST:
+        raise ValueError("is more than the gateway would hold in memory", "write at most 1GiB")
+    return size
+
+
+def _memory(value: object) -> object:
+    size = _bytes(value)
+    if size > _MOST_MEMORY:
+        raise ValueError("is more memory than there is", "write at most 1048576GiB")
+    return _positive(size)
+
+
+def _bytes(value: object) -> int:
+    size = value
+    if isinstance(value, str):
+        try:
+            size = parse_size(value)
+        except ValueError:
+            size = None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
+    return size
+
+
+def _bandwidth(value: object) -> object:
+    size = value.removesuffix("/s") if isinstance(value, str) else value
+    try:
+        size = parse_size(size) if isinstance(size, str) else size
+    except ValueError:
+        size = None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
+    return _positive(size)
+
+
+def _header(value: object) -> object:
+    # Whoever is not to be told writes null, false or nothing at all.
+    return "" if value is None or value is False or value == "false" else value
+
+
+def _format(value: object) -> object:
+    # 1.0 and true equal 1, and are something else: the next version of the format will be 2, never 1.1.
+    if value == "1" or (isinstance(value, int) and not isinstance(value, bool) and value == 1):
+        return 1
+    raise ValueError("is no version of this format", "write version: 1")
+
+
+def read_flag(value: object) -> object:
+    """True or false, or their words."""
+    # The words come from references: ${VAR} is always text.
+    flag = _FLAGS.get(value) if isinstance(value, str) else value
+    if isinstance(flag, bool):
+        return flag
+    raise ValueError("is neither true nor false", "write true or false")
+
+
+def _count(value: object) -> object:
+    if isinstance(value, str) and _WHOLE.fullmatch(value) is not None:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("is no whole number", "write digits, such as 200")
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise ValueError("is not enough", "write at least 1")
+    return value
+
+
+def _percent(value: int) -> int:
+    if value > 100:
+        raise ValueError("is more than all of them", "write a number of percent up to 100")
+    return value
+
+
+def _field_number(value: int) -> int:
+    # Numbers from 19000 on are protobuf's own, and what scoped requests hold beside the scope has numbers up to 3.
+    if 3 < value < 2**29 and not 19_000 <= value <= 19_999:
+        return value
+    raise ValueError("can be no field's number here", "write one from 4 to 536870911, but not from 19000 to 19999")
+
+
+def _wait(value: float) -> float:
+    if value <= 0:
+        raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
+    return value
+
+
+def _seconds(value: float) -> float:
+    if value < 1:
+        raise ValueError("is no time to remember something", "write a duration of 1s or more, such as 30d")
+    return value
+
+
+def _per_time(value: object) -> object:
+    try:
+        if isinstance(value, str):
+            return parse_rate(value)
+    except ValueError:
+        pass
+    raise ValueError("is no rate", "a rate is a number per time: 50/s, 600/min, 1000/h")
+
+
+def _date(value: object) -> object:
+    if isinstance(value, date):
+        return value
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value) is not None:
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError("is no date", "write year, month and day: 2027-06-30")
+
+
+def _version(value: object) -> object:
+    version = parse_version(value) if isinstance(value, str) else value
+    if isinstance(version, Version):
+        return version
+    raise ValueError("is no version of A2A", 'write "0.1", "0.2", "0.3" or "1.0", in quotes')
+
+
+def _claim_value(value: object) -> object:
+    if isinstance(value, str | int):
+        return value
+    raise ValueError("is nothing that a claim is compared with", "write a text, a whole number, true or false")
+
+
+def _unreserved(value: str) -> str:
+    if value in RESERVED:
+        raise ValueError("is a path segment of the protocol and can be no name", "choose another name")
+    return value
+
+
+def _name(value: str) -> str:
+    _unreserved(value)
+    if NAME.fullmatch(value) is None:
+        raise ValueError("is no name", "a name has 1 to 64 characters of A-Z a-z 0-9 . _ -")
+    return value
+
+
+def _tenant_name(value: str) -> str:
+    return value if value == "*" else _name(value)
+
+
+def _a2a_tenant(value: str) -> str:
+    if is_tenant(_unreserved(value)):
+        return value
+    raise ValueError("can be no tenant", "write 1 to 256 bytes without control characters")
+
+
+def _one_a2a_tenant(value: str) -> str:
+    if value == "*":
+        # Elsewhere in the file it is a wildcard, and would be taken for one.
+        raise ValueError("stands for no tenant here", "write each tenant")
+    return _a2a_tenant(value)
+
+
+def _hashes(value: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(text.strip().lower() for text in value if text.strip())
+    if any(_SHA256.fullmatch(text) is None for text in found):
+        raise ValueError("is no SHA-256", "write its 64 hex digits; `a2a-gateway key new NAME` prints them")
+    if not found:
+        raise ValueError("has no hash", "`a2a-gateway key new NAME` prints a key and its hash")
+    return found
+
+
+def _operation(value: object) -> object:
+    if value in CALLABLE:
+        return value
+    raise ValueError("is no operation", f"operations are {', '.join(CALLABLE)}", *CALLABLE)
+
+
+class OneOrMany:
+    """Marks a list that may be written as its one item."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(self._widen, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        many = handler(core)
+        return {"anyOf": [many["items"], many]}
+
+    @staticmethod
+    def _widen(value: object) -> object:
+        return [value] if isinstance(value, str | dict | Part) else value
+
+
+_DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
+_SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
+_BANDWIDTH_SCHEMA = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?(/s)?$|\$\{"}]
+}
+_HEADER_SCHEMA = {"anyOf": [{"type": "string"}, {"const": False}, {"const": None}]}
+_RATE_SCHEMA = {"type": "string", "pattern": r"^\d+/(s|min|h)$|\$\{"}
+_DATE_SCHEMA = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$|\$\{"}
+_VERSION_SCHEMA = {
+    "anyOf": [{"enum": ["0.1", "0.2", "0.3", "1.0"]}, {"type": "string", "pattern": r"^(0\.[123]|1\.0)\.\d+$|\$\{"}]
+}
+
+Format = Annotated[Literal[1], BeforeValidator(_format)]
+"""The version of the format: the number 1."""
+Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
+"""Seconds, written with a unit."""
+Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
+"""Bytes, written as a number or with a unit; at most 1 GiB, for all that is bounded by one is held in memory."""
+Flag = Annotated[bool, BeforeValidator(read_flag)]
+"""True or false, and no other word for it."""
+Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+"""A whole number."""
+Positive = Annotated[Count, AfterValidator(_positive)]
+"""A whole number from 1 on."""
+Percent = Annotated[Count, AfterValidator(_percent)]
+"""A whole number of percent."""
+FieldNumber = Annotated[Count, AfterValidator(_field_number)]
+"""The number of a protobuf field, of those that the requests of A2A leave free."""
+Wait = Annotated[Duration, AfterValidator(_wait)]
+"""Seconds above 0, written with a unit."""
+Seconds = Annotated[Duration, AfterValidator(_seconds)]
+"""Seconds from 1 on, written with a unit."""
+PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]
+"""How many in how many seconds; as many may come at once."""
+Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDTH_SCHEMA)]
+"""Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
+Room = Annotated[Size, AfterValidator(_positive)]
+"""Bytes from 1 on, written as a size."""
+Memory = Annotated[int, BeforeValidator(_memory), WithJsonSchema(_SIZE_SCHEMA)]
+"""Bytes that a process may have, from 1 on, written as a size; those of large machines, too."""
+Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
+"""The name of a header; empty for none, which may be written as null or false."""
+Name = Annotated[str, AfterValidator(_name)]
+"""A name of an agent, tenant, key or issuer."""
+TenantName = Annotated[str, AfterValidator(_tenant_name)]
+"""A name of a tenant, or `*` for those that are not named."""
+A2aTenant = Annotated[str, AfterValidator(_a2a_tenant)]
+"""A value of the A2A `tenant` field: any text of at most 256 bytes without control characters."""
+OneA2aTenant = Annotated[str, AfterValidator(_one_a2a_tenant)]
+"""The same where a wildcard might be expected, and there is none."""
+A2aTenants = Annotated[tuple[OneA2aTenant, ...], OneOrMany()]
+ClaimValue = Annotated[str | int | bool, BeforeValidator(_claim_value)]
+Callable = Annotated[Operation, BeforeValidator(_operation), WithJsonSchema({"enum": list(CALLABLE)})]
+"""An operation that a client calls, by its 1.0 name."""
+Strings = Annotated[tuple[str, ...], OneOrMany()]
+"""One string or a list of them."""
+TenantNames = Annotated[tuple[TenantName, ...], OneOrMany()]
+Sha256s = Annotated[Strings, AfterValidator(_hashes)]
+"""Hashes of a key, in lower-case hex; empty ones are left out."""
+Day = Annotated[date, BeforeValidator(_date), WithJsonSchema(_DATE_SCHEMA)]
+"""A day, as 2027-06-30."""
+A2aVersion = Annotated[Version, BeforeValidator(_version), WithJsonSchema(_VERSION_SCHEMA)]
+"""A version of A2A."""
+
+
+# ---- authorities -----------------------------------------------------------------------------------------------------
+
+
+SYSTEM = "system"
+"""The authorities that the system trusts."""
+
+
+class PeerTls(Part):
+    """Who vouches for a server that is reached by https."""
+
+    ca: str = SYSTEM
+    """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""

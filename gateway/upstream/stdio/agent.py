@@ -1,0 +1,624 @@
+"""The processes of one agent on stdio: started, restarted with a back-off, asked for the agent's card, and ended.
+
+A process keeps its tasks in its own memory. So a call about a task goes to the process that made it, then one in a
+context to the process that has the context; any other goes to the process with the fewest open calls.
+
+Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks, when another
+configuration takes over (`holdings.py`). Where it has changed, the new configuration starts its own, and the earlier
+ones end with their last call.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import msgspec
+
+from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.framing.lsp import LONGEST, Framing
+from gateway.a2a.progress import read_jsonrpc
+from gateway.background import Background
+from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
+from gateway.upstream.stdio.rpc import Rpc
+
+LONGEST_FROM_AGENT = 32 * 1024 * 1024
+"""Bytes of a frame from an agent, by default: as long as an answer may be."""
+NOBODY = ""
+"""The tenant of processes that serve all tenants, and of the one that shows the agent's card."""
+TENANT_VARIABLE = "A2A_TENANT"
+"""The environment variable that names the tenant to a process of that tenant."""
+MOST_HOMES = 100_000
+"""Tasks and contexts whose process is remembered; the least recently named is forgotten first."""
+_LONGEST_ID = 512
+"""Characters of their ids that are remembered."""
+_LOOK_AGAIN = 0.1
+_END_TOGETHER = 0.2
+"""Seconds between the exit of a process and the ends of its pipes."""
+_CUT = "the agent ended before its answer was complete"
+
+EXTENDED = "extended"
+PRINTED = "printed"
+NONE = "none"
+_CARD_METHODS = {Version.V1_0: "GetExtendedAgentCard", Version.V0_3: "agent/getAuthenticatedExtendedCard"}
+_NO_SUCH_METHOD = frozenset({-32601, -32600, -32700})
+_NULL = msgspec.Raw(b"null")
+
+logger = logging.getLogger("gateway.upstream.stdio")
+
+
+class State(StrEnum):
+    """A runner's state, as `/-/agents` tells it."""
+
+    RESTING = "resting"
+    """Nothing runs: it was not needed yet, or it served and exited with 0, and the next call starts it."""
+    STARTING = "starting"
+    """The process runs and has not answered yet."""
+    READY = "ready"
+    PAUSED = "paused"
+    """It failed, and is started again after a pause."""
+    BROKEN = "broken"
+    """It keeps failing, and is not started for a longer time."""
+    ENDED = "ended"
+    """It is not started any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The pauses between failures and restarts, in seconds.
+
+    Attributes:
+        first: Pause after the first failure; each next one is twice as long.
+        longest: No pause is longer.
+        healthy: A process that ran for so long has not failed at starting.
+        most: Failures within `window` after which nothing is started for `rest`.
+    """
+
+    first: float = 0.5
+    longest: float = 30.0
+    healthy: float = 60.0
+    most: int = 5
+    window: float = 60.0
+    rest: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The settings of one agent's processes. A reload that leaves them equal keeps the processes.
+
+    Attributes:
+        card: The way to the card: `extended`, `printed`, `none`, or a method.
+        processes: How many, for each tenant that has its own.
+        start: Seconds to answer for the first time.
+        stop: Seconds to exit once its input is closed, and as many after SIGTERM.
+        restart: `always`, `on-failure` or `never`.
+        ping: Seconds between pings; 0 for none.
+        longest: Bytes of the longest frame from the agent.
+        asked: Bytes of the longest frame to it.
+        per_tenant: Whether each tenant has processes of its own.
+        tenants: Most tenants that have some at a time.
+    """
+
+    command: Command
+    card: str = EXTENDED
+    framing: Framing = Framing.LSP
+    processes: int = 1
+    start: float = 30.0
+    stop: float = 5.0
+    restart: str = "always"
+    ping: float = 0.0
+    longest: int = LONGEST_FROM_AGENT
+    asked: int = LONGEST
+    per_tenant: bool = False
+    tenants: int = 64
+    pace: Pace = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class CardQuery:
+    """The question by which an agent is asked for its card. A reload may change it; the processes stay.
+
+    Attributes:
+        version: The generation that the file writes, or None.
+        fields: Header fields of each question but the version, from `header_lines`.
+    """
+
+    version: Version | None = None
+    fields: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """The answer to that question.
+
+    Attributes:
+        card: The bytes of its card, or None where it gave none.
+        versions: The generations that it answered to, beside what the card says.
+        query: The question; None where it was not asked.
+    """
+
+    card: bytes | None = None
+    versions: tuple[Version, ...] = ()
+    query: CardQuery | None = None
+
+
+async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> Handshake:
+    """Ask an agent for its card.
+
+    A pipe has no well-known path, and A2A no method for the public card. So the extended card is asked for, in 1.0 and
+    then in 0.3, or a method that the file names. Any answer shows that somebody reads; an error other than "method not
+    found" also shows the generation.
+
+    Args:
+        card: `extended`, `none`, or a method.
+        seconds: For each question.
+
+    Raises:
+        UpstreamTimeout, UpstreamReset, NoHealthyBackend, Overloaded: it does not answer.
+    """
+    if card == NONE:
+        return Handshake(query=query)
+    asked = (query.version,) if query.version is not None else (Version.V1_0, Version.V0_3)
+    if card != EXTENDED:
+        asked = asked[:1]
+    versions: list[Version] = []
+    for version in asked:
+        # 0.1 has no such method; whatever it answers shows that it is there.
+        method = _CARD_METHODS.get(version, _CARD_METHODS[Version.V0_3]) if card == EXTENDED else card
+        fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
+        answer = await rpc.request(method, fields, version, seconds)
+        told = read_jsonrpc(answer)
+        if card == EXTENDED and told is not None and (told.error is None or told.error not in _NO_SUCH_METHOD):
+            versions.append(version)
+        heard = hear(answer)
+        result = _NULL if heard is None else heard.members.get("result", _NULL)
+        if result != _NULL:
+            return Handshake(bytes(result), tuple(versions), query)
+    return Handshake(None, tuple(versions), query)
+
+
+@dataclass(slots=True)
+class Figures:
+    """Counts of one agent, for metrics.
+
+    Attributes:
+        restarts: Starts after the first, of each runner.
+        dropped: Frames that went to no call, by reason: `late`, `stray`, `notification`.
+    """
+
+    restarts: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Runner:
+    """Keep one process running, until `stop`.
+
+    Args:
+        name: The process, for the log.
+
+    Attributes:
+        handshake: The last one; None before the first.
+        starts: How often a process was started.
+        resumes: When the next one is started, in seconds of the loop; None where nothing waits for that.
+        why: The reason for which the last process ended, or None.
+    """
+
+    def __init__(self, name: str, spec: Spec, pool: "Pool") -> None:
+        self.state = State.RESTING
+        self.handshake: Handshake | None = None
+        self.starts = 0
+        self.resumes: float | None = None
+        self.why: str | None = None
+        self._name = name
+        self._spec = spec
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._failures: deque[float] = deque(maxlen=spec.pace.most)
+        self._in_a_row = 0
+        self._ready_at: float | None = None
+        self._process: Process | None = None
+        self._rpc: Rpc | None = None
+        self._wanted = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    @property
+    def rpc(self) -> Rpc | None:
+        """The connection, while calls may go there."""
+        is_ready = self.state is State.READY and self._rpc is not None and self._rpc.is_open
+        return self._rpc if is_ready else None
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, while there is one."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def calls(self) -> int:
+        """The number of open calls."""
+        return 0 if self._rpc is None else self._rpc.calls
+
+    def want(self) -> None:
+        """Start the process if it rests: a call waits for it."""
+        self._wanted.set()
+
+    def stop(self) -> None:
+        """Fail the open calls and end the process; `run` returns once nothing is left of it."""
+        self._stopping.set()
+        self._wanted.set()
+        if self._rpc is not None:
+            self._rpc.close(_ending())
+
+    async def run(self) -> None:
+        """Start the process again and again."""
+        while not self._stopping.is_set():
+            ran, is_done = await self._run_once()
+            if self._stopping.is_set() or self._spec.restart == "never":
+                break
+            if is_done and self._spec.restart == "on-failure":
+                self._wanted.clear()
+                self._become(State.RESTING)
+                await self._wanted.wait()
+            else:
+                await self._pause(ran)
+        self._become(State.ENDED)
+
+    async def _run_once(self) -> tuple[float, bool]:
+        """Run one process to its end.
+
+        Returns:
+            For how many seconds it was ready, and whether it has served and then exited with 0.
+        """
+        self._become(State.STARTING)
+        self.starts += 1
+        self._pool.agent.figures.restarts += self.starts > 1
+        try:
+            process = self._process = Process(self._spec.command)
+        except StartFailed as error:
+            self._note(f"it cannot be started: {error}")
+            return 0.0, False
+        rpc, errors = self._connection(process), ErrorLog(self._name)
+        self._rpc, self._ready_at = rpc, None
+        try:
+            why = await self._serve(process, rpc, errors)
+            if not self._stopping.is_set():
+                # Of an exit and the ends of the pipes any may be seen first.
+                await asyncio.wait((process.exited, rpc.broken, errors.ended), timeout=_END_TOGETHER)
+            status = process.exited.result() if process.exited.done() else None
+            self._note(why if status is None else _exit(status))
+        finally:
+            ran = 0.0 if self._ready_at is None else self._loop.time() - self._ready_at
+            await self._end(process, rpc)
+        # One that leaves again and again without having served has failed, whatever its exit code says.
+        return ran, status == 0 and (rpc.served > 0 or ran >= self._spec.pace.healthy)
+
+    async def _serve(self, process: Process, rpc: Rpc, errors: ErrorLog) -> str:
+        """Make the process ready, and wait until it is not to be used any more; return why."""
+        try:
+            await process.connect(rpc, errors, rpc.input_closed)
+            self.handshake = await self._shake_hands(rpc)
+        except TimeoutError:
+            return f"it did not introduce itself within {self._spec.start:g} s"
+        except Fault as fault:
+            return fault.detail or fault.message
+        self._ready_at = self._loop.time()
+        self._become(State.READY)
+        ends, pause = (process.exited, rpc.broken), self._spec.ping or None
+        while not (await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED))[0]:
+            try:
+                await rpc.request("ping", b"", Version.V1_0, self._spec.start)
+            except Fault as fault:
+                return f"it did not answer a ping: {fault.detail or fault.message}"
+        return rpc.broken.result() if rpc.broken.done() else "it exited"
+
+    def _connection(self, process: Process) -> Rpc:
+        spec = self._spec
+        return Rpc(
+            self._name,
+            process,
+            framing=spec.framing,
+            longest=spec.longest,
+            asked=spec.asked,
+            dropped=self._pool.agent.figures.dropped,
+            learn=self._pool.learn if spec.processes > 1 else None,
+        )
+
+    async def _shake_hands(self, rpc: Rpc) -> Handshake:
+        first = rpc.expect_first() if self._spec.card == PRINTED else None
+        async with asyncio.timeout(self._spec.start):
+            if first is None:
+                return await shake_hands(rpc, self._spec.card, self._pool.agent.query, self._spec.start)
+            await asyncio.wait((first, rpc.broken), return_when=asyncio.FIRST_COMPLETED)
+        if not first.done() or first.cancelled():
+            raise UpstreamReset("the agent ended", detail=rpc.broken.result())
+        return Handshake(first.result())
+
+    async def _end(self, process: Process, rpc: Rpc) -> None:
+        """End the process: at once, or where the runner is stopped by asking first."""
+        rpc.close(_ending() if self._stopping.is_set() else UpstreamReset(_CUT, detail=self.why or ""))
+        if self._stopping.is_set():
+            process.close_input()
+            if not await process.has_exited(self._spec.stop):
+                process.signal(signal.SIGTERM)
+                await process.has_exited(self._spec.stop)
+        await process.aclose()
+        self._process = self._rpc = None
+
+    async def _pause(self, ran: float) -> None:
+        """Wait before the next start, longer after each failure; for a while where it keeps failing.
+
+        Args:
+            ran: Seconds for which the last process was ready.
+        """
+        pace, now = self._spec.pace, self._loop.time()
+        self._in_a_row = 0 if ran >= pace.healthy else self._in_a_row + 1
+        pause = min(pace.first * 2.0 ** min(max(self._in_a_row - 1, 0), 16), pace.longest)
+        # Up to a quarter shorter, so that processes that failed together do not start together.
+        pause *= 1 - random.random() / 4  # noqa: S311 - no secret
+        state = State.PAUSED
+        if ran < pace.healthy:
+            self._failures.append(now)
+            if len(self._failures) == pace.most and now - self._failures[0] <= pace.window:
+                self._failures.clear()
+                state, pause = State.BROKEN, pace.rest
+                logger.error("%s keeps failing: nothing is started for %.0f s", self._name, pause)
+        self.resumes = now + pause
+        self._become(state)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._stopping.wait()
+        self.resumes = None
+
+    def _note(self, why: str) -> None:
+        if not self._stopping.is_set():
+            self.why = why
+            logger.warning("%s ended: %s", self._name, why)
+
+    def _become(self, state: State) -> None:
+        self.state = state
+        self._pool.notice()
+
+
+def _exit(status: int) -> str:
+    return f"it was ended by signal {-status}" if status < 0 else f"it exited with code {status}"
+
+
+def _ending() -> Fault:
+    return Draining("the gateway is ending this agent", retry_after=1.0)
+
+
+class Pool:
+    """The processes that serve the same tenants.
+
+    Args:
+        name: For the log.
+    """
+
+    def __init__(self, name: str, spec: Spec, agent: "Agent") -> None:
+        self.agent = agent
+        self._name = name
+        names = [name] if spec.processes == 1 else [f"{name} #{number}" for number in range(1, spec.processes + 1)]
+        self.runners = tuple(Runner(each, spec, self) for each in names)
+        self._names = names
+        self._background = Background()
+        self._running: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+        self._waiting = 0
+        self._stopped = False
+        self._homes: OrderedDict[tuple[str, str], Rpc] = OrderedDict()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are open, or wait for a process."""
+        return self._waiting > 0 or any(runner.calls for runner in self.runners)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anything is left of its processes."""
+        return not all(task.done() for task in self._running)
+
+    @property
+    def handshake(self) -> Handshake | None:
+        """The last one of a process, or None before the first."""
+        return next((runner.handshake for runner in self.runners if runner.handshake is not None), None)
+
+    async def rpc(self, task: str | None, context: str | None, seconds: float) -> Rpc:
+        """Return the connection for a call, once there is one.
+
+        Args:
+            task: The task that the call is about, or None.
+            context: Likewise.
+            seconds: To wait for a process that is being started.
+
+        Raises:
+            NoHealthyBackend: no process is ready by then, or they keep failing.
+            Draining: the processes are being ended.
+        """
+        found = self.rpc_nowait(task, context)
+        if found is not None:
+            return found
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                while found is None:
+                    self._refuse_hopeless()
+                    self._changed.clear()
+                    await self._changed.wait()
+                    found = self.rpc_nowait(task, context)
+                return found
+        except TimeoutError as error:
+            raise NoHealthyBackend("this agent is still being started", retry_after=1.0, detail=self._why()) from error
+        finally:
+            self._waiting -= 1
+
+    def rpc_nowait(self, task: str | None = None, context: str | None = None) -> Rpc | None:
+        """Return the connection for a call, or None where no process is ready."""
+        self._start()
+        found = self._home("task", task) or self._home("context", context)
+        if found is not None:
+            return found
+        ready = [runner.rpc for runner in self.runners if runner.rpc is not None]
+        if not ready:
+            for runner in self.runners:
+                runner.want()
+            return None
+        found = min(ready, key=lambda rpc: rpc.calls)
+        if len(self.runners) > 1:
+            # Calls that follow at once must not begin the context anew elsewhere.
+            self.learn(found, None, context)
+        return found
+
+    def learn(self, rpc: Rpc, task: str | None, context: str | None) -> None:
+        """Remember which process has a task and a context."""
+        for kind, name in (("task", task), ("context", context)):
+            if name and len(name) <= _LONGEST_ID:
+                self._homes[kind, name] = rpc
+                self._homes.move_to_end((kind, name))
+        while len(self._homes) > MOST_HOMES:
+            self._homes.popitem(last=False)
+
+    def notice(self) -> None:
+        """Wake the calls that wait: the state of a process has changed."""
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Begin to end every process."""
+        self._stopped = True
+        for runner in self.runners:
+            runner.stop()
+        self.notice()
+
+    async def aclose(self) -> None:
+        """End every process; nothing is left of them when this was awaited."""
+        self.stop()
+        if self._running:
+            await asyncio.wait(self._running)
+
+    def _start(self) -> None:
+        if not self._running and not self._stopped:
+            runs = zip(self._names, self.runners, strict=True)
+            self._running = [self._background.start(name, runner.run) for name, runner in runs]
+
+    def _home(self, kind: str, name: str | None) -> Rpc | None:
+        rpc = None if name is None else self._homes.get((kind, name))
+        return rpc if rpc is not None and rpc.is_open else None
+
+    def _refuse_hopeless(self) -> None:
+        if self._stopped:
+            raise _ending()
+        if all(runner.state in (State.BROKEN, State.ENDED) for runner in self.runners):
+            now = asyncio.get_running_loop().time()
+            resumes = [runner.resumes - now for runner in self.runners if runner.resumes is not None]
+            after = max(min(resumes), 1.0) if resumes else None
+            raise NoHealthyBackend("this agent keeps failing", retry_after=after, detail=self._why())
+
+    def _why(self) -> str:
+        return next((runner.why for runner in self.runners if runner.why), "")
+
+
+class Agent:
+    """The processes of one agent: one pool, or where the file says so one for each tenant.
+
+    Args:
+        name: The key of the backend.
+
+    Attributes:
+        query: The question for the card when a process starts.
+    """
+
+    def __init__(self, name: str, spec: Spec, query: CardQuery | None = None) -> None:
+        self.name = name
+        self.spec = spec
+        self.query = CardQuery() if query is None else query
+        self.figures = Figures()
+        self._pools: OrderedDict[str, Pool] = OrderedDict()
+        # Of tenants that made room for others.
+        self._leaving: list[Pool] = []
+        self._background = Background()
+        self._closed = False
+
+    def pool(self, tenant: str) -> Pool:
+        """Return the processes for a tenant; the least recently used idle tenant makes room where there are too many.
+
+        Raises:
+            Overloaded: the processes of all tenants that there is room for are at work.
+            Draining: they are being ended.
+        """
+        if self._closed:
+            raise _ending()
+        if not self.spec.per_tenant:
+            tenant = NOBODY
+        pool = self._pools.get(tenant)
+        if pool is None:
+            pool = self._pools[tenant] = self._open(tenant)
+        self._pools.move_to_end(tenant)
+        return pool
+
+    def runners(self) -> Iterator[tuple[str, Runner]]:
+        """Yield every runner, with its tenant."""
+        for tenant, pool in self._pools.items():
+            for runner in pool.runners:
+                yield tenant, runner
+
+    async def handshake(self, query: CardQuery, seconds: float, *, again: bool = False) -> Handshake:
+        """Return what a process tells of itself; where tenants have their own, it is one of none of them.
+
+        Args:
+            again: Whether it is asked now where it has told that before.
+
+        Raises:
+            NoHealthyBackend, UpstreamTimeout, UpstreamReset, Overloaded, Draining: none answers.
+        """
+        pool = self.pool(NOBODY)
+        rpc = await pool.rpc(None, None, seconds)
+        known = pool.handshake
+        if known is None or (self.spec.card != PRINTED and (again or known.query != query)):
+            return await shake_hands(rpc, self.spec.card, query, seconds)
+        return known
+
+    def retire(self) -> None:
+        """End the processes once no call is open: no configuration uses them any more."""
+        self._background.start(f"{self.name} is drained", self._drain)
+
+    async def aclose(self) -> None:
+        """End every process; nothing is left of them when this was awaited."""
+        self._closed = True
+        await self._background.aclose()
+        await asyncio.gather(*(pool.aclose() for pool in (*self._pools.values(), *self._leaving)))
+
+    async def _drain(self) -> None:
+        while any(pool.is_busy for pool in self._pools.values()):  # noqa: ASYNC110 - calls end without telling
+            await asyncio.sleep(_LOOK_AGAIN)
+        self._closed = True
+        for pool in self._pools.values():
+            pool.stop()
+
+    def _open(self, tenant: str) -> Pool:
+        if not self.spec.per_tenant:
+            return Pool(self.name, self.spec, self)
+        if tenant == NOBODY:
+            return Pool(self.name, replace(self.spec, processes=1), self)
+        self._make_room()
+        command = self.spec.command
+        environment = {**command.environment, TENANT_VARIABLE: tenant}
+        own = replace(self.spec, command=replace(command, environment=environment))
+        return Pool(f"{self.name} for {tenant}", own, self)
+
+    def _make_room(self) -> None:
+        """End the processes of a tenant that has no open call, where there is no room for one more."""
+        tenants = [tenant for tenant in self._pools if tenant != NOBODY]
+        if len(tenants) < self.spec.tenants:
+            return
+        idle = next((tenant for tenant in tenants if not self._pools[tenant].is_busy), None)
+        if idle is None:
+            raise Overloaded("the agent has no place for one more tenant", retry_after=1.0)
+        self._leaving = [pool for pool in self._leaving if pool.is_running]
+        leaving = self._pools.pop(idle)
+        leaving.stop()
+        self._leaving.append(leaving)

@@ -1,0 +1,351 @@
+"""One process of an agent on stdio: start it, write to it, read from it, and end it with all of its process group.
+
+The command is a list of words of the configuration; no shell reads it. The environment is what the configuration says.
+The process gets no open file but its three pipes. It leads a session and a process group of its own.
+
+When the process exits, the rest of its group is killed. When the gateway itself is killed, the kernel kills the process
+(`PR_SET_PDEATHSIG`) and closes its standard input; what the process started sees that end of input and nothing else.
+
+`subprocess.Popen` is used, and not `asyncio.create_subprocess_exec`: uvloop's leaves descriptors of the gateway open in
+the child, and gives it sockets where agents expect pipes. The kernel sends the death signal when the *thread* that
+forked ends, so a process is started from the thread of the loop.
+"""
+
+import asyncio
+import ctypes
+import errno
+import logging
+import math
+import os
+import pwd
+import resource
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+from gateway.policy.bucket import Bucket
+
+LONGEST_LINE = 2048
+"""Bytes of one line of standard error that are logged."""
+_LINES_PER_SECOND = 20.0
+_LINES_AT_ONCE = 100.0
+_GROUP_GONE = 0.5
+"""Seconds for those of the group that were killed to be gone; where nothing reaps orphans they never are."""
+_SKIPPED_EVERY = 10.0
+"""Seconds between two log lines that say how many lines were not logged."""
+_FLOOD_PAUSE = 0.01
+"""Seconds for which standard error is not read once it exceeds the rate: a flood then slows the agent only."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+"""Linux alone has it."""
+_REASONS = {
+    errno.ENOENT: "there is no such program",
+    errno.EACCES: "the program may not be run",
+    errno.ENOEXEC: "it is no program",
+    errno.EPERM: "it may not run as this user",
+}
+
+logger = logging.getLogger("gateway.upstream.stdio")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run, and its resource limits.
+
+    Attributes:
+        words: The program and its arguments.
+        folder: The working directory.
+        environment: All of it.
+        uid: The user it runs as; None for the gateway's own.
+        memory: Bytes of data that a process may have; 0 for no bound, as in the next two.
+        cpu: Seconds of CPU time of a process.
+        files: Open files of a process.
+    """
+
+    words: tuple[str, ...]
+    folder: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    uid: int | None = None
+    memory: int = 0
+    cpu: int = 0
+    files: int = 0
+
+
+class StartFailed(Exception):  # noqa: N818 - named after what happened
+    """A process cannot be started; the text says why, for operators."""
+
+
+class Process:
+    """One running process. The constructor starts it, in the thread of the loop; `connect` opens its pipes.
+
+    Attributes:
+        pid: Its process id, which is also the id of its group.
+        exited: Done when it has exited and was reaped, with its exit code; negative for a signal.
+
+    Raises:
+        StartFailed: it cannot be started.
+    """
+
+    def __init__(self, command: Command) -> None:
+        _refuse_inspection()
+        self._loop = asyncio.get_running_loop()
+        with ExitStack() as ours, ExitStack() as theirs:
+            try:
+                stdin, self._stdin = _pipe(theirs, ours)
+                self._stdout, stdout = _pipe(ours, theirs)
+                self._stderr, stderr = _pipe(ours, theirs)
+                self._popen = _spawn(command, stdin, stdout, stderr)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise StartFailed(_reason(error, command)) from error
+            ours.pop_all()
+        self.pid = self._popen.pid
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self._input: asyncio.WriteTransport | None = None
+        self._outputs: list[asyncio.ReadTransport] = []
+        # The two loops share no watcher of processes, and the pool of threads is for short work.
+        threading.Thread(target=self._reap, name=f"wait for {self.pid}", daemon=True).start()
+
+    async def connect(
+        self, output: asyncio.Protocol, errors: asyncio.Protocol, input_closed: Callable[[], None]
+    ) -> None:
+        """Connect the pipes; this waits for nobody.
+
+        Args:
+            output: Gets what the process writes to standard output.
+            errors: Gets what it writes to standard error.
+            input_closed: Called when the process has closed its standard input.
+        """
+        for end, protocol in ((self._stdout, output), (self._stderr, errors)):
+            file = os.fdopen(end, "rb", 0)
+            transport, _ = await self._loop.connect_read_pipe(partial(_same, protocol), file)
+            self._outputs.append(transport)
+        self._input, _ = await self._loop.connect_write_pipe(
+            partial(_Input, input_closed), os.fdopen(self._stdin, "wb", 0)
+        )
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the process has not read."""
+        return 0 if self._input is None else self._input.get_write_buffer_size()
+
+    def write(self, data: bytes) -> None:
+        """Write to standard input; what the process does not read yet waits in memory."""
+        if self._input is not None and not self._input.is_closing():
+            self._input.write(data)
+
+    def close_input(self) -> None:
+        """Close standard input behind what was written, which asks the process to exit."""
+        if self._input is not None:
+            self._input.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process and its group, unless it was reaped."""
+        if not self.exited.done():
+            _signal_group(self.pid, number)
+
+    async def has_exited(self, within: float) -> bool:
+        """Wait at most so many seconds for the exit; return whether it has happened."""
+        await asyncio.wait((self.exited,), timeout=within)
+        return self.exited.done()
+
+    async def aclose(self) -> None:
+        """Kill the group, and wait until the process is reaped and its pipes are closed."""
+        self.signal(signal.SIGKILL)
+        try:
+            await asyncio.wait((self.exited,))
+        finally:
+            for output in self._outputs:
+                output.close()
+            # What is closed for good cannot be aborted any more.
+            if self._input is not None and (not self._input.is_closing() or self._input.get_write_buffer_size()):
+                self._input.abort()
+
+    def _reap(self) -> None:
+        """Wait for the exit, in a thread of its own."""
+        # Not reaped yet: until it is, no other group can have the number.
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        _signal_group(self.pid, signal.SIGKILL)
+        status = self._popen.wait()
+        until = time.monotonic() + _GROUP_GONE
+        while time.monotonic() < until and _signal_group(self.pid, 0):
+            time.sleep(0.002)
+        with suppress(RuntimeError):
+            # The loop is closed where nobody waited for the end.
+            self._loop.call_soon_threadsafe(self._ended, status)
+
+    def _ended(self, status: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(status)
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Return a new pipe, to read from and to write to; either end is closed with its stack."""
+    ends = os.pipe()
+    for stack, end in zip((reader, writer), ends, strict=True):
+        stack.callback(os.close, end)
+    return ends
+
+
+def _same(protocol: asyncio.Protocol) -> asyncio.Protocol:
+    return protocol
+
+
+def _reason(error: Exception, command: Command) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.filename == command.folder:
+        return f"its folder {command.folder} cannot be used: {error.strerror}"
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def _spawn(command: Command, stdin: int, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+    """Fork and exec; the loop stands still for some milliseconds."""
+    return subprocess.Popen(  # noqa: S603 - the words are the operator's, and no shell reads them
+        command.words,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=command.folder,
+        env=dict(command.environment),
+        start_new_session=True,
+        user=command.uid,
+        group=None if command.uid is None else _group_of(command.uid),
+        extra_groups=None if command.uid is None else [],
+        preexec_fn=partial(_prepare, os.getpid(), _limits(command)),  # noqa: PLW1509 - it takes no lock of a thread
+    )
+
+
+def _prepare(gateway: int, limits: tuple[tuple[int, tuple[int, int]], ...]) -> None:
+    """Run in the child between fork and exec, as the user that it will be: a change of user would clear the signal."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != gateway:
+        # The gateway died before the signal was asked for.
+        os._exit(1)
+    for limit, bounds in limits:
+        resource.setrlimit(limit, bounds)
+
+
+def _limits(command: Command) -> tuple[tuple[int, tuple[int, int]], ...]:
+    """Return the limits to set, none above what the gateway itself has."""
+    found = []
+    for limit, most in (
+        (resource.RLIMIT_DATA, command.memory),
+        (resource.RLIMIT_CPU, command.cpu),
+        (resource.RLIMIT_NOFILE, command.files),
+    ):
+        if most:
+            _, hard = resource.getrlimit(limit)
+            bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            found.append((limit, (bound, bound)))
+    return tuple(found)
+
+
+def _group_of(uid: int) -> int:
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return uid
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a group, or 0 for none; return whether there is such a group."""
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+def _refuse_inspection() -> None:
+    """Make this process not dumpable (Linux).
+
+    An agent without a `uid` runs as the gateway does. It must not read the gateway's environment and memory, where
+    everybody's credentials are. Debuggers of that user and core dumps do not see them either from then on.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+class _Input(asyncio.BaseProtocol):
+    def __init__(self, closed: Callable[[], None]) -> None:
+        self._closed = closed
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
+        self._closed()
+
+
+class ErrorLog(asyncio.Protocol):
+    """Log what a process writes to standard error, line by line and within a rate.
+
+    A pipe that nobody reads blocks its writer at 64 KiB. So all of it is read; lines above the rate are counted, and
+    the pipe is then read slowly.
+
+    Args:
+        name: The process, for the log.
+
+    Attributes:
+        ended: Done when all of it was read.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._rate = Bucket(_LINES_PER_SECOND, _LINES_AT_ONCE)
+        self._transport: asyncio.ReadTransport | None = None
+        self._line = b""
+        self._skipped = 0
+        self._told = -math.inf
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the pipe."""
+        self._transport = cast("asyncio.ReadTransport", transport)  # uvloop's do not inherit from asyncio's
+
+    def data_received(self, data: bytes) -> None:
+        """Log whole lines; keep the rest, as far as it would be logged."""
+        *lines, rest = (self._line + data).split(b"\n")
+        self._line = rest[:LONGEST_LINE]
+        skipped = self._skipped
+        for line in lines:
+            self._log(line)
+        if self._skipped > skipped and self._transport is not None:
+            self._transport.pause_reading()
+            self._loop.call_later(_FLOOD_PAUSE, self._resume)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
+        """Log what is left."""
+        self._log(self._line)
+        self._log_skipped()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _log(self, line: bytes) -> None:
+        text = line[:LONGEST_LINE].decode("utf-8", "replace").strip()
+        if not text:
+            return
+        if self._rate.take(self._loop.time()):
+            self._skipped += 1
+            return
+        if self._loop.time() >= self._told + _SKIPPED_EVERY:
+            self._log_skipped()
+        logger.info("%s: %s", self._name, text)
+
+    def _log_skipped(self) -> None:
+        skipped, self._skipped = self._skipped, 0
+        if skipped:
+            self._told = self._loop.time()
+            logger.warning("%s wrote %d more lines to standard error, which are not logged", self._name, skipped)
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()

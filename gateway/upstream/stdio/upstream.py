@@ -1,0 +1,178 @@
+"""An agent on stdio as an `Upstream`: the JSON-RPC request and the header fields that it gets.
+
+As over HTTP, both are made from what was decided on: the body as it came but for its id and its `tenant`, header fields
+from allow-lists. A field that a frame cannot have, since its header is plain ASCII, is left out.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.a2a import parameter
+from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
+from gateway.a2a.framing.lsp import can_be_header, header_lines
+from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.operation import Operation
+from gateway.principal import Principal
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.repertoire import Interface, Reading, Repertoire
+from gateway.upstream.response import Response
+from gateway.upstream.stdio.agent import Agent, State
+from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+
+_MOST_PREPARED = 16
+"""Prepared headers that are kept for one head: a client may call many agents with it."""
+_MOST_PASSED = 4096
+"""Bytes of a client's headers; a frame's header has 8 KiB."""
+_FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
+_LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
+_OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
+
+
+class StdioUpstream:
+    """One backend of one agent, on stdio.
+
+    Args:
+        backend: The key of the backend in metrics and logs.
+        version: The version that the file writes, or None for what the card says.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: str,
+        url: str,
+        agent: Agent,
+        cards: Reading,
+        timeouts: Timeouts,
+        treatment: Treatment,
+        version: Version | None = None,
+    ) -> None:
+        self.backend = backend
+        self.url = url
+        self.agent = agent
+        self.timeouts = timeouts
+        self.treatment = treatment
+        repertoire = Repertoire(
+            url=url,
+            cards=cards,
+            relayed=(Binding.JSONRPC,),
+            tenant=treatment.tenant,
+            binding=Binding.JSONRPC,
+            version=version,
+        )
+        # As `HttpUpstream` does.
+        self.interfaces = repertoire.interfaces
+        self.interface = repertoire.interface
+        self.tenant = repertoire.tenant
+        self.restores_tenant = repertoire.restores_tenant
+        # No client adds to what the gateway sets itself.
+        own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
+        self._allowed = (TO_AGENT | treatment.forwarded) - own
+
+    @property
+    def active(self) -> int:
+        """Processes that serve a call."""
+        return sum(runner.calls > 0 for _, runner in self.agent.runners())
+
+    @property
+    def idle(self) -> int:
+        """Processes that serve none."""
+        return sum(runner.rpc is not None and not runner.calls for _, runner in self.agent.runners())
+
+    async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
+        """Send the call, and wait until the answer begins; the caller closes it.
+
+        Raises:
+            NoHealthyBackend: no process is ready; nothing was sent.
+            MethodNotAllowed: a list of tasks is asked of several processes, each of which knows its own.
+            UpstreamTimeout, UpstreamReset, Overloaded, Draining: there is no answer.
+        """
+        version = interface.dialect.version
+        tenant = self.tenant(call, interface)
+        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
+        # 0.2 has a path for it, and no envelope.
+        heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
+        if heard is None:
+            raise UpstreamProtocol("the call is no JSON-RPC request")
+        if call.operation is Operation.LIST_TASKS and self.agent.spec.processes > 1:
+            raise MethodNotAllowed("this agent runs as several processes, which have no list of all their tasks")
+        pool = self.agent.pool(caller.principal.tenant)
+        rpc = await pool.rpc(call.task_id, call.context_id, self.timeouts.connect)
+        response = rpc.ask(call, heard.members, self._fields(call, version, head, caller), version)
+        seconds = self.timeouts.send if call.operation.sends else self.timeouts.first_byte
+        return await response.head(rpc.loop.time() + seconds)
+
+    async def aclose(self) -> None:
+        """End the processes."""
+        await self.agent.aclose()
+
+    @property
+    def trouble(self) -> str:
+        """The reason why no process can be asked; empty where one can, or has not failed yet."""
+        runners = [runner for _, runner in self.agent.runners()]
+        failing = [runner.why for runner in runners if runner.rpc is None and runner.why and runner.state in _FAILING]
+        return failing[-1] if failing and len(failing) == len(runners) else ""
+
+    def report(self) -> list[dict[str, Any]]:
+        """Every process, for operators."""
+        return [
+            {
+                **({"tenant": tenant} if tenant else {}),
+                "state": runner.state.value,
+                "pid": runner.pid,
+                "calls": runner.calls,
+                "starts": runner.starts,
+                "ended": runner.why,
+            }
+            for tenant, runner in self.agent.runners()
+        ]
+
+    def _fields(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
+        """Return the header fields of the call's frame."""
+        own: Pairs = [
+            (b"x-request-id", caller.request_id.encode("ascii")),
+            *session(call, caller, self.treatment.identity),
+        ]
+        return self._prepared(version, head, caller) + header_lines(own)
+
+    def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:
+        """Return the fields that the next call with the same head of the same caller has, too."""
+        key = (self, version)
+        found = head.known.get(key)
+        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
+            return found.fields
+        pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
+        if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
+            # An agent may bound its header as the gateway does, and would end for all because of one client.
+            pairs = []
+        pairs.append((b"a2a-version", version.encode("ascii")))
+        pairs += credentials(self.treatment, head)
+        pairs += identity(caller, self.treatment.identity)
+        fields = header_lines(pair for pair in pairs if can_be_header(*pair))
+        if len(head.known) >= _MOST_PREPARED:
+            head.known.clear()
+        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, fields)
+        return fields
+
+
+def trouble_of(upstream: Upstream) -> str:
+    """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
+    return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
+
+
+class _Prepared(msgspec.Struct, frozen=True, eq=False):
+    """The header fields for one caller behind one client."""
+
+    principal: Principal
+    peer: str
+    fields: bytes
+
+
+def _body(call: Call, tenant: str | None) -> bytes:
+    if tenant is None and not call.in_body:
+        return call.body
+    return parameter.with_tenant(call.params, call.body, tenant)

@@ -1,0 +1,300 @@
+"""The processes of an agent: kept running, found again by task and context, a tenant's own, and gone in the end."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.operation import Operation
+from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, CardQuery, Pace, Pool, Runner, Spec, State
+from gateway.upstream.stdio.rpc import Rpc
+from tests.doubles.scripted import WAIT
+from tests.test_stdio_misbehaving import left
+from tests.upstream.stdio.specs import spec
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def running(how: Spec) -> AsyncIterator[Agent]:
+    agent = Agent("notes", how)
+    try:
+        yield agent
+    finally:
+        await agent.aclose()
+        assert all(runner.state in (State.RESTING, State.ENDED) for _, runner in agent.runners())
+        assert all(runner.pid is None for _, runner in agent.runners())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT):
+        while not true():  # noqa: ASYNC110 - what is looked at tells nobody
+            await asyncio.sleep(0.005)
+
+
+async def ready(agent: Agent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
+    """All processes of a tenant, once each of them is ready."""
+    pool = agent.pool(tenant)
+    await pool.rpc(None, None, WAIT)
+    await until(lambda: all(runner.rpc is not None for runner in pool.runners))
+    return pool, [runner.rpc for runner in pool.runners if runner.rpc is not None]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def only(agent: Agent) -> Runner:
+    [(_, runner)] = agent.runners()
+    return runner
+
+
+async def say(rpc: Rpc, text: str) -> Any:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    heard = hear(json.dumps(body).encode())
+    assert heard is not None
+    call = Call(Operation.SEND_MESSAGE, Dialect(Binding.JSONRPC, Version.V1_0), "SendMessage", id=b"1")
+    response = rpc.ask(call, heard.members, b"", Version.V1_0)
+    await response.head(rpc.loop.time() + WAIT)
+    return json.loads(await response.read(10_000, WAIT))["result"]
+
+
+# ---- One process -----------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_runs_before_it_is_needed_and_it_is_ready_once_it_has_answered(tmp_path: Path) -> None:
+    async with running(spec(journal=tmp_path / "journal")) as agent:
+        pool = agent.pool("acme")
+        assert left(tmp_path) == []
+        rpc = await pool.rpc(None, None, WAIT)
+        assert (await say(rpc, "ok"))["message"]["parts"][0]["text"] == "ok"
+        assert pool.handshake is not None
+        assert b"Misbehaving" in (pool.handshake.card or b"")
+        assert left(tmp_path) == [only(agent).pid]
+    assert left(tmp_path) == []
+
+
+async def test_a_process_that_dies_is_started_again_and_leaves_nothing(tmp_path: Path) -> None:
+    async with running(spec("dies", journal=tmp_path / "journal")) as agent:
+        before = 0
+        for number in range(6):
+            rpc = await agent.pool("").rpc(None, None, WAIT)
+            # What the loop opens once is open after the first.
+            before = open_files() if number == 1 else before
+            with pytest.raises(UpstreamReset):
+                await say(rpc, "now")
+            await until(lambda: only(agent).why == "it exited with code 1")
+        await agent.pool("").rpc(None, None, WAIT)
+        assert open_files() <= before
+        assert (only(agent).starts, agent.figures.restarts) == (7, 6)
+        assert left(tmp_path) == [only(agent).pid]
+
+
+async def test_one_that_keeps_failing_is_left_alone_for_a_while_and_callers_are_told_at_once() -> None:
+    async with running(spec("exits-at-start", pace=Pace(first=0.01, most=2, rest=60.0))) as agent:
+        with pytest.raises(NoHealthyBackend, match="keeps failing") as told:
+            await agent.pool("").rpc(None, None, WAIT)
+        assert told.value.detail == "it exited with code 3"
+        assert 1.0 <= (told.value.retry_after or 0) <= 60.0
+        assert (only(agent).state, only(agent).starts) == (State.BROKEN, 2)
+    async with running(spec("exits-at-start", pace=Pace(first=0.01, longest=0.01, most=2, rest=0.05))) as agent:
+        agent.pool("").rpc_nowait()
+        await until(lambda: only(agent).starts == 4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "restart", "state", "starts"),
+    [
+        ("behaves", "never", State.ENDED, 1),
+        # It has served before it left.
+        ("behaves", "on-failure", State.RESTING, 1),
+        # It has not, and would be started as fast as it can be by calls that wait.
+        ("leaves", "on-failure", State.PAUSED, 1),
+        ("leaves", "always", State.PAUSED, 1),
+    ],
+)
+async def test_when_it_is_started_again_is_what_the_file_says(
+    mode: str, restart: str, state: State, starts: int
+) -> None:
+    async with running(spec(mode, restart=restart, pace=Pace(first=60.0))) as agent:
+        rpc = await agent.pool("").rpc(None, None, WAIT)
+        runner = only(agent)
+        if mode == "behaves":
+            await say(rpc, "ok")
+            assert runner._process is not None
+            runner._process.close_input()
+        else:
+            with pytest.raises(Fault):
+                await rpc.request("SendMessage", b"", Version.V1_0, WAIT)
+        await until(lambda: runner.state is state)
+        assert runner.starts == starts
+        if state is State.RESTING:
+            await agent.pool("").rpc(None, None, WAIT)
+            assert runner.starts == 2
+
+
+async def test_one_that_answers_no_ping_is_started_again() -> None:
+    async with running(spec("stops", ping=0.05, start=3.0)) as agent:
+        rpc = await agent.pool("").rpc(None, None, WAIT)
+        with pytest.raises(Fault):
+            # From here on it reads nothing more.
+            await rpc.request("SendMessage", b"", Version.V1_0, 0.1)
+        await until(lambda: only(agent).starts == 2)
+        assert "ping" in (only(agent).why or "")
+
+
+async def test_stopping_asks_then_tells_then_kills_and_fails_what_is_open(tmp_path: Path) -> None:
+    for mode, words in (("says-nothing", ["eof"]), ("ignores-term", ["eof", "term"])):
+        journal = tmp_path / mode
+        async with running(spec(mode, journal=journal, stop=1.0)) as agent:
+            rpc = await agent.pool("").rpc(None, None, WAIT)
+            asking = asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT))
+            await asyncio.sleep(0)
+        with pytest.raises(Draining):
+            await asking
+        assert [line for line in journal.read_text().split("\n") if line in ("eof", "term")] == words
+
+
+async def test_a_call_that_waits_for_a_start_has_its_time_and_is_told_when_the_agent_ends() -> None:
+    async with running(spec("never-starts")) as agent:
+        with pytest.raises(NoHealthyBackend, match="being started"):
+            await agent.pool("").rpc(None, None, 0.01)
+        waiting = asyncio.ensure_future(agent.pool("").rpc(None, None, WAIT))
+        await asyncio.sleep(0)
+    with pytest.raises(Draining):
+        await waiting
+    with pytest.raises(Draining):
+        agent.pool("")
+
+
+async def test_calls_that_are_open_end_before_the_process_does_when_no_configuration_has_it_any_more() -> None:
+    async with running(spec("says-nothing")) as agent:
+        rpc = await agent.pool("").rpc(None, None, WAIT)
+        asking = asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT))
+        await asyncio.sleep(0)
+        agent.retire()
+        await asyncio.sleep(0.2)
+        assert rpc.is_open
+        asking.cancel()
+        await until(lambda: only(agent).state is State.ENDED)
+
+
+# ---- The card --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "card"), [("behaves", "extended"), ("announces", "printed"), ("behaves", "GetTask")])
+async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) -> None:
+    async with running(spec(mode, card=card)) as agent:
+        for again in (False, True):
+            told = await agent.handshake(CardQuery(), WAIT, again=again)
+            if card == "GetTask":
+                assert told.card is None
+            else:
+                assert json.loads(told.card or b"")["name"] == "Misbehaving"
+        other = CardQuery(Version.V0_3)
+        told = await agent.handshake(other, WAIT)
+        assert told.query == (None if card == "printed" else other)
+
+
+async def test_another_method_and_a_refusal_of_the_card_show_that_it_is_there() -> None:
+    async with running(spec("refuses", card="agent/card")) as agent:
+        assert (await agent.handshake(CardQuery(), WAIT)).card is None
+    async with running(spec(card="none")) as agent:
+        assert await agent.handshake(CardQuery(), WAIT) == await agent.handshake(CardQuery(), WAIT)
+
+
+# ---- Several processes -----------------------------------------------------------------------------------------------
+
+
+async def test_a_call_goes_to_the_process_of_its_task_then_of_its_context() -> None:
+    async with running(spec(processes=3)) as agent:
+        pool, rpcs = await ready(agent)
+        for rpc in rpcs:
+            task = (await say(rpc, "task"))["task"]
+            assert pool.rpc_nowait(task["id"], None) is rpc
+            # The context is the same everywhere; the process that named it last has it.
+            assert pool.rpc_nowait(None, task["contextId"]) is rpc
+            assert pool.rpc_nowait(task["id"], "another") is rpc
+        # The first call that names a context decides.
+        assert {pool.rpc_nowait(None, "mine") for _ in range(5)} == {pool.rpc_nowait(None, "mine")}
+
+
+async def test_a_task_whose_process_is_gone_is_asked_elsewhere() -> None:
+    async with running(spec(processes=2)) as agent:
+        pool, rpcs = await ready(agent)
+        task = (await say(rpcs[0], "task"))["task"]
+        assert pool.runners[0].pid is not None
+        os.kill(pool.runners[0].pid, 9)
+        await asyncio.wait_for(rpcs[0].broken, WAIT)
+        assert await pool.rpc(task["id"], task["contextId"], WAIT) is not rpcs[0]
+
+
+async def test_other_calls_go_to_the_process_with_the_fewest_open_ones() -> None:
+    async with running(spec("says-nothing", processes=2)) as agent:
+        pool, rpcs = await ready(agent)
+        asking = asyncio.ensure_future(say(rpcs[0], "nothing"))
+        await asyncio.sleep(0)
+        assert {pool.rpc_nowait() for _ in range(5)} == {rpcs[1]}
+        asking.cancel()
+        await asyncio.wait([asking])
+
+
+# ---- Processes of a tenant's own -------------------------------------------------------------------------------------
+
+
+async def variables(agent: Agent, tenant: str) -> dict[str, Any]:
+    rpc = await agent.pool(tenant).rpc(None, None, WAIT)
+    parts = (await say(rpc, "environment"))["message"]["parts"]
+    environ: dict[str, Any] = parts[1]["data"]["environ"]
+    return environ
+
+
+async def test_tenants_share_processes_unless_the_file_says_otherwise() -> None:
+    async with running(spec()) as agent:
+        assert agent.pool("acme") is agent.pool("globex")
+        assert TENANT_VARIABLE not in await variables(agent, "acme")
+    async with running(spec(per_tenant=True)) as agent:
+        assert (await variables(agent, "acme"))[TENANT_VARIABLE] == "acme"
+        assert (await variables(agent, "globex"))[TENANT_VARIABLE] == "globex"
+        # The process that shows the card is of neither.
+        assert (await agent.handshake(CardQuery(), WAIT)).card is not None
+        assert {tenant for tenant, _ in agent.runners()} == {"acme", "globex", ""}
+        assert TENANT_VARIABLE not in await variables(agent, "")
+
+
+async def test_the_idle_tenant_that_called_least_recently_makes_room_and_never_one_at_work(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    async with running(spec("says-nothing", per_tenant=True, tenants=2, journal=journal)) as agent:
+        for tenant in ("acme", "globex", "acme", "initech", ""):
+            await agent.pool(tenant).rpc(None, None, WAIT)
+        assert {tenant for tenant, _ in agent.runners()} == {"acme", "initech", ""}
+        await until(lambda: len(left(tmp_path)) == 3)
+        rpcs = [await agent.pool(tenant).rpc(None, None, WAIT) for tenant in ("acme", "initech")]
+        tasks = [asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT)) for rpc in rpcs]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            agent.pool("globex")
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert left(tmp_path) == []
+
+
+async def test_a_tenant_that_waits_for_a_start_makes_no_room() -> None:
+    async with running(spec("never-starts", per_tenant=True, tenants=1)) as agent:
+        waiting = asyncio.ensure_future(agent.pool("acme").rpc(None, None, WAIT))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            agent.pool("globex")
+    with pytest.raises(Draining):
+        await waiting
