@@ -19,7 +19,6 @@ from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.exchange import FIELDS
-from gateway.listener.wire import ClientWire
 from gateway.origin import client_address, trace_id
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
@@ -27,6 +26,7 @@ from gateway.push.subscription import Subscription
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.metrics import NO_TENANT, OTHER
+from gateway.wire import Wire
 
 KEYS: Final = b"/.well-known/jwks.json"
 MOST: Final = 64
@@ -95,7 +95,7 @@ class Callbacks:
         prefix = self._prefix()
         return path == prefix + KEYS or path.startswith(prefix + _PREFIX)
 
-    async def serve(self, head: Head, wire: ClientWire) -> None:
+    async def serve(self, head: Head, wire: Wire) -> None:
         """Answer one."""
         began, request_id = self._clock(), secrets.token_hex(8)
         try:
@@ -109,7 +109,7 @@ class Callbacks:
         finally:
             self._tell(head, request_id, answer, self._clock() - began)
 
-    async def _answer(self, head: Head, wire: ClientWire) -> _Answer:
+    async def _answer(self, head: Head, wire: Wire) -> _Answer:
         service = self._service()
         relay = None if service is None else service.relay
         if service is None or relay is None:
@@ -126,7 +126,7 @@ class Callbacks:
         subscription = await relay.authenticate(callback_id, dict(head.headers))
         return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
 
-    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: ClientWire) -> _Answer:
+    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Wire) -> _Answer:
         body = b""
         try:
             async with self._turn(subscription.agent):

@@ -8,8 +8,8 @@ from typing import Any
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
 from gateway.listener.callback import Callbacks
-from gateway.listener.wire import ClientWire
 from gateway.proxy import Line
+from gateway.wire import Wire
 
 
 class PublicListener:
@@ -34,7 +34,7 @@ class PublicListener:
         self._ready = ready
         self._trouble = trouble
 
-    def __call__(self, head: Head, wire: ClientWire) -> Coroutine[Any, Any, None]:
+    def __call__(self, head: Head, wire: Wire) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
             return self._tell(head, wire)
@@ -43,7 +43,7 @@ class PublicListener:
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
         return self._line.serve(head, wire)
 
-    async def _tell(self, head: Head, wire: ClientWire) -> None:
+    async def _tell(self, head: Head, wire: Wire) -> None:
         if head.method not in ("GET", "HEAD"):
             await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
             return
