@@ -57,6 +57,12 @@ _WEAKEST_RSA: Final = 2048
 # Longer ones take milliseconds per signature, and so do long exponents.
 _STRONGEST_RSA: Final = 8192
 _LONGEST_EXPONENT: Final = 64
+# An Edwards key whose point has an order of 8 at most verifies signatures that anybody can make: the ordinates of these.
+_ED25519_FIELD: Final = 2**255 - 19
+_ED25519_ORDER_8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_ED25519_WEAK: Final = frozenset({0, 1, _ED25519_FIELD - 1, _ED25519_ORDER_8, _ED25519_FIELD - _ED25519_ORDER_8})
+_ED448_FIELD: Final = 2**448 - 2**224 - 1
+_ED448_WEAK: Final = frozenset({0, 1, _ED448_FIELD - 1})
 _RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVE_ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -189,7 +195,7 @@ def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> Key | None:
         if not usable:
             return None
         public: PublicKey = PyJWK(msgspec.to_builtins(jwk), min(usable)).key
-        if isinstance(public, RSAPublicKey) and not _is_sound(public):
+        if not _is_sound(public):
             return None
         material = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except (msgspec.MsgspecError, RecursionError, PyJWTError, ValueError, UnsupportedAlgorithm):
@@ -197,14 +203,20 @@ def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> Key | None:
     return Key(None if jwk.kid is UNSET else jwk.kid, usable, public, material)
 
 
-def _is_sound(key: RSAPublicKey) -> bool:
-    numbers = key.public_numbers()
-    # OpenSSL accepts an even modulus, which is no product of two odd primes, and fails only when it verifies.
-    return (
-        _WEAKEST_RSA <= key.key_size <= _STRONGEST_RSA
-        and numbers.e.bit_length() <= _LONGEST_EXPONENT
-        and numbers.n % 2 == 1
-    )
+def _is_sound(key: PublicKey) -> bool:
+    """Return whether a key is one that only its owner can sign for, and that verifies in little time."""
+    if isinstance(key, RSAPublicKey):
+        numbers = key.public_numbers()
+        # OpenSSL accepts an even modulus, which is no product of two odd primes, and fails only when it verifies.
+        is_short = numbers.e.bit_length() <= _LONGEST_EXPONENT
+        return _WEAKEST_RSA <= key.key_size <= _STRONGEST_RSA and is_short and numbers.n % 2 == 1
+    if isinstance(key, EllipticCurvePublicKey):
+        return True
+    point = int.from_bytes(key.public_bytes_raw(), "little")
+    # Without the highest bit, which is the sign of the other coordinate.
+    if isinstance(key, Ed25519PublicKey):
+        return point % 2**255 % _ED25519_FIELD not in _ED25519_WEAK
+    return point % 2**455 % _ED448_FIELD not in _ED448_WEAK
 
 
 def _without_conflicts(keys: list[Key], before: Keys | None) -> list[Key]:
@@ -358,7 +370,7 @@ class KeySet:
         try:
             async with asyncio.timeout(_DEADLINE):
                 keys = await self._read(rediscover=rediscover)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, KeySetInvalid) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
             self.error = _describe(error)
             logger.warning("issuer %s: keys not read: %s", self.name, self.error)
             self._drop_stale()

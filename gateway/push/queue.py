@@ -336,17 +336,14 @@ class DeliveryQueue:
                     await self._write(leased.key, leased.entry, due=self._wall())
 
     async def _send(self, leased: Leased) -> None:
+        # One that is cancelled is not done: its lease is to be ended.
         try:
             await self._attempt(leased.key, leased.entry)
         except StateUnavailable:
             # When the lease ends it is tried again: a second time, if it was taken.
             self._log_away()
-        except asyncio.CancelledError:
-            # Its lease is to be ended.
-            raise
-        except BaseException:
-            self._fair.done(leased)
-            raise
+        except Exception:  # as in `_deliver_once`; it is tried again when the lease ends
+            self._log_failure(leased.entry)
         self._fair.done(leased)
         self._wake.set()
 
@@ -387,7 +384,7 @@ class DeliveryQueue:
         try:
             return await self._deliver(delivery)
         except Exception:  # a defect that one notification hits must not keep the others from being sent
-            logger.exception("delivering a notification of agent %s failed", entry.agent)
+            self._log_failure(entry)
             return Outcome(Result.RETRIED, "the gateway failed")
 
     async def _retry(self, key: str, entry: Entry, outcome: Outcome) -> None:
@@ -464,6 +461,9 @@ class DeliveryQueue:
             "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
             entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
         )  # fmt: skip
+
+    def _log_failure(self, entry: Entry) -> None:
+        logger.exception("delivering a notification of agent %s failed", entry.agent)
 
     def _log_away(self) -> None:
         if not self._is_away:

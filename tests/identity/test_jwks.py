@@ -97,6 +97,10 @@ def bad_keys() -> dict[str, object]:
         "a curve of another type": {**jwk(ed_key(), "bad"), "crv": "P-256"},
         "unwanted curve": {**json.loads(ECAlgorithm.to_jwk(ec_key(0, ec.SECP256K1))), "kid": "bad"},
         "short Edwards point": {**jwk(ed_key(), "bad"), "x": "AAAA"},
+        "Edwards point of zeros": {**jwk(ed_key(), "bad"), "x": "A" * 43},
+        "Edwards point of order 8": {**jwk(ed_key(), "bad"), "x": "JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_AU"},
+        "Edwards point of order 4": {**jwk(ed_key(), "bad"), "x": "7f_______________________________________38"},
+        "Ed448 point of order 4": {"kty": "OKP", "crv": "Ed448", "x": "A" * 76, "kid": "bad"},
     }
 
 
@@ -171,6 +175,7 @@ ASTRAY: list[dict[str, object]] = [
     {"jwks_uri": "https://127.0.0.1:99999/keys"},
     {"jwks_uri": "http://[::1/"},
     {"jwks_uri": "http://metadata.example/keys"},
+    {"jwks_uri": "https://xn--/keys"},
     {"jwks_uri": ""},
 ]
 

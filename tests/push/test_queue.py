@@ -183,6 +183,23 @@ async def test_a_defect_is_tried_again_and_stops_nothing_else(store: Store, capl
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_defect_outside_of_an_attempt_stops_nothing_else(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def entitled(asked: Subscription) -> bool:
+        return asked.key == subscription("b").key or bool(1 // 0)
+
+    works = Works(store, Receiver(OK), entitled=entitled)
+    await keep(store, subscription("a"), subscription("b"))
+    async with running(works.queue):
+        await works.put(subscription("a"), b"bad")
+        await works.put(subscription("b"), b"good")
+        assert await works.count() == "delivered"
+        await works.turn()
+    assert "ZeroDivisionError" in caplog.text
+    assert await works.left(subscription("a")) == 1
+
+
 async def test_a_webhook_that_is_down_for_an_hour_misses_nothing(store: Store) -> None:
     works = Works(store, Receiver(), policy=RetryPolicy())
     await keep(store, subscription())
