@@ -184,7 +184,7 @@ class _Loader(Composer, yaml.CSafeLoader):
             self.get_event()
             return yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark)
         words = [] if event.anchor is None else [f"&{event.anchor}"]
-        words += [] if event.tag is None else [event.tag.replace("tag:yaml.org,2002:", "!!")]
+        words += [] if event.tag is None else [_spell_tag(event.tag)]
         node: yaml.Node
         if isinstance(event, yaml.ScalarEvent):
             node = self.compose_scalar_node(no_anchor)
@@ -203,6 +203,12 @@ class _Loader(Composer, yaml.CSafeLoader):
     def resolve(self, *_: object) -> str:
         """Resolve no tag: scalars are read by `plain`."""
         return ""
+
+
+def _spell_tag(tag: str) -> str:
+    """Return a tag as one word that starts with `!`; verbatim and percent-encoded tags can have any characters."""
+    short = "".join(tag.replace("tag:yaml.org,2002:", "!!").split())
+    return short if short.startswith("!") else f"!<{short}>"
 
 
 def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
