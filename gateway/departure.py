@@ -7,6 +7,7 @@ needs one. Nothing is looked back at: what is written to the log in the last mom
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -24,9 +25,20 @@ def leave_at_once() -> None:
         signal.signal(number, _leave)
 
 
-def leave_within(seconds: float) -> threading.Timer:
-    """End this process by then, with exit code 0, whatever it does; unless what is given is cancelled."""
-    timer = threading.Timer(seconds, os._exit, (0,))
+def leave_within(seconds: float, last: Callable[[], None]) -> threading.Timer:
+    """End this process by then, with exit code 0, whatever it does; unless what is given is cancelled.
+
+    Args:
+        last: Called in a thread just before.
+    """
+
+    def leave() -> None:
+        try:
+            last()
+        finally:
+            os._exit(0)
+
+    timer = threading.Timer(seconds, leave)
     timer.daemon = True
     timer.start()
     return timer

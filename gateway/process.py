@@ -24,6 +24,7 @@ from gateway.reload import Origin, Trigger
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
+from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
 
 _SWITCH = 0.0001
@@ -196,7 +197,7 @@ def serve_examined(
 
     def signalled(again: bool) -> None:  # noqa: FBT001 - as `run` calls it
         # A thread or a peer that hangs does not keep the process from ending.
-        timers.append(leave_within(_AT_ONCE if again else in_time))
+        timers.append(leave_within(_AT_ONCE if again else in_time, kill_all))
 
     def started() -> None:
         on_started()

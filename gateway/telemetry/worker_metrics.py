@@ -84,8 +84,14 @@ class WorkerMetrics:
                 (self._folder / left).unlink(missing_ok=True)
 
     def render(self, registry: CollectorRegistry) -> bytes:
-        """Return the metrics of all workers in the text format; those of this one as they are now."""
-        living = [_collected(registry)]
+        """Return the metrics of all workers in the text format; those of this one as they are now.
+
+        They are written first: what one answer has shown, the next one has too, whichever worker gives it.
+        """
+        with self._writing:
+            living = [_collected(registry)]
+            with suppress(OSError):
+                self._write(str(os.getpid()), living[0])
         with self._locked(fcntl.LOCK_SH):
             names = {path.name for path in self._folder.iterdir() if path.name.isdigit()} - {str(os.getpid())}
             living += [self._read(name) for name in sorted(names)]

@@ -25,14 +25,23 @@ def until(true: Callable[[], bool], seconds: float = WAIT) -> None:
         time.sleep(0.02)
 
 
-def started(folder: Path, modes: tuple[str, ...] = MODES) -> GatewayProcess:
+def serves(gateway: GatewayProcess) -> bool:
+    try:
+        return httpx.get(gateway.admin + "/-/ready", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+def started(
+    folder: Path, modes: tuple[str, ...] = MODES, *, stop: str = "300ms", before: tuple[str, ...] = ()
+) -> GatewayProcess:
     """A gateway with an agent of every mode, each of which has been called."""
     agents = {
         mode: {
             "backend": {
                 "stdio": {
-                    "command": [sys.executable, str(FILE), mode, "--journal", str(folder / "journal")],
-                    "stop_timeout": "300ms",
+                    "command": [*before, sys.executable, str(FILE), mode, "--journal", str(folder / "journal")],
+                    "stop_timeout": stop,
                 }
             },
             "timeouts": {"connect": "30s"},
@@ -73,6 +82,20 @@ def test_a_gateway_that_is_told_to_go_ends_them_before_it_goes(number: signal.Si
         assert "eof" in journal
         assert "term" in journal
         assert "Traceback" not in gateway.log_text
+    finally:
+        gateway.close()
+
+
+def test_a_second_signal_leaves_no_process_behind_either(tmp_path: Path) -> None:
+    # The gateway does not wait for an agent that takes its time, and kills the child that ignores everything, too.
+    script = 'sleep 1000 & echo "child $!" >> "$4"; "$0" "$@"; wait'
+    gateway = started(tmp_path, ("behaves",), stop="30s", before=("sh", "-c", script))
+    try:
+        gateway.signal(signal.SIGTERM)
+        until(lambda: not serves(gateway))
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+        until(lambda: left(tmp_path) == [], 5)
     finally:
         gateway.close()
 

@@ -78,6 +78,17 @@ def test_counts_of_workers_that_ended_stay_and_their_gauges_do_not(workers: Work
     assert found["config_last_reload_successful"] == 1
 
 
+def test_a_count_that_was_shown_is_kept_although_its_worker_is_killed_at_once(workers: Workers) -> None:
+    workers.turn(1)
+    metrics = workers.busy(3)
+    workers.files.write(workers.busy(1).registry)
+    assert shown(metrics)["requests_total"] == 3
+    workers.turn(2)
+    assert shown(workers.busy(0))["requests_total"] == 3
+    workers.files.bury(1)
+    assert shown(workers.busy(0))["requests_total"] == 3
+
+
 def test_counts_of_workers_that_ended_go_with_the_agents_that_no_worker_has(workers: Workers) -> None:
     workers.ended(1)
     workers.turn(2)

@@ -305,6 +305,8 @@ class Runner:
             self.handshake = await self._shake_hands(rpc)
         except TimeoutError:
             return f"it did not introduce itself within {self._spec.start:g} s"
+        except OSError as error:
+            return f"its pipes cannot be connected: {error.strerror or error}"
         except Fault as fault:
             return fault.detail or fault.message
         self._ready_at = self._loop.time()

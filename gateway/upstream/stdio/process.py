@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import IO, cast
 
 from gateway.policy.bucket import Bucket
 
@@ -52,6 +52,9 @@ _REASONS = {
     errno.ENOEXEC: "it is no program",
     errno.EPERM: "it may not run as this user",
 }
+
+_running: set[int] = set()
+"""The groups whose first process was not reaped."""
 
 logger = logging.getLogger("gateway.upstream.stdio")
 
@@ -99,19 +102,29 @@ class Process:
         self._loop = asyncio.get_running_loop()
         with ExitStack() as ours, ExitStack() as theirs:
             try:
-                stdin, self._stdin = _pipe(theirs, ours)
-                self._stdout, stdout = _pipe(ours, theirs)
-                self._stderr, stderr = _pipe(ours, theirs)
+                stdin, to_stdin = _pipe(theirs, ours)
+                from_stdout, stdout = _pipe(ours, theirs)
+                from_stderr, stderr = _pipe(ours, theirs)
                 self._popen = _spawn(command, stdin, stdout, stderr)
             except (OSError, subprocess.SubprocessError) as error:
                 raise StartFailed(_reason(error, command)) from error
+            self.pid = self._popen.pid
+            self.exited: asyncio.Future[int] = self._loop.create_future()
+            self._input: asyncio.WriteTransport | None = None
+            self._outputs: list[asyncio.ReadTransport] = []
+            _running.add(self.pid)
+            try:
+                # The two loops share no watcher of processes, and the pool of threads is for short work.
+                threading.Thread(target=self._reap, name=f"wait for {self.pid}", daemon=True).start()
+            except RuntimeError as error:
+                _signal_group(self.pid, signal.SIGKILL)
+                _running.discard(self.pid)
+                self._popen.wait()
+                raise StartFailed("the system has no thread that could wait for its end") from error
             ours.pop_all()
-        self.pid = self._popen.pid
-        self.exited: asyncio.Future[int] = self._loop.create_future()
-        self._input: asyncio.WriteTransport | None = None
-        self._outputs: list[asyncio.ReadTransport] = []
-        # The two loops share no watcher of processes, and the pool of threads is for short work.
-        threading.Thread(target=self._reap, name=f"wait for {self.pid}", daemon=True).start()
+        # Those that no transport has yet, and closes.
+        self._ends: list[IO[bytes]] = [os.fdopen(end, "rb", 0) for end in (from_stdout, from_stderr)]
+        self._ends.append(os.fdopen(to_stdin, "wb", 0))
 
     async def connect(
         self, output: asyncio.Protocol, errors: asyncio.Protocol, input_closed: Callable[[], None]
@@ -122,14 +135,16 @@ class Process:
             output: Gets what the process writes to standard output.
             errors: Gets what it writes to standard error.
             input_closed: Called when the process has closed its standard input.
+
+        Raises:
+            OSError: the system cannot watch them.
         """
-        for end, protocol in ((self._stdout, output), (self._stderr, errors)):
-            file = os.fdopen(end, "rb", 0)
-            transport, _ = await self._loop.connect_read_pipe(partial(_same, protocol), file)
+        for protocol in (output, errors):
+            transport, _ = await self._loop.connect_read_pipe(partial(_same, protocol), self._ends[0])
             self._outputs.append(transport)
-        self._input, _ = await self._loop.connect_write_pipe(
-            partial(_Input, input_closed), os.fdopen(self._stdin, "wb", 0)
-        )
+            del self._ends[0]
+        self._input, _ = await self._loop.connect_write_pipe(partial(_Input, input_closed), self._ends[0])
+        del self._ends[0]
 
     @property
     def unread(self) -> int:
@@ -167,6 +182,8 @@ class Process:
             # What is closed for good cannot be aborted any more.
             if self._input is not None and (not self._input.is_closing() or self._input.get_write_buffer_size()):
                 self._input.abort()
+            for end in self._ends:
+                end.close()
 
     def _reap(self) -> None:
         """Wait for the exit, in a thread of its own."""
@@ -174,6 +191,7 @@ class Process:
         with suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         _signal_group(self.pid, signal.SIGKILL)
+        _running.discard(self.pid)
         status = self._popen.wait()
         until = time.monotonic() + _GROUP_GONE
         while time.monotonic() < until and _signal_group(self.pid, 0):
@@ -185,6 +203,12 @@ class Process:
     def _ended(self, status: int) -> None:
         if not self.exited.done():
             self.exited.set_result(status)
+
+
+def kill_all() -> None:
+    """Kill all processes with their groups, and wait for none of them: the gateway ends without its event loop."""
+    for group in tuple(_running):
+        _signal_group(group, signal.SIGKILL)
 
 
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:

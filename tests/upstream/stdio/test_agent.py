@@ -1,6 +1,7 @@
 """The processes of an agent: kept running, found again by task and context, a tenant's own, and gone in the end."""
 
 import asyncio
+import errno
 import json
 import os
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +17,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
 from gateway.a2a.operation import Operation
 from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, CardQuery, Pace, Pool, Runner, Spec, State
+from gateway.upstream.stdio.process import Process
 from gateway.upstream.stdio.rpc import Rpc
 from tests.doubles.scripted import WAIT
 from tests.test_stdio_misbehaving import left
@@ -98,6 +100,20 @@ async def test_a_process_that_dies_is_started_again_and_leaves_nothing(tmp_path:
         assert open_files() <= before
         assert (only(agent).starts, agent.figures.restarts) == (7, 6)
         assert left(tmp_path) == [only(agent).pid]
+
+
+async def test_a_process_whose_pipes_cannot_be_connected_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, refused = Process.connect, [OSError(errno.ENOSPC, "no watch is left")]
+
+    async def refuse_once(process: Process, *arguments: Any) -> None:
+        if refused:
+            raise refused.pop()
+        await connect(process, *arguments)
+
+    monkeypatch.setattr(Process, "connect", refuse_once)
+    async with running(spec()) as agent:
+        await ready(agent)
+        assert (only(agent).starts, only(agent).why) == (2, "its pipes cannot be connected: no watch is left")
 
 
 async def test_one_that_keeps_failing_is_left_alone_for_a_while_and_callers_are_told_at_once() -> None:
