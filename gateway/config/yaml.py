@@ -205,18 +205,17 @@ class _Loader(Composer, yaml.CSafeLoader):
         return ""
 
 
-<<<<<<< HEAD
 def _placed(node: yaml.Node) -> yaml.Node:
     """Replace the marks of a node by line and column, which the garbage collector need not visit."""
     marks: Any = node
     marks.start_mark, marks.end_mark = _position(node.start_mark), _position(node.end_mark)
     return node
-=======
+
+
 def _spell_tag(tag: str) -> str:
     """Return a tag as one word that starts with `!`; verbatim and percent-encoded tags can have any characters."""
     short = "".join(tag.replace("tag:yaml.org,2002:", "!!").split())
     return short if short.startswith("!") else f"!<{short}>"
->>>>>>> review2
 
 
 def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
