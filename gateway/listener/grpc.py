@@ -180,12 +180,17 @@ class GrpcListener:
             self.stop_accepting()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)
+        await self._cancel_calls(timeout)
+        stopping = dict(self._stopping)
+        await asyncio.gather(*(server.server.stop(timeout) for server in stopping.values()), *stopping)
+        # Core may have handed out calls until here.
+        await self._cancel_calls(timeout)
+
+    async def _cancel_calls(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)
-        stopping = dict(self._stopping)
-        await asyncio.gather(*(server.server.stop(timeout) for server in stopping.values()), *stopping)
 
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
         server = grpc.aio.server(options=self._options(longest))

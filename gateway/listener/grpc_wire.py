@@ -110,6 +110,8 @@ class GrpcWire:
                 message = await self._context.read()
         except TimeoutError:
             raise BodyTooSlow("the message came too slowly") from None
+        except grpc.aio.BaseError:
+            raise ClientGone("the connection is closed") from None
         if message is grpc.aio.EOF:
             # A call that the client took back reads like a request that ends; this task is cancelled soon after.
             await asyncio.sleep(_NEWS)
@@ -207,8 +209,8 @@ class GrpcWire:
         except grpc.aio.AbortError:
             # The status was sent.
             raise
-        except grpc.aio.InternalError:
-            # The client left while something was sent; grpc.aio would log a traceback.
+        except grpc.aio.BaseError:
+            # The client left while something was sent, or the server was stopped; grpc.aio would log it.
             self.lost()
             raise asyncio.CancelledError from None
         except BaseException:

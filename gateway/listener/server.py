@@ -59,10 +59,10 @@ def reserve(address: str) -> socket.socket:
     if not address.endswith(":0"):
         # Another program that shares its port, too, would get half of the calls.
         bind(address).close()
-    return _bound(address, socket.SO_REUSEPORT)
+    return _bound(address, socket.SO_REUSEADDR, socket.SO_REUSEPORT)
 
 
-def _bound(address: str, option: int) -> socket.socket:
+def _bound(address: str, *options: int) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if port.isascii() and port.isdigit() and int(port) > _LARGEST_PORT:
@@ -76,7 +76,8 @@ def _bound(address: str, option: int) -> socket.socket:
     except (OSError, ValueError) as error:
         raise ListenFailed(f"cannot listen on {address}: {error}") from error
     try:
-        listener.setsockopt(socket.SOL_SOCKET, option, 1)
+        for option in options:
+            listener.setsockopt(socket.SOL_SOCKET, option, 1)
         if family == socket.AF_INET6 and host:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(place)

@@ -11,6 +11,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
@@ -34,6 +35,8 @@ REPORT = ROOT / "docs" / "compatibility.md"
 CARD_PATH = ".well-known/agent-card.json"
 OLD_PATH = ".well-known/agent.json"
 """Where the card is of an agent of 0.2 and 0.1, which no SDK of 0.3 looks for by itself."""
+KEYED = "/keyed"
+"""Where the API key picks the agent."""
 HOOKS = {"allow": "https://localhost:9/a", "block_private_networks": False}
 """The webhook that the clients name; by default only public ones may be, and JavaScript's agents call it."""
 
@@ -125,7 +128,14 @@ def serving(wanted: Wanted) -> Iterator[str]:
                 "listen_grpc": f"127.0.0.1:{listen_grpc}",
                 "public_grpc": front_grpc.address,
             }
-        configuration = {"gateway": gateway, "defaults": {"isolation": "none"}, "push": HOOKS, "agents": agents}
+        configuration = {
+            "gateway": gateway | {"anonymous": True},
+            "auth": {"api_keys": dict(map(key_entry, wanted.agents))},
+            "tenants": {name: {"agents": list(agents)} for name in ("anonymous", "matrix")},
+            "defaults": {"isolation": "none"},
+            "push": HOOKS,
+            "agents": agents,
+        }
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         process = stack.enter_context(gateway_process(configuration, folder))
         yield process.url
@@ -143,10 +153,10 @@ def listened_in(place: Place, file: Path) -> Iterator[Place]:
 
 
 def entry(agent: Software, place: Place) -> dict[str, Any]:
-    """What the configuration says of an agent: found below its name, and at a host of its own."""
+    """What the configuration says of an agent: found below its name, and by a key of its own."""
     found: dict[str, Any] = {
         "backend": place.url,
-        "match": [{"path": f"/{slug(agent)}"}, {"host": host_of(agent)}],
+        "match": [{"path": f"/{slug(agent)}"}, {"path": KEYED, "key": slug(agent)}],
         "expose": ["jsonrpc", "rest", "grpc"],
     }
     if place.grpc:
@@ -155,16 +165,21 @@ def entry(agent: Software, place: Place) -> dict[str, Any]:
     return found
 
 
-def host_of(agent: Software) -> str:
-    """The name that an agent has to itself."""
-    return f"{slug(agent)}.agents.test"
+def key_of(agent: Software) -> str:
+    """The API key that means an agent."""
+    return f"the-key-of-{slug(agent)}-and-of-no-other"
+
+
+def key_entry(agent: Software) -> tuple[str, dict[str, str]]:
+    """The name and the entry of an agent's API key in the configuration."""
+    return slug(agent), {"sha256": hashlib.sha256(key_of(agent).encode()).hexdigest(), "tenant": "matrix"}
 
 
 def where(gateway: str, agent: Software, client: Software) -> dict[str, str]:
     """Where a client finds an agent behind the gateway."""
     if client.dialect == ("0.3", GRPC):
         # Calls of 0.3 over gRPC say neither a path nor a tenant.
-        return {"url": f"{gateway}/", "host": host_of(agent)}
+        return {"url": f"{gateway}{KEYED}/", "key": key_of(agent)}
     return {"url": f"{gateway}/{slug(agent)}/"}
 
 

@@ -31,6 +31,7 @@ from gateway.listener.server import (
     bind,
     client_limits,
     raise_file_limit,
+    reserve,
     server_tls,
 )
 from gateway.listener.wire import ClientWire
@@ -64,6 +65,19 @@ def test_an_address_that_is_taken_is_told() -> None:
             bind(address_of(first))
     finally:
         first.close()
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_port_is_reserved_where_connections_linger_and_not_where_another_program_listens(shares: bool) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shares)
+        other.bind(("127.0.0.1", 0))
+        address = address_of(other)
+        reserve(address).close()
+        other.listen()
+        with pytest.raises(ListenFailed, match="Address already in use"):
+            reserve(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1:x", "192.0.2.1:0", "no.such.host.invalid:0"])

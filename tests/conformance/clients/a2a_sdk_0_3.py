@@ -22,6 +22,7 @@ from a2a.types import (
     TextPart,
 )
 from driving import HOOK, NOTHING, Absent, Asked, Driver, Item, Said, drive, encoded, uuid
+from keyed import channel
 from pydantic import BaseModel
 
 KINDS = {"task": "task", "message": "message", "status-update": "status", "artifact-update": "artifact"}
@@ -40,7 +41,7 @@ class Sdk(Driver):
             "httpx_client": self._http,
             "supported_transports": [asked.binding],
             "use_client_preference": True,
-            "grpc_channel_factory": lambda address: grpc.aio.insecure_channel(*asked.dialled(address)),
+            "grpc_channel_factory": lambda address: channel(address, asked.key),
         }
         self._clients: dict[str, Client] = {
             "streaming": ClientFactory(ClientConfig(**config)).create(card),

@@ -28,6 +28,7 @@ from driving import HOOK, NOTHING, Asked, Driver, Item, Said, drive, uuid
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.struct_pb2 import Value
+from keyed import channel
 
 
 class Sdk(Driver):
@@ -46,7 +47,7 @@ class Sdk(Driver):
         config = ClientConfig(
             httpx_client=self._http,
             supported_protocol_bindings=[asked.binding],
-            grpc_channel_factory=lambda address: grpc.aio.insecure_channel(*asked.dialled(address)),
+            grpc_channel_factory=lambda address: channel(address, asked.key),
         )
         self._clients: dict[str, Client] = {
             "streaming": ClientFactory(config).create(card),

@@ -65,7 +65,7 @@ class Asked:
         url: Where the card is looked for.
         binding, version: Which of the interfaces that it lists is to be called.
         card_path: Where below the URL the card is, if not where the SDK looks for it.
-        host: A name of the agent's own, for the card and for calls over gRPC; it resolves to loopback.
+        key: An API key, which the card is asked for with, and which calls over gRPC have in their metadata.
         operations: Which of them; every one where none is named.
     """
 
@@ -73,20 +73,13 @@ class Asked:
     binding: str
     version: str
     card_path: str | None = None
-    host: str | None = None
+    key: str | None = None
     operations: Sequence[str] = ()
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request for the card says."""
-        return {"Host": self.host} if self.host else {}
-
-    def dialled(self, address: str) -> tuple[str, list[tuple[str, str]]]:
-        """Where a channel of gRPC to an address goes, and its options."""
-        name, _, port = address.rpartition(":")
-        if name != self.host:
-            return address, []
-        return f"127.0.0.1:{port}", [("grpc.default_authority", address)]
+        """What requests over HTTP say, for the card above all."""
+        return {"x-api-key": self.key} if self.key else {}
 
 
 class Driver:

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "a2a-0.3/client";
 import { GrpcTransportFactory } from "a2a-0.3/client/grpc";
-import { Absent, HOOK, SENT, drive, fetchAt, grpcStatus, grpcTransports } from "./driving.mjs";
+import { Absent, HOOK, SENT, drive, fetchWith, grpcSettings, grpcStatus } from "./driving.mjs";
 
 const KINDS = { task: "task", message: "message", "status-update": "status", "artifact-update": "artifact" };
 
@@ -106,13 +106,13 @@ class Sdk {
   }
 }
 
-await drive(async ({ url, binding, card_path, host }) => {
-  const resolver = new DefaultAgentCardResolver({ fetchImpl: fetchAt(host) });
+await drive(async ({ url, binding, card_path, key }) => {
+  const resolver = new DefaultAgentCardResolver({ fetchImpl: fetchWith(key) });
   const card = await resolver.resolve(url, card_path);
   const transports = [
     new JsonRpcTransportFactory(),
     new RestTransportFactory(),
-    grpcTransports(GrpcTransportFactory, host, {}),
+    new GrpcTransportFactory(grpcSettings(key)),
   ];
   // No other than the one that is wanted: the SDK would take it where the card does not list that.
   const factory = new ClientFactory({ transports: transports.filter((each) => each.protocolName === binding) });

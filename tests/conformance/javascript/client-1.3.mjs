@@ -15,7 +15,7 @@ import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestT
 import { GrpcTransportFactory } from "a2a-1.3/client/grpc";
 import { isJsonRpcError, isRestError, toJsonRpcError } from "a2a-1.3/errors";
 import { isGrpcError } from "a2a-1.3/errors/grpc";
-import { Absent, HOOK, SENT, drive, fetchAt, grpcStatus, grpcTransports } from "./driving.mjs";
+import { Absent, HOOK, SENT, drive, fetchWith, grpcSettings, grpcStatus } from "./driving.mjs";
 
 const KINDS = { task: "task", message: "message", statusUpdate: "status", artifactUpdate: "artifact" };
 
@@ -136,16 +136,16 @@ class Sdk {
   }
 }
 
-await drive(async ({ url, binding, version, card_path, host }) => {
+await drive(async ({ url, binding, version, card_path, key }) => {
   const settings = version === "0.3" ? { legacyCompat: { enabled: true } } : {};
-  const resolver = new DefaultAgentCardResolver({ ...settings, fetchImpl: fetchAt(host) });
+  const resolver = new DefaultAgentCardResolver({ ...settings, fetchImpl: fetchWith(key) });
   const card = await resolver.resolve(url, card_path);
   const wanted = card.supportedInterfaces.filter((each) => each.protocolVersion.startsWith(version));
   const factory = new ClientFactory({
     transports: [
       new JsonRpcTransportFactory(settings),
       new RestTransportFactory(settings),
-      grpcTransports(GrpcTransportFactory, host, settings),
+      new GrpcTransportFactory({ ...settings, ...grpcSettings(key) }),
     ],
     preferredTransports: [binding],
   });

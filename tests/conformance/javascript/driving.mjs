@@ -1,12 +1,11 @@
 // What the drivers of JavaScript have in common: the operations of `../clients/driving.py`, word for word.
 //
-//   node client-X.mjs '{"url": …, "binding": …, "version": …, "card_path": …, "host": …}'
+//   node client-X.mjs '{"url": …, "binding": …, "version": …, "card_path": …, "key": …}'
 //
 // Prints one document, as told there.
 
 import { randomUUID } from "node:crypto";
-import { get } from "node:http";
-import { status } from "@grpc/grpc-js";
+import { InterceptingCall, status } from "@grpc/grpc-js";
 
 const LIMIT = 10_000;
 const POLL = 20;
@@ -25,28 +24,27 @@ export async function collected(events) {
   return found;
 }
 
-// How a card is fetched from a host that resolves to loopback, which `fetch` lets nobody say; else as the SDK does it.
-export const fetchAt = (host) =>
-  host &&
-  ((url, init = {}) =>
-    new Promise((resolve, reject) => {
-      const headers = { ...Object.fromEntries(new Headers(init.headers)), host };
-      const asked = get(url, { headers }, async (answer) => {
-        const body = Buffer.concat(await answer.toArray());
-        resolve(new Response(body, { status: answer.statusCode, headers: answer.headers }));
-      });
-      asked.on("error", reject);
-    }));
+// How a card is fetched with an API key; without one as the SDK does it.
+export const fetchWith = (key) =>
+  key &&
+  ((url, init = {}) => {
+    const headers = new Headers(init.headers);
+    headers.set("x-api-key", key);
+    return fetch(url, { ...init, headers });
+  });
 
-// What makes transports of gRPC, to where a card says or to loopback for a host that resolves to it.
-export const grpcTransports = (Factory, host, settings) => ({
-  protocolName: "GRPC",
-  create(url, card) {
-    const [name, port] = url.split(":");
-    if (name !== host) return new Factory(settings).create(url, card);
-    return new Factory({ ...settings, grpcCallOptions: { host: url } }).create(`127.0.0.1:${port}`, card);
-  },
-});
+// The settings of a transport of gRPC whose calls show an API key.
+export const grpcSettings = (key) => {
+  if (!key) return {};
+  const showing = (options, nextCall) =>
+    new InterceptingCall(nextCall(options), {
+      start(metadata, listener, next) {
+        metadata.set("x-api-key", key);
+        next(metadata, listener);
+      },
+    });
+  return { grpcCallOptions: { interceptors: [showing] } };
+};
 
 // The name of a status of gRPC.
 export const grpcStatus = (code) => status[code];
