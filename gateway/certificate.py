@@ -4,7 +4,7 @@ import msgspec
 
 
 class Certificate(msgspec.Struct, eq=False):
-    """What is on a certificate that an authority of the file has signed; each connection has one of its own.
+    """The fields of a certificate that an authority of the file has signed; each connection has one of its own.
 
     Attributes:
         digest: Its SHA-256.

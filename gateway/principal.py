@@ -42,7 +42,7 @@ class Principal:
 
     @property
     def who(self) -> str:
-        """Who within the issuer owns tasks: the subject, and behind a line end the one that it calls for.
+        """Return the owner of tasks within the issuer: the subject, and behind a line end the one that it calls for.
 
         Neither can hold a line end, so no subject looks like another's.
         """

@@ -57,7 +57,7 @@ _WEAKEST_RSA: Final = 2048
 # Longer ones take milliseconds per signature, and so do long exponents.
 _STRONGEST_RSA: Final = 8192
 _LONGEST_EXPONENT: Final = 64
-# An Edwards key whose point has an order of 8 at most verifies signatures that anybody can make: the ordinates of these.
+# Ordinates of the Edwards points whose order is 8 at most: as keys they verify signatures that anybody can make.
 _ED25519_FIELD: Final = 2**255 - 19
 _ED25519_ORDER_8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _ED25519_WEAK: Final = frozenset({0, 1, _ED25519_FIELD - 1, _ED25519_ORDER_8, _ED25519_FIELD - _ED25519_ORDER_8})

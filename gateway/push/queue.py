@@ -343,7 +343,7 @@ class DeliveryQueue:
             # When the lease ends it is tried again: a second time, if it was taken.
             self._log_away()
         except Exception:  # as in `_deliver_once`; it is tried again when the lease ends
-            self._log_failure(leased.entry)
+            logger.exception("delivering a notification of agent %s failed", leased.entry.agent)
         self._fair.done(leased)
         self._wake.set()
 
@@ -384,7 +384,7 @@ class DeliveryQueue:
         try:
             return await self._deliver(delivery)
         except Exception:  # a defect that one notification hits must not keep the others from being sent
-            self._log_failure(entry)
+            logger.exception("delivering a notification of agent %s failed", entry.agent)
             return Outcome(Result.RETRIED, "the gateway failed")
 
     async def _retry(self, key: str, entry: Entry, outcome: Outcome) -> None:
@@ -461,9 +461,6 @@ class DeliveryQueue:
             "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
             entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
         )  # fmt: skip
-
-    def _log_failure(self, entry: Entry) -> None:
-        logger.exception("delivering a notification of agent %s failed", entry.agent)
 
     def _log_away(self) -> None:
         if not self._is_away:

@@ -159,6 +159,8 @@ class Subscriptions:
     async def confirm(self, subscription: Subscription, now: int, **changes: str) -> Subscription:
         """Write down that the agent has agreed, and drop the subscription that this one replaces.
 
+        The agent may name any task, so another tenant's subscription is never dropped.
+
         Args:
             changes: Of its configuration: `id`, `task_id`.
         """
@@ -167,9 +169,11 @@ class Subscriptions:
         confirmed = replace(subscription, config=config, confirmed=True, until=until)
         await self.rewrite(confirmed)
         if confirmed.task:
+            tenant, config_id = confirmed.owner.tenant, config.id or config.task_id
             for other in await self.of(confirmed.scope, confirmed.task):
-                if other.key != confirmed.key and other.confirmed and other.is_called(config.id or config.task_id):
-                    await self.drop(other.key, other.owner.tenant)
+                is_other = other.key != confirmed.key and other.owner.tenant == tenant
+                if is_other and other.confirmed and other.is_called(config_id):
+                    await self.drop(other.key, tenant)
         return confirmed
 
     async def drop(self, key: str, tenant: str) -> None:

@@ -1,4 +1,4 @@
-"""How much each tenant has in the store for its webhooks, so that none can fill it.
+"""Counts of subscriptions and notifications in the store by tenant, so that none can fill it.
 
 Subscriptions and entries are counted where they are written and deleted. Nobody tells of those that expire, or that
 another gateway of the store writes: so all are counted anew each hour, and within a minute after one was refused.

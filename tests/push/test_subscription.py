@@ -67,6 +67,15 @@ async def test_one_that_is_confirmed_replaces_another_of_its_id(store: Store) ->
     assert await subscriptions.find(unnamed.key) is None
 
 
+async def test_one_that_is_confirmed_replaces_none_of_another_tenant(store: Store) -> None:
+    subscriptions = Subscriptions(store)
+    mine, theirs = subscription("a", confirmed=True), subscription("b", owner=Owner("globex", "ann"))
+    for each in (mine, theirs):
+        await subscriptions.write(each)
+    await subscriptions.confirm(theirs, NOW)
+    assert await subscriptions.find(mine.key) == mine
+
+
 async def test_one_that_was_dropped_meanwhile_does_not_come_back(store: Store) -> None:
     subscriptions, gone = Subscriptions(store), subscription()
     await subscriptions.rewrite(gone)
