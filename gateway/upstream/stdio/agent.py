@@ -308,7 +308,8 @@ class Runner:
         except OSError as error:
             return f"its pipes cannot be connected: {error.strerror or error}"
         except Fault as fault:
-            return fault.detail or fault.message
+            # It may have broken before it was asked.
+            return rpc.broken.result() if rpc.broken.done() else fault.detail or fault.message
         self._ready_at = self._loop.time()
         self._become(State.READY)
         ends, pause = (process.exited, rpc.broken), self._spec.ping or None

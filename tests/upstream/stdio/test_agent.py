@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,24 @@ async def test_a_process_whose_pipes_cannot_be_connected_is_started_again(monkey
     async with running(spec()) as agent:
         await ready(agent)
         assert (only(agent).starts, only(agent).why) == (2, "its pipes cannot be connected: no watch is left")
+
+
+async def test_a_bad_frame_before_anything_was_asked_is_the_reason_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = Process.connect
+
+    async def connect_late(process: Process, rpc: Rpc, *others: Any) -> None:
+        await connect(process, rpc, *others)
+        await rpc.broken
+
+    monkeypatch.setattr(Process, "connect", connect_late)
+    words = ("sh", "-c", r"printf 'Content-Length: -5\r\n\r\n{}'; exec sleep 1000")
+    async with running(replace(spec(), command=replace(spec().command, words=words))) as agent:
+        pool = agent.pool("")
+        pool.rpc_nowait()
+        await until(lambda: only(agent).why is not None)
+        assert only(agent).why == "it wrote what is no frame: its Content-Length is no plain number"
 
 
 async def test_one_that_keeps_failing_is_left_alone_for_a_while_and_callers_are_told_at_once() -> None:
