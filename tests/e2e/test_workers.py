@@ -14,9 +14,8 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio has no types
 import httpx
 import pytest
-from a2a.types import SendMessageRequest
-from a2a.types.a2a_pb2_grpc import A2AServiceStub
-from google.protobuf.json_format import ParseDict
+from a2a.types import SendMessageRequest, SendMessageResponse
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf has no types of its own
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
@@ -156,7 +155,8 @@ async def test_one_that_is_killed_takes_no_calls_of_grpc_with_it(fleet: str, tmp
     async def send() -> str:
         options = [("grpc.use_local_subchannel_pool", 1)]
         async with grpc.aio.insecure_channel(process.grpc, options=options) as channel:
-            answer = await A2AServiceStub(channel).SendMessage(request, timeout=20, wait_for_ready=True)
+            call = channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage", SendMessageRequest.SerializeToString)
+            answer = SendMessageResponse.FromString(await call(request, timeout=20, wait_for_ready=True))
             return str(answer.WhichOneof("payload"))
 
     async with sharing.workers(configuration, tmp_path, 2) as process:
