@@ -10,19 +10,25 @@ with its last call.
 
 import asyncio
 import logging
+import os
 import re
 import secrets
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+# Core writes past the log, as often as strangers like; only what is set before it is loaded counts.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
+from grpc._cython import cygrpc  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
 from gateway.a2a.call import Head
@@ -47,8 +53,6 @@ _OVER_LIMIT = 2
 _MOST_CERTIFICATES = 4096
 _MOST_ASIDE = 1000
 """Calls to health and reflection at a time: strangers may make them, and keep them open."""
-_LONGEST_PATH = 200
-
 _MOST_MILLISECONDS = 10**8
 _NO_METADATA = frozenset({"te", "content-type", "content-length", "host"})
 """They say how a request is written."""
@@ -65,6 +69,35 @@ def _tells_no_metadata(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("grpc._cython.cygrpc").addFilter(_tells_no_metadata)
+
+
+class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
+    """grpc.aio's server, which lives on when a path is no UTF-8.
+
+    grpcio decodes the path of every call that has no registered method in the loop that accepts calls: one such call
+    of a stranger ends the server. So every method is registered, and that loop is shown no other call.
+
+    Attributes:
+        refuse: Ends a call of no registered method; None for a server of somebody else.
+    """
+
+    refuse: Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
+
+    async def _request_call(self) -> object:
+        while True:
+            state = await super()._request_call()
+            if self.refuse is None:
+                return state
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self.refuse(cygrpc._ServicerContext(state, None, None, loop)))  # noqa: SLF001 - grpcio has no public way
+            _REFUSALS.add(task)
+            task.add_done_callback(_REFUSALS.discard)
+
+
+_REFUSALS: set[asyncio.Task[None]] = set()
+"""The loop itself keeps tasks by weak references."""
+
+cygrpc.AioServer = _CoreServer
 
 
 @dataclass(slots=True)
@@ -125,7 +158,7 @@ class GrpcListener:
         http = gateway.http
         self._pace = Pace(stall=http.write_stall, idle=http.body_idle, rate=http.body_rate)
         self._aside = 0
-        self._handlers: dict[str, Any] = {
+        self._aside_handlers: dict[str, Any] = {
             path: grpc.stream_stream_rpc_method_handler(partial(self._answer_aside, answer))
             for path, answer in {**self._health.methods, **self._reflection.methods}.items()
         }
@@ -195,7 +228,10 @@ class GrpcListener:
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
         server = grpc.aio.server(options=self._options(longest))
         bound = _Server(server, tls, longest)
-        server.add_generic_rpc_handlers((_Handlers(partial(self._handler, bound)),))
+        for path, handler in {**self._aside_handlers, **self._call_handlers(bound)}.items():
+            service, _, name = path[1:].partition("/")
+            server.add_registered_method_handlers(service, {name: handler})
+        server._server.refuse = self._refuse_path  # noqa: SLF001 - as above
         try:
             if tls is None:
                 server.add_insecure_port(self.address)
@@ -233,26 +269,21 @@ class GrpcListener:
 
     # ---- Calls -----------------------------------------------------------------------------------------------------
 
-    def _handler(self, server: _Server, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        method = BY_PATH.get(details.method)
-        if method is None:
-            return self._handlers.get(details.method) or grpc.stream_stream_rpc_method_handler(
-                partial(self._refuse_path, details.method)
-            )
-        call = partial(self._call, server, method, details.invocation_metadata)
-        if method.operation.streams:
-            return grpc.stream_stream_rpc_method_handler(call)
-        # One batch sends the message and the status.
-        return grpc.stream_unary_rpc_method_handler(call)
+    def _call_handlers(self, server: _Server) -> dict[str, grpc.RpcMethodHandler]:
+        found = {}
+        for path, method in BY_PATH.items():
+            call = partial(self._call, server, method)
+            if method.operation.streams:
+                found[path] = grpc.stream_stream_rpc_method_handler(call)
+            else:
+                # One batch sends the message and the status.
+                found[path] = grpc.stream_unary_rpc_method_handler(call)
+        return found
 
     async def _call(
-        self,
-        server: _Server,
-        method: GrpcMethod,
-        metadata: Metadata,
-        _messages: object,
-        context: grpc.aio.ServicerContext,
+        self, server: _Server, method: GrpcMethod, _messages: object, context: grpc.aio.ServicerContext
     ) -> bytes:
+        metadata: Metadata = context.invocation_metadata()
         most = self._written.http.header_count
         if len(metadata) > most:
             words = f"there are more than {most} headers"
@@ -282,11 +313,12 @@ class GrpcListener:
         finally:
             wire.cut()
 
-    async def _refuse_path(self, path: str, _messages: object, context: grpc.aio.ServicerContext) -> None:
-        words = f"there is no method {path[:_LONGEST_PATH]}"
+    async def _refuse_path(self, context: grpc.aio.ServicerContext) -> None:
         # The words of grpc's own servers, which some clients look for.
         told = "Method not found!"
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, told, self._refused(context, 404, words))
+        with suppress(grpc.aio.BaseError):
+            refused = self._refused(context, 404, "there is no such method")
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, told, refused)
 
     def _refused(self, context: grpc.aio.ServicerContext, status: int, words: str) -> Metadata:
         """Log what is no call of A2A; return the metadata of its refusal."""
@@ -304,17 +336,6 @@ class GrpcListener:
             await answer(context)
         finally:
             self._aside -= counts
-
-
-class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    """grpc.aio's interface to `GrpcListener`."""
-
-    def __init__(self, find: Callable[[Any], Any]) -> None:
-        self._find = find
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        """Return the handler of a call."""
-        return self._find(handler_call_details)
 
 
 def _credentials(tls: PemTls) -> grpc.ServerCredentials:

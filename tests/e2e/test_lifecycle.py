@@ -130,8 +130,9 @@ def test_a_file_with_mistakes_ends_with_exit_code_1_and_no_traceback(tmp_path: P
     assert "Traceback" not in process.log_text
 
 
-async def test_an_address_that_is_taken_ends_with_exit_code_1(agent: Agent, tmp_path: Path) -> None:
-    process = GatewayProcess(write(configuration(agent, listen=f"127.0.0.1:{agent.port}"), tmp_path))
+@pytest.mark.parametrize("key", ["listen", "listen_grpc"])
+async def test_an_address_that_is_taken_ends_with_exit_code_1(agent: Agent, tmp_path: Path, key: str) -> None:
+    process = GatewayProcess(write(configuration(agent, **{key: f"127.0.0.1:{agent.port}"}), tmp_path))
     try:
         assert await ended(process) == 1
     finally:

@@ -11,8 +11,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import grpc.aio  # type: ignore[import-untyped]  # grpcio has no types
 import httpx
 import pytest
+from a2a.types import SendMessageRequest, SendMessageResponse
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf has no types of its own
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
@@ -142,6 +145,28 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
         assert len(pids(process)) == 2
         assert victim not in pids(process)
         await counted(process, 20 + len(answers))
+
+
+async def test_one_that_is_killed_takes_no_calls_of_grpc_with_it(fleet: str, tmp_path: Path) -> None:
+    configuration = site(fleet)
+    configuration["gateway"]["listen_grpc"] = "127.0.0.1:0"
+    request = ParseDict({"tenant": "echo", "message": MESSAGE}, SendMessageRequest())
+
+    async def send() -> str:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(process.grpc, options=options) as channel:
+            call = channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage", SendMessageRequest.SerializeToString)
+            answer = SendMessageResponse.FromString(await call(request, timeout=20, wait_for_ready=True))
+            return str(answer.WhichOneof("payload"))
+
+    async with sharing.workers(configuration, tmp_path, 2) as process:
+        victim = pids(process)[0]
+        for number in range(40):
+            if number == 10:
+                os.kill(victim, signal.SIGKILL)
+            assert await send() in ("task", "message")
+        await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
+        assert {await send() for _ in range(10)} <= {"task", "message"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -326,9 +351,10 @@ def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_p
     assert "2 workers would each remember for themselves whose task is whose" in process.log_text
 
 
-def test_an_address_that_is_taken_ends_it_with_exit_code_1(fleet: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["listen", "listen_grpc"])
+def test_an_address_that_is_taken_ends_it_with_exit_code_1(fleet: str, tmp_path: Path, key: str) -> None:
     text = site(fleet)
-    text["gateway"]["listen"] = fleet.removeprefix("http://")
+    text["gateway"][key] = fleet.removeprefix("http://")
     process = GatewayProcess(write(text, tmp_path), "--workers", "2")
     try:
         assert process.wait() == 1

@@ -67,8 +67,8 @@ def test_an_address_that_is_taken_is_told() -> None:
         first.close()
 
 
-@pytest.mark.parametrize("shares", [False, True])
-def test_a_port_is_reserved_where_connections_linger_and_not_where_another_program_listens(shares: bool) -> None:
+@pytest.mark.parametrize("shares", [0, 1])
+def test_a_port_is_reserved_where_connections_linger_and_not_where_another_program_listens(shares: int) -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shares)
