@@ -248,7 +248,7 @@ ROWS = (
         "calls, heavy bodies and bursts of unknown tokens at once",
         "the loop is late by < 20 ms at p99",
         ("tests/e2e/test_loop_lag.py::test_r26_the_event_loop_turns_whatever_is_sent",),
-        ("tests/identity/test_turn.py",),
+        ("tests/identity/test_throttle.py",),
     ),
 )
 

@@ -205,10 +205,13 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
         else:
             answer = await http.post(process.admin + "/-/reload")
             told = answer.json()
-            assert (answer.status_code, told["result"], told["unheard"]) == (200, "applied", 0)
+            # A worker may have seen the file by itself before it was asked.
+            assert (answer.status_code, told["unheard"]) == (200, 0)
+            assert told["result"] in {"applied", "unchanged"}
             # With the answer all of them serve it.
             [other] = told["workers"]
-            assert (other["result"], other["hash"], other["error"]) == ("applied", told["hash"], None)
+            assert (other["hash"], other["error"]) == (told["hash"], None)
+            assert other["result"] in {"applied", "unchanged"}
             assert other["pid"] in pids(process)
             for _ in range(20):
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200

@@ -18,7 +18,7 @@ CONFIG = PushConfig("https://hooks.example/key", "cfg-1", "task-7", "tok-123", "
 
 def subscription(name: str = "a", config: PushConfig = CONFIG, **more: object) -> Subscription:
     made = Subscription(digest(name), digest("token"), "crm/acme", Owner("acme", "ann"), config, Version.V0_3)
-    return replace(made, until=NOW + 100, **more)
+    return replace(made, until=NOW + 86_400, **more)
 
 
 def test_secrets_are_long_and_never_the_same() -> None:

@@ -195,8 +195,9 @@ async def test_stopping_asks_then_tells_then_kills_and_fails_what_is_open(tmp_pa
             rpc = await agent.pool("").rpc(None, None, WAIT)
             asking = asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT))
             await asyncio.sleep(0)
-        with pytest.raises(Draining):
-            await asking
+        # The second one answers, and may have done so before it is stopped.
+        [ended] = await asyncio.gather(asking, return_exceptions=True)
+        assert isinstance(ended, Draining) or mode == "ignores-term"
         assert [line for line in journal.read_text().split("\n") if line in ("eof", "term")] == words
 
 
