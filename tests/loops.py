@@ -9,6 +9,7 @@ closed what of theirs is open: a server, a connection, a pipe, a process.
 
 import asyncio
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ import uvloop
 _Args = TypeVarTuple("_Args")
 
 
+_MOMENT = 0.2
+"""Seconds in which what is open may still end by itself."""
 LEFT_OPEN: list[str] = []
 """What was open in loops that were closed, for whoever fails their test (`conftest`)."""
 
@@ -60,6 +63,11 @@ class _Late:
 
     def close(self: Any) -> None:
         left = [] if self.is_closed() else list(dict.fromkeys(_left_open(self)))
+        deadline = time.monotonic() + _MOMENT
+        while left and time.monotonic() < deadline:
+            # A connection that was accepted in the last turn has still to learn that its client has left.
+            self.run_until_complete(asyncio.sleep(0.005))
+            left = list(dict.fromkeys(_left_open(self)))
         LEFT_OPEN.extend(map(repr, left))
         for each in left:
             (each.abort if hasattr(each, "abort") else each.close)()
