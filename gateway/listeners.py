@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """How clients are served over TLS, over HTTP and over gRPC; None without TLS."""
+    """The TLS settings for HTTP and for gRPC clients; None without TLS."""
 
     public: ServerTls | None = None
     grpc: PemTls | None = None
@@ -143,7 +143,7 @@ class Listeners:
             self._grpc.tell_health()
 
     def certificates(self, config: Config, marks: Marks) -> Certificates:
-        """What is shown from now on, and asked of clients: certificates are renewed under names that stay.
+        """Read the certificates again: they are renewed under names that stay.
 
         Raises:
             ListenFailed: it cannot be used.

@@ -110,7 +110,7 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an agent tells of itself.
+    """The result of asking an agent for its card.
 
     Attributes:
         spoken: The generations that it answered to.

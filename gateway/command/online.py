@@ -292,7 +292,7 @@ async def _unanswered(backing: Backing) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What `check` tells.
+    """The findings of `check`, and its exit code.
 
     Attributes:
         visits: What was found at agents, issuers, the store and webhooks, or None where nobody went there.
@@ -321,7 +321,7 @@ class Review:
 
     @property
     def _divided(self) -> tuple[Problem, ...]:
-        """What keeps it from being served by so many."""
+        """Return the problems that keep the configuration from being served by so many workers."""
         examined = self.examined
         return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
 

@@ -88,7 +88,7 @@ def see(result: Tree) -> Sight:
 
 
 def _bare(result: Tree) -> str:
-    """What 0.1 answers with: its events and tasks are told apart by their members alone."""
+    """Return the kind of an answer of 0.1, whose events and tasks differ by their members alone."""
     if "artifact" in result:
         return "artifactUpdate"
     return "statusUpdate" if "final" in result else "task" if "status" in result else ""

@@ -48,7 +48,7 @@ def is_stdio(url: str) -> bool:
 
 
 class StdioLimits(Part):
-    """What one process of an agent may have; no bound where it is left out."""
+    """Limits of one process of an agent; a missing one is no limit."""
 
     memory: Memory | None = None
     """Its data: heap and stack, not what it maps of files."""
@@ -76,7 +76,7 @@ class Stdio(Part):
     env_from: Strings = ()
     """Names of variables that it gets from the gateway's environment."""
     processes: Annotated[Positive, AfterValidator(_few)] = 1
-    """How many run; tasks stay with the process that made them, so with several of them `ListTasks` is refused."""
+    """Number of processes; tasks stay with the process that made them, so `ListTasks` is refused with several."""
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64
@@ -97,11 +97,11 @@ class Stdio(Part):
     restart: Literal["always", "on-failure", "never"] = "always"
     """When it is started again; `on-failure`: one that has served and exits with 0 is started by the next call."""
     ping: Wait | None = None
-    """How often it is asked whether it is there; one that does not answer is started again. Never where left out."""
+    """Interval of health pings; a process that does not answer is restarted. Without it there are none."""
     uid: Count | None = None
     """The user that it runs as, by number; needs a gateway that runs as root."""
     limits: StdioLimits = StdioLimits()
-    """What one process may have."""
+    """Limits of one process."""
 
     @model_validator(mode="before")
     @classmethod
@@ -122,9 +122,9 @@ class Affinity(Part):
     """`task`: a call about a task goes to the replica that made it, and one in a context best to the replica that began
     it; `context`: the whole of a context stays where it began; `none`: any replica answers any call; `task`."""
     gone: Literal["refuse", "other"] | None = None
-    """What of a call whose replica cannot be asked: `refuse` it, or ask any `other` one; `refuse`."""
+    """Action for a call whose replica is unavailable: `refuse` it, or ask any `other` one; `refuse`."""
     wait: Duration | None = None
-    """How long such a call waits for its replica while no connection to it can be made; 0s."""
+    """Time for which such a call waits for its replica while no connection can be made; 0s."""
 
     @model_validator(mode="before")
     @classmethod
@@ -139,11 +139,11 @@ class Eject(Part):
     """Calls in a row that failed: no connection, an end or the gateway's own timeout before the answer, no HTTP, 502,
     503 or 504, or gRPC's UNAVAILABLE (the table in docs/replicas.md); 0 is never; 5."""
     time: Wait | None = None
-    """How long it is left alone the first time, and twice as long each time that it fails again at once; 10s."""
+    """Time of the first ejection; it doubles each time that the replica fails again at once; 10s."""
     longest: Wait | None = None
     """The longest that it is left alone; 5m."""
     most: Percent | None = None
-    """How many of the replicas may be left alone at a time, in percent, but one in any case; 50."""
+    """Most replicas that are ejected at a time, in percent, but one in any case; 50."""
 
 
 class Breaker(Part):
@@ -152,11 +152,11 @@ class Breaker(Part):
     after: Count | None = None
     """Calls in a row that failed, as `eject` counts them, over all replicas together; 0 is never; 0."""
     time: Wait | None = None
-    """How long nothing is asked; then a single call tries whether it is back; 5s."""
+    """Time for which the circuit stays open; then a single call tries the backend; 5s."""
 
 
 class Health(Part):
-    """How it is found out whether a backend can be asked."""
+    """The health check of a backend."""
 
     path: str | None = None
     """What a replica is asked for by GET, such as `/.well-known/agent-card.json`; nobody is asked where it is left out.
@@ -164,13 +164,13 @@ class Health(Part):
     every: Wait | None = None
     """Time between two such requests; 10s."""
     timeout: Wait | None = None
-    """How long the answer may take; 3s."""
+    """Timeout of the answer; 3s."""
     fail_after: Positive | None = None
     """Failures in a row after which a replica is down; 3."""
     pass_after: Positive | None = None
     """Good answers in a row after which it is up again; 1."""
     eject: Eject = Eject()
-    """What calls themselves tell, where there are several replicas."""
+    """Outlier detection by the results of calls, among several replicas."""
     breaker: Breaker = Breaker()
     """When a backend as a whole is left alone."""
 
@@ -485,7 +485,7 @@ class Defaults(Part):
     affinity: Affinity = Affinity()
     """Which replica the follow-ups of a task go to."""
     health: Health = Health()
-    """How it is found out whether a backend can be asked."""
+    """The health check of a backend."""
     retry: Retry = Retry()
     """Which calls are sent again."""
 

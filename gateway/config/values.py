@@ -328,7 +328,7 @@ SYSTEM = "system"
 
 
 class PeerTls(Part):
-    """Who vouches for a server that is reached by https."""
+    """The certificate authorities for servers that are reached by https."""
 
     ca: str = SYSTEM
     """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""

@@ -57,7 +57,7 @@ _MOST_MILLISECONDS = 10**8
 _NO_METADATA = frozenset({"te", "content-type", "content-length", "host"})
 """They say how a request is written."""
 _CONTROL = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
-"""What ends a line where such a value becomes a header of HTTP/1.1; core lets it pass."""
+"""Characters that would end a line where such a value becomes a header of HTTP/1.1; core lets them pass."""
 
 
 logger = logging.getLogger("gateway.listener")
@@ -139,7 +139,7 @@ class _Server:
 
 
 class GrpcListener:
-    """What gRPC clients call.
+    """The listener for gRPC clients.
 
     Args:
         reserved: A socket that holds the port (`server.reserve`); it is closed with the listener.

@@ -39,7 +39,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How slow a client may be.
+    """Deadlines for a slow client.
 
     Attributes:
         stall: Seconds that a message of a stream may wait for the client, beside its time at the slowest rate.

@@ -94,7 +94,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 def server_tls(chain: Path, key: Path) -> ServerTls:
-    """How clients are served over TLS: 1.2 or later, and HTTP/1.1.
+    """The TLS settings for HTTP clients: 1.2 or later, and HTTP/1.1.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
@@ -112,7 +112,7 @@ def server_tls(chain: Path, key: Path) -> ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class PemTls:
-    """How gRPC clients are served over TLS: what grpc-core reads itself.
+    """The TLS settings for gRPC clients, as grpc-core reads them.
 
     Attributes:
         chain: The certificate and those that sign it, PEM.

@@ -45,7 +45,7 @@ _POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How a tenant stands with its limit of requests.
+    """The state of a tenant's rate limit.
 
     Attributes:
         limit: Requests that it may make in a window: of all processes together, as the configuration says, or of this
@@ -84,7 +84,7 @@ def _policy(limit: int, window: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one tenant, or one agent, may have; None is unlimited.
+    """Limits of one tenant or one agent; None is unlimited.
 
     Attributes:
         requests: How many in how many seconds.
@@ -182,7 +182,7 @@ class Account:
         self.holds = self.gate is not None or quota.streams is not None
 
     def standing(self, left: float, rate: float, told: Told) -> Standing:
-        """How it stands with its requests, of which so many are left and come back at so many a second.
+        """Return the state of the rate limit: the requests left, and the rate at which they come back.
 
         Args:
             told: `share` or `whole`, whichever the rate is of.

@@ -49,7 +49,7 @@ class _Claim:
 
 
 class GrpcRules:
-    """What the rules of the file ask for over gRPC.
+    """The routing rules of the file, as they apply over gRPC.
 
     Args:
         endpoint: Where all calls arrive; None where no rule can be reached.
@@ -129,7 +129,7 @@ def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
 def _by_tenant(
     conditions: _Conditions, by_conditions: Mapping[_Conditions, Sequence[_Claim]], agents: Mapping[str, AgentRules]
 ) -> Iterator[_Claim]:
-    """What `by_tenant` agents ask for with a tenant: those that are found by everything else."""
+    """Yield the rules of `by_tenant` agents with a tenant, for agents that everything else finds."""
     for condition in conditions:
         if condition[0] != "tenant":
             continue

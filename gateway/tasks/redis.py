@@ -182,7 +182,7 @@ class RedisStore:
         return forgotten
 
     async def figures(self) -> list[Figures]:
-        """What it holds, tenant by tenant; not in one step."""
+        """Return the figures of each tenant; they are not read in one step."""
         holders: dict[bytes, str] = {}
         async for page in self._scan("HSCAN", self._notes[1]):
             holders.update((name, entry.tenant_of(meta)) for name, meta in page.items())

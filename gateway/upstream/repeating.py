@@ -40,7 +40,7 @@ class Missed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What of one backend's calls is sent again; see `config.agent.Retry`.
+    """The retry policy of one backend; see `config.agent.Retry`.
 
     Attributes:
         idempotent: Whether it takes two messages with one id for one.
