@@ -14,7 +14,6 @@ from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadParams, BadRequest, Fault
-from gateway.a2a.fault_detail import details
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.path import PathCall
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
@@ -348,7 +347,7 @@ def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
 
 def test_a_fault_is_an_error_object_with_its_details() -> None:
     fault = faults.TaskNotFound("Task not found")
-    told = details(fault, "r1")
+    told = fault.details("r1")
     assert json.loads(jsonrpc.render(fault, id=b'"a"', version=Version.V1_0, details=told)) == {
         "jsonrpc": "2.0",
         "id": "a",
