@@ -12,7 +12,6 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
 from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, ParseFailed
-from gateway.a2a.layout import is_compact
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall
@@ -210,14 +209,14 @@ def open_answer(frame: bytes) -> Answer:
         BadRequest: it is no JSON-RPC answer, or one that clients could read in two ways.
     """
     try:
-        if not frame.isascii():
-            str(frame, "utf-8")
+        if not document.is_utf8(frame):
+            raise ParseFailed("the answer is not UTF-8")
         members = _members.decode(frame)
     except msgspec.ValidationError as error:
         raise BadRequest("the answer is not a JSON object") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseFailed("the answer is not valid JSON") from error
-    if not is_compact(members, len(frame)) and document.has_twins(frame, members):
+    if document.has_twins(frame, members):
         raise BadRequest("a member of the answer stands twice")
     version, result, failure = members.get("jsonrpc"), members.get("result"), members.get("error")
     if version is not None and bytes(version) != b'"2.0"':

@@ -231,13 +231,6 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
         assert nested.get("tenant") == (None if push is None else wanted)
 
 
-def test_another_tenant_leaves_every_other_byte_alone() -> None:
-    body = b'{"message": {"n": 1e5} , "tenant":"a","x":"\\u0041"}'
-    call = rest.read_call(SEND, body, b"", Version.V1_0)
-    assert parameter.with_tenant(call.params, body, "b") == body.replace(b'"a"', b'"b"')
-    assert parameter.with_tenant(call.params, body, None) == b'{"message": {"n": 1e5} ,"x":"\\u0041"}'
-
-
 # ---- Faults ----------------------------------------------------------------------------------------------------------
 
 ERRORS = {error["reason"]: error for error in vector("errors")["a2a"]}
