@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from gateway.a2a.bindings import grpc, grpc_progress
-from gateway.a2a.bindings.body import write
 from gateway.a2a.bindings.grpc_status import Status, trailers
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.call import Call
+from gateway.a2a.document import write
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.grpc import FrameDecoder, frame
 from gateway.a2a.framing.sse import Event
