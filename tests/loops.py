@@ -90,6 +90,7 @@ class _Late(_Tolerant):
             self.run_until_complete(asyncio.sleep(0))
         cast("Any", super()).close()
 
+
 def _left_open(loop: Any) -> Iterator[Any]:
     for known in loop.opened:
         each = known()
