@@ -25,10 +25,11 @@ class Head(msgspec.Struct, frozen=True):
         headers: Pairs as they came, names in lower case.
         peer: Address of the client, or of the proxy in front.
         values: The headers by name; made from `headers` where it is left out.
-        known: What was worked out from this head alone, under keys of whoever did; a client that sends the same head
-            again has the same `Head`.
+        known: What was worked out from this head alone, under keys of whoever did; the same dict for every request of
+            a client that sends the same head again.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: What the client has shown on the connection, where it was asked for one.
+        timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
     """
 
     method: str
@@ -44,6 +45,7 @@ class Head(msgspec.Struct, frozen=True):
     known: dict[object, object] = {}
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -51,7 +53,7 @@ class Head(msgspec.Struct, frozen=True):
 
     def forget(self) -> None:
         """Let go of the headers, and of what was worked out from them: nobody looks at them again."""
-        self.known.clear()
+        force_setattr(self, "known", {})
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 
