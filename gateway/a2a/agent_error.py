@@ -1,41 +1,68 @@
-"""Errors that agents answer with: read from any dialect, and written for the client's.
+"""Errors that agents answer with: read in any dialect, and written in the client's.
 
-What an error is, is told by the first of these that its body has: the reason of A2A's `ErrorInfo`, the code of
-JSON-RPC in the meaning of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share
-(protocol §4.1). What comes out is 1.0's way of saying it.
+The error is told by the first of these that the body has: the reason of A2A's `ErrorInfo`, the JSON-RPC code in the
+meaning of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share (protocol §4.1).
+An `AgentError` says it in the words of 1.0.
 
-An agent may write what it likes. Whatever it is, reading it costs linear time and raises nothing; what goes on to the
-client is a message of `LONGEST_MESSAGE` characters at most, and details within the bounds of `error_detail`.
+An agent may write anything. Reading it costs linear time and raises nothing, and what goes on to the client is bounded:
+a message of `LONGEST_MESSAGE` characters, details within `MOST_DETAILS`, `LONGEST_DETAILS` and `DEEPEST_DETAIL`.
 
-Decision, 2026-11-22: an agent that does not accept a credential tells nobody but the gateway, as in `upstream.page`.
-Such an error is flagged (`challenges`) for the caller to refuse, and is written as an invalid answer should one get as
-far as that: passed on, it would say that the credential shown *here* is bad. 403 is the agent's own word on
-what it does for a caller, and passes.
+1.0 has typed details (`google.rpc.Status`, AIP-193): objects with an `@type`. Agents of 0.3 have anything, and
+a2a-sdk's have pydantic's findings. Details without a type go into a `google.protobuf.Struct`.
+
+An agent that rejects a credential rejects the gateway's. Such an error is flagged (`challenges`), and is written as an
+invalid answer: passed on, it would say that the client's credential is bad. 403 passes.
 """
+
+import math
+import re
+from collections.abc import Iterable
+from decimal import Decimal
 
 import msgspec
 
-from gateway.a2a import error_detail, error_kind
+from gateway.a2a import fault as table
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.error_detail import encoder, integer
-from gateway.a2a.error_kind import BY_CODE, INTERNAL_ERROR, INVALID_AGENT_RESPONSE, ErrorKind
+from gateway.a2a.fault import (
+    A2A_DOMAIN,
+    BAD_REQUEST,
+    BY_CODE,
+    BY_REASON,
+    ERROR_INFO,
+    INTERNAL_ERROR,
+    INVALID_AGENT_RESPONSE,
+    ErrorKind,
+)
 from gateway.a2a.tree import Tree
 
 LONGEST_MESSAGE = 2_000
 """Characters of a message."""
+MOST_DETAILS = 16
+LONGEST_DETAILS = 16 * 1024
+"""Bytes of all details together, as they are written."""
+DEEPEST_DETAIL = 32
+"""Levels of objects and lists."""
+STRUCT = "type.googleapis.com/google.protobuf.Struct"
+
+# Longer arrays of details are not read.
+_LONGEST_ARRAY = 16 * LONGEST_DETAILS
+_MOST_READ = 4 * MOST_DETAILS
+
+# HTTP+JSON has no place for an agent's own code; the metadata of its `ErrorInfo` keep it.
+_OWN_CODE = "jsonrpcCode"
 
 
 class AgentError(msgspec.Struct, frozen=True):
     """An error of an agent's, as 1.0 says it.
 
     Attributes:
-        code: That of JSON-RPC in the meaning of 1.0, or one of the agent's own.
+        code: The JSON-RPC code in the meaning of 1.0, or one of the agent's own.
         reason: The word for it in A2A or JSON-RPC, or None where they have none.
         message: What the agent says, cut; never empty.
         details: Typed objects; that with the reason is the first.
-        http_status: That of HTTP+JSON in 1.0, whatever the agent's was.
+        http_status: The status of HTTP+JSON in 1.0, whatever the agent's was.
         data: What an agent of an older generation had in `data`, for clients of such; or `msgspec.UNSET`.
-        challenges: Whether it says that a credential is not good. The caller answers `UpstreamProtocol` then.
+        challenges: Whether it rejects a credential. The caller answers `UpstreamProtocol` then.
     """
 
     code: int
@@ -47,18 +74,23 @@ class AgentError(msgspec.Struct, frozen=True):
     challenges: bool = False
 
 
+def error_info(kind: ErrorKind, **metadata: str) -> Tree:
+    """Return the `ErrorInfo` of an error."""
+    return {"@type": ERROR_INFO, "reason": kind.reason, "domain": A2A_DOMAIN, "metadata": metadata}
+
+
 NOT_ACCEPTED = AgentError(
     code=INVALID_AGENT_RESPONSE.code,
     reason=INVALID_AGENT_RESPONSE.reason,
     message="the agent does not accept the gateway",
-    details=(error_detail.bare(INVALID_AGENT_RESPONSE),),
+    details=(error_info(INVALID_AGENT_RESPONSE),),
     http_status=502,
 )
-"""What a client is told instead of an error that challenges."""
+"""The error that a client is told instead of one that challenges."""
 
 
 class _Members(msgspec.Struct):
-    """The members that an error, or what it stands in, has in any dialect; each as it came."""
+    """The members of an error, or of the object around it, in any dialect; each as it came."""
 
     error: msgspec.Raw = msgspec.Raw()
     code: msgspec.Raw = msgspec.Raw()
@@ -76,7 +108,7 @@ class _Members(msgspec.Struct):
 
 
 def read_jsonrpc(error: bytes | msgspec.Raw, version: Version) -> AgentError | None:
-    """What the `error` of a JSON-RPC answer says, or None where it is no object.
+    """Read the `error` of a JSON-RPC answer; None where it is no object.
 
     Args:
         version: The agent's, which decides what its code means.
@@ -88,31 +120,29 @@ def read_jsonrpc(error: bytes | msgspec.Raw, version: Version) -> AgentError | N
         version,
         code=integer(told.code),
         name=_text(told.type),
-        status=None,
-        word="",
         message=_text(told.message),
-        details=error_detail.read(told.data),
+        details=read_details(told.data),
         data=told.data,
     )
 
 
 def read_rest(status: int, body: bytes, version: Version) -> AgentError | None:
-    """What the body of an HTTP+JSON error says, or None where it is no error of A2A: a page, or other JSON.
+    """Read the body of an HTTP+JSON error; None where it is no error of A2A: a page, or other JSON.
 
-    It is one in each of the shapes that agents have (protocol §4.2): `{"error": {...}}` as AIP-193 writes it;
+    It may have any of the shapes that agents use (protocol §4.2): `{"error": {...}}` as AIP-193 writes it;
     `{"message"}`, from agents of 0.3 alone, or from any beside a `type` or `code` that A2A knows; a problem (RFC 9457).
     """
     outer = _open(body)
     if outer is None:
         return None
     inner = _open(outer.error)
-    if inner is not None and _is_status(inner):
+    if inner is not None and (integer(inner.code) is not None or _text(inner.message) or _text(inner.status)):
         return _nested(inner, outer, status, version)
     return _flat(outer, status, version) or _problem(outer, status, version)
 
 
 def read_event(data: bytes, binding: Binding, version: Version) -> AgentError | None:
-    """What an event of a stream says if it is an error: None if it is none."""
+    """Read an event of a stream that is an error; None for any other."""
     outer = _open(data)
     if outer is None or not outer.error:
         return None
@@ -122,12 +152,8 @@ def read_event(data: bytes, binding: Binding, version: Version) -> AgentError | 
     return None if inner is None else _nested(inner, outer, None, version)
 
 
-def _is_status(told: _Members) -> bool:
-    return integer(told.code) is not None or _text(told.message) is not None or _text(told.status) is not None
-
-
 def _nested(inner: _Members, outer: _Members, status: int | None, version: Version) -> AgentError:
-    """An error as AIP-193 writes it, maybe beside the members of 0.3; or a JSON-RPC envelope over HTTP+JSON."""
+    """Read an AIP-193 error, maybe beside the members of 0.3; or a JSON-RPC envelope over HTTP+JSON."""
     codes = (integer(inner.code), integer(outer.code))
     if status is None:
         status = next((code for code in codes if code is not None and 400 <= code < 600), None)
@@ -139,68 +165,51 @@ def _nested(inner: _Members, outer: _Members, status: int | None, version: Versi
         status=status,
         word=_text(inner.status) or "",
         message=_text(inner.message) or _text(outer.message),
-        details=error_detail.read(inner.details) or error_detail.read(data),
+        details=read_details(inner.details) or read_details(data),
         data=data,
     )
 
 
 def _flat(told: _Members, status: int, version: Version) -> AgentError | None:
-    """An error of 0.3: a message alone (a2a-sdk 0.3), with a name, or with a code (a2a-js)."""
+    """Read an error of 0.3: a message alone (a2a-sdk 0.3), with a name, or with a code (a2a-js)."""
     message, name, code = _text(told.message), _text(told.type), _negative(integer(told.code))
     if message is None:
         return None
-    if version is Version.V1_0 and code is None and (name is None or error_kind.of_name(name) is None):
-        # Every second server on the way says no more than this.
+    if version is Version.V1_0 and code is None and (name is None or table.of_name(name) is None):
+        # Many servers on the way answer `{"message": ...}`.
         return None
-    return _made(
-        version,
-        code=code,
-        name=name,
-        status=status,
-        word="",
-        message=message,
-        details=error_detail.read(told.details) or error_detail.read(told.data),
-        data=told.data,
-    )
+    details = read_details(told.details) or read_details(told.data)
+    return _made(version, code=code, name=name, status=status, message=message, details=details, data=told.data)
 
 
 def _problem(told: _Members, status: int, version: Version) -> AgentError | None:
-    """A problem as drafts of 1.0 wrote it (RFC 9457)."""
+    """Read a problem as drafts of 1.0 wrote it (RFC 9457)."""
     name, message = _text(told.type), _text(told.detail) or _text(told.title)
     if name is None or message is None:
         return None
-    return _made(
-        version,
-        code=None,
-        name=name,
-        status=status,
-        word="",
-        message=message,
-        details=error_detail.violations(told.errors),
-        data=msgspec.Raw(),
-    )
+    return _made(version, name=name, status=status, message=message, details=_violations(told.errors))
 
 
 def _made(
     version: Version,
     *,
-    code: int | None,
     name: str | None,
-    status: int | None,
-    word: str,
     message: str | None,
     details: list[Tree],
-    data: msgspec.Raw,
+    code: int | None = None,
+    status: int | None = None,
+    word: str = "",
+    data: msgspec.Raw = msgspec.Raw(),  # noqa: B008 - immutable
 ) -> AgentError:
-    info, kind = error_detail.take_own(details)
-    if info is not None and kind is INTERNAL_ERROR and (kept := error_detail.kept_code(info)) is not None:
+    info, kind = take_own(details)
+    if info is not None and kind is INTERNAL_ERROR and (kept := _kept_code(info)) is not None:
         code, info, kind = kept, None, None
     elif kind is None:
         kind = _kind(version, code, name)
         if kind is None and code is None:
-            kind = error_kind.of_status(status, word, message or "")
+            kind = table.of_status(status, word, message or "")
         if kind is not None and kind.reason is not None:
-            info = error_detail.bare(kind)
+            info = error_info(kind)
     if kind is not None:
         code = kind.code
     known = kind or INTERNAL_ERROR
@@ -208,29 +217,29 @@ def _made(
         code=known.code if code is None else code,
         reason=None if kind is None else kind.reason,
         message=_cut(message or known.words),
-        details=error_detail.bounded(details if info is None else [info, *details]),
+        details=bounded(details if info is None else [info, *details]),
         http_status=known.http_status,
-        data=msgspec.UNSET if version is Version.V1_0 else error_detail.given(data),
+        data=msgspec.UNSET if version is Version.V1_0 else _given(data),
         challenges=known.challenges or status in (401, 407),
     )
 
 
 def _kind(version: Version, code: int | None, name: str | None) -> ErrorKind | None:
-    kind = None if code is None else error_kind.of_code(code, version)
-    return error_kind.of_name(name) if kind is None and name is not None else kind
+    kind = None if code is None else table.of_code(code, version)
+    return table.of_name(name) if kind is None and name is not None else kind
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------
 
 
 def write_jsonrpc(error: AgentError, *, id: bytes, version: Version) -> bytes:  # noqa: A002 - JSON-RPC's word
-    """The envelope of an error, for a client of this version.
+    """Return the JSON-RPC envelope of an error, for a client of this version.
 
     Args:
         id: The client's own, as it wrote it.
     """
     error = NOT_ACCEPTED if error.challenges else error
-    told: Tree = {"code": error_kind.code_toward(error.code, version), "message": error.message}
+    told: Tree = {"code": table.code_toward(error.code, version), "message": error.message}
     if version is not Version.V1_0 and error.data is not msgspec.UNSET:
         told["data"] = error.data
     elif error.details:
@@ -239,7 +248,7 @@ def write_jsonrpc(error: AgentError, *, id: bytes, version: Version) -> bytes:  
 
 
 def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
-    """The HTTP status and the body of an error, for a client of this version.
+    """Return the HTTP status and the body of an error, for a client of this version.
 
     1.0 gets AIP-193; 0.3, which has no shape of its own, that with all the members for which its clients look.
     """
@@ -247,23 +256,146 @@ def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
     kind = BY_CODE.get(error.code)
     details = error.details
     if kind is None:
-        details = (error_detail.keeping(error.code), *details)
+        details = (with_own_code(error.code), *details)
     known = kind or INTERNAL_ERROR
     status = error.http_status if version is Version.V1_0 else known.status_toward(version)
     told: Tree = {"code": status, "status": known.grpc_status, "message": error.message, "details": details}
     if version is Version.V1_0:
         return status, encoder.encode({"error": told})
     beside: Tree = {} if error.data is msgspec.UNSET else {"data": error.data}
-    code = error_kind.code_toward(error.code, version)
+    code = table.code_toward(error.code, version)
     return status, encoder.encode({
         "code": code, "type": known.name, "message": error.message, **beside, "error": told,
     })  # fmt: skip
 
 
+# ---- Details ---------------------------------------------------------------------------------------------------------
+
+
+def read_details(raw: msgspec.Raw) -> list[Tree]:
+    """Return the typed objects of `details` or `data`; those that are too long or too deep are left out."""
+    if not raw or len(raw) > _LONGEST_ARRAY:
+        return []
+    try:
+        elements = _array.decode(raw) if bytes(raw).startswith(b"[") else [raw]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    typed: list[Tree] = []
+    loose: list[object] = []
+    for element in elements[:_MOST_READ]:
+        found = _value(element)
+        if isinstance(found, dict) and found.get("@type") and isinstance(found["@type"], str):
+            typed.append(found)
+        elif found not in (msgspec.UNSET, None, "", [], {}):
+            loose.append(found)
+    if loose:
+        only = loose[0] if len(loose) == 1 else None
+        typed.append({"@type": STRUCT, "value": only if isinstance(only, dict) else {"value": loose}})
+    return typed
+
+
+def take_own(details: list[Tree]) -> tuple[Tree | None, ErrorKind | None]:
+    """Take A2A's own `ErrorInfo` out of the details, wherever it is (a2a-go has it last); return it and its error."""
+    for position, detail in enumerate(details):
+        if detail["@type"] != ERROR_INFO or detail.get("domain") not in (None, "", A2A_DOMAIN):
+            continue
+        reason = detail.get("reason")
+        if isinstance(reason, str) and (kind := BY_REASON.get(reason)) is not None:
+            del details[position]
+            return {**detail, "domain": A2A_DOMAIN}, kind
+    return None, None
+
+
+def with_own_code(code: int) -> Tree:
+    """Return the `ErrorInfo` of an error that is none of A2A's, with its code."""
+    return error_info(INTERNAL_ERROR, **{_OWN_CODE: str(code)})
+
+
+def bounded(details: Iterable[Tree]) -> tuple[Tree, ...]:
+    """Return the details for which there is room, the first before the others."""
+    kept: list[Tree] = []
+    room = LONGEST_DETAILS
+    for detail in details:
+        size = room + 1 if _is_deeper(detail, DEEPEST_DETAIL) else len(encoder.encode(detail))
+        if size <= room:
+            kept.append(detail)
+            room -= size
+    return tuple(kept[:MOST_DETAILS])
+
+
+def _kept_code(info: Tree) -> int | None:
+    """Return the agent's own code that an `ErrorInfo` keeps, or None."""
+    metadata = info.get("metadata")
+    text = metadata.get(_OWN_CODE) if isinstance(metadata, dict) else None
+    code = integer(text.encode()) if isinstance(text, str) else None
+    return None if code is None or table.of_code(code, Version.V1_0) is not None else code
+
+
+def _violations(raw: msgspec.Raw) -> list[Tree]:
+    """Return the `errors` of a problem as a `google.rpc.BadRequest`."""
+    errors = _value(raw)
+    if not isinstance(errors, list):
+        return []
+    found = [
+        {"field": error["field"], "description": error["message"]}
+        for error in errors
+        if isinstance(error, dict) and isinstance(error.get("field"), str) and isinstance(error.get("message"), str)
+    ]
+    return [{"@type": BAD_REQUEST, "fieldViolations": found}] if found else []
+
+
+def _given(raw: msgspec.Raw) -> object:
+    """Return what `data` holds, for readers of older generations; UNSET where it is nothing, too long or too deep."""
+    found = _value(raw)
+    return msgspec.UNSET if found is None else found
+
+
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
+
+def integer(raw: bytes | msgspec.Raw) -> int | None:
+    """Return a number of 32 bits, as all SDKs can hold it, or None."""
+    found = _INTEGER.fullmatch(raw)
+    number = 0 if found is None else int(found[2])
+    return number if found is not None and -(2**31) <= number < 2**31 else None
+
+
+# Some write it as a fraction or as a string.
+_INTEGER = re.compile(rb'("?)(-?\d{1,10})(?:\.0{1,10})?\1')
+
+
+def _number(text: str) -> Decimal:
+    """Return a number as it is written, if a double can hold it."""
+    number = Decimal(text)
+    if not math.isfinite(float(text)):
+        raise ValueError("a number larger than a double can hold")
+    return number
+
+
+encoder = msgspec.json.Encoder(decimal_format="number")
+"""Writes what is read here, numbers digit by digit."""
+
+_any = msgspec.json.Decoder(float_hook=_number)
+_array = msgspec.json.Decoder(list[msgspec.Raw])
 _members = msgspec.json.Decoder(_Members)
 _string = msgspec.json.Decoder(str)
+
+
+def _value(raw: msgspec.Raw) -> object:
+    """Return the value of a member, or UNSET where it is absent, no JSON, too long or too deep."""
+    if len(raw) > LONGEST_DETAILS:
+        return msgspec.UNSET
+    try:
+        found: object = _any.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ArithmeticError):
+        return msgspec.UNSET
+    return msgspec.UNSET if _is_deeper(found, DEEPEST_DETAIL) else found
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether a value has more levels of objects and lists than that."""
+    children = list(value.values()) if isinstance(value, dict) else value
+    return isinstance(children, list) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in children))
 
 
 def _open(raw: bytes | msgspec.Raw) -> _Members | None:
@@ -274,12 +406,12 @@ def _open(raw: bytes | msgspec.Raw) -> _Members | None:
 
 
 def _negative(*codes: int | None) -> int | None:
-    """The first that is a code of JSON-RPC; what is positive is a status of HTTP."""
+    """Return the first that is a JSON-RPC code; positive ones are HTTP statuses."""
     return next((code for code in codes if code is not None and code < 0), None)
 
 
 def _text(raw: msgspec.Raw) -> str | None:
-    """A string that is not blank."""
+    """Return a string that is not blank, or None."""
     try:
         text = _string.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):

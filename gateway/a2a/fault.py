@@ -1,10 +1,20 @@
-"""Why a call cannot be answered, in terms that every binding can render.
+"""The error table: every error of A2A and every fault of the gateway, with its codes and statuses on each wire.
 
-Each reason is a class: it fixes the word in metrics and logs, the JSON-RPC code and the statuses. `INTERNALS` of the
-gateway never appear in `message`; what only operators may know goes to `detail`, which is logged under the request id.
+`ErrorKind` is an error of the protocol. It is read in both directions: when a fault is rendered for a client, and when
+an agent's error is understood. A JSON-RPC code has a meaning only together with a generation: 0.1 uses the codes from
+-32006 to -32011 for other errors than later generations do, and 1.0 has two codes that 0.3 does not know.
+
+`Fault` is the reason why the gateway does not answer a call. Each subclass fixes the word for metrics and logs, and
+names the error of the table that clients are told. Internals of the gateway never appear in `message`; they go to
+`detail`, which only the log has.
 """
 
-from typing import ClassVar
+import re
+from typing import Any, ClassVar
+
+import msgspec
+
+from gateway.a2a.dialect import Version
 
 A2A_DOMAIN = "a2a-protocol.org"
 GATEWAY_DOMAIN = "a2a-gateway"
@@ -12,10 +22,223 @@ ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
 
+class ErrorKind(msgspec.Struct, frozen=True):
+    """One error of the protocol, or of JSON-RPC or HTTP under it.
+
+    Attributes:
+        name: As 0.3 writes it into `type`, and SDKs call their exceptions.
+        reason: The word of its `google.rpc.ErrorInfo`, or None where no generation has one.
+        code: The JSON-RPC code in 1.0.
+        http_status: The status of HTTP+JSON in 1.0.
+        grpc_status: Its name in gRPC, and in `error.status` of HTTP+JSON.
+        words: Its usual message.
+        code_0_3: The code for clients of 0.2 and 0.3; None for the same.
+        code_0_1: The code for clients of 0.1; None for the same.
+        http_status_0_3: The status in a2a-sdk 0.3, and in the text of 1.0.0 and so in a2a-java; None for the same.
+        challenges: Whether it rejects a credential. An agent's rejects the gateway's credential, not the client's.
+    """
+
+    name: str
+    reason: str | None
+    code: int
+    http_status: int
+    grpc_status: str
+    words: str
+    code_0_3: int | None = None
+    code_0_1: int | None = None
+    http_status_0_3: int | None = None
+    challenges: bool = False
+
+    def status_toward(self, version: Version) -> int:
+        """Return the HTTP status that a client of this version is told."""
+        if version is Version.V1_0 or self.http_status_0_3 is None:
+            return self.http_status
+        return self.http_status_0_3
+
+
+# fmt: off
+TASK_NOT_FOUND = ErrorKind(
+    "TaskNotFoundError", "TASK_NOT_FOUND", -32001, 404, "NOT_FOUND", "Task not found")
+TASK_NOT_CANCELABLE = ErrorKind(
+    "TaskNotCancelableError", "TASK_NOT_CANCELABLE", -32002, 400, "FAILED_PRECONDITION", "Task cannot be canceled",
+    http_status_0_3=409)
+PUSH_NOTIFICATION_NOT_SUPPORTED = ErrorKind(
+    "PushNotificationNotSupportedError", "PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, 400, "FAILED_PRECONDITION",
+    "Push Notification is not supported", http_status_0_3=501)
+UNSUPPORTED_OPERATION = ErrorKind(
+    "UnsupportedOperationError", "UNSUPPORTED_OPERATION", -32004, 400, "FAILED_PRECONDITION",
+    "This operation is not supported", http_status_0_3=501)
+CONTENT_TYPE_NOT_SUPPORTED = ErrorKind(
+    "ContentTypeNotSupportedError", "CONTENT_TYPE_NOT_SUPPORTED", -32005, 400, "INVALID_ARGUMENT",
+    "Incompatible content types", http_status_0_3=415)
+INVALID_AGENT_RESPONSE = ErrorKind(
+    "InvalidAgentResponseError", "INVALID_AGENT_RESPONSE", -32006, 500, "INTERNAL", "Invalid agent response",
+    code_0_1=-32603, http_status_0_3=502)
+EXTENDED_AGENT_CARD_NOT_CONFIGURED = ErrorKind(
+    "ExtendedAgentCardNotConfiguredError", "EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007, 400, "FAILED_PRECONDITION",
+    "Authenticated Extended Card is not configured", code_0_1=-32004, http_status_0_3=404)
+EXTENSION_SUPPORT_REQUIRED = ErrorKind(
+    "ExtensionSupportRequiredError", "EXTENSION_SUPPORT_REQUIRED", -32008, 400, "FAILED_PRECONDITION",
+    "Extension support required", code_0_3=-32603, code_0_1=-32603)
+VERSION_NOT_SUPPORTED = ErrorKind(
+    "VersionNotSupportedError", "VERSION_NOT_SUPPORTED", -32009, 400, "FAILED_PRECONDITION", "Version not supported",
+    code_0_3=-32603, code_0_1=-32603)
+PARSE_ERROR = ErrorKind(
+    "JSONParseError", "PARSE_ERROR", -32700, 400, "INVALID_ARGUMENT", "Invalid JSON payload")
+INVALID_REQUEST = ErrorKind(
+    "InvalidRequestError", "INVALID_REQUEST", -32600, 400, "INVALID_ARGUMENT", "Invalid Request")
+METHOD_NOT_FOUND = ErrorKind(
+    "MethodNotFoundError", "METHOD_NOT_FOUND", -32601, 404, "NOT_FOUND", "Method not found")
+INVALID_PARAMS = ErrorKind(
+    "InvalidParamsError", "INVALID_PARAMS", -32602, 400, "INVALID_ARGUMENT", "Invalid params", http_status_0_3=422)
+INTERNAL_ERROR = ErrorKind(
+    "InternalError", "INTERNAL_ERROR", -32603, 500, "INTERNAL", "Internal error")
+
+# Not in 1.0: 0.1 or a2a-go has these, or HTTP acts on their status. Their codes are the gateway's and end in it.
+UNAUTHENTICATED = ErrorKind(
+    "AuthenticationRequiredError", "UNAUTHENTICATED", -31401, 401, "UNAUTHENTICATED", "Authentication required",
+    code_0_1=-32007, challenges=True)
+UNAUTHORIZED = ErrorKind(
+    "AuthorizationFailedError", "UNAUTHORIZED", -31403, 403, "PERMISSION_DENIED", "Authorization failed",
+    code_0_1=-32008)
+BODY_TOO_LARGE = ErrorKind(
+    "PayloadTooLargeError", None, -31413, 413, "RESOURCE_EXHAUSTED", "Payload too large")
+RATE_LIMIT_EXCEEDED = ErrorKind(
+    "RateLimitExceededError", None, -31429, 429, "RESOURCE_EXHAUSTED", "Rate limit exceeded", code_0_1=-32010)
+RESOURCE_UNAVAILABLE = ErrorKind(
+    "ResourceUnavailableError", None, -31503, 503, "UNAVAILABLE", "Resource unavailable", code_0_1=-32011)
+
+KINDS = (
+    TASK_NOT_FOUND, TASK_NOT_CANCELABLE, PUSH_NOTIFICATION_NOT_SUPPORTED, UNSUPPORTED_OPERATION,
+    CONTENT_TYPE_NOT_SUPPORTED, INVALID_AGENT_RESPONSE, EXTENDED_AGENT_CARD_NOT_CONFIGURED, EXTENSION_SUPPORT_REQUIRED,
+    VERSION_NOT_SUPPORTED, PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR,
+    UNAUTHENTICATED, UNAUTHORIZED, BODY_TOO_LARGE, RATE_LIMIT_EXCEEDED, RESOURCE_UNAVAILABLE,
+)
+# fmt: on
+BY_CODE = {kind.code: kind for kind in KINDS}
+BY_REASON = {kind.reason: kind for kind in KINDS if kind.reason is not None}
+
+CODES_OF_0_1 = {
+    # StreamingNotSupported and InvalidTaskState (a message to a task that has ended): 1.0 says the same of both.
+    -32006: UNSUPPORTED_OPERATION,
+    -32009: UNSUPPORTED_OPERATION,
+    # AuthenticationRequired, AuthorizationFailed.
+    -32007: UNAUTHENTICATED,
+    -32008: UNAUTHORIZED,
+    -32010: RATE_LIMIT_EXCEEDED,
+    -32011: RESOURCE_UNAVAILABLE,
+}
+"""The codes to which later generations gave other meanings, as 0.1 means them."""
+
+# Some agents take codes from HTTP. Those about credentials must not pass for the gateway's own.
+_CODES_OF_HTTP = {401: UNAUTHENTICATED, 403: UNAUTHORIZED, 407: UNAUTHENTICATED}
+
+_BY_HTTP_STATUS = {
+    **_CODES_OF_HTTP,
+    404: TASK_NOT_FOUND,
+    405: METHOD_NOT_FOUND,
+    409: TASK_NOT_CANCELABLE,
+    413: BODY_TOO_LARGE,
+    415: CONTENT_TYPE_NOT_SUPPORTED,
+    422: INVALID_PARAMS,
+    429: RATE_LIMIT_EXCEEDED,
+    501: UNSUPPORTED_OPERATION,
+    502: INVALID_AGENT_RESPONSE,
+    503: RESOURCE_UNAVAILABLE,
+}
+"""The likely error where only an HTTP status is known; 400 and 500 mean nothing of their own."""
+
+_BY_GRPC_STATUS = {
+    "FAILED_PRECONDITION": UNSUPPORTED_OPERATION,
+    "INVALID_ARGUMENT": INVALID_PARAMS,
+    "NOT_FOUND": TASK_NOT_FOUND,
+    "PERMISSION_DENIED": UNAUTHORIZED,
+    "RESOURCE_EXHAUSTED": RATE_LIMIT_EXCEEDED,
+    "UNAUTHENTICATED": UNAUTHENTICATED,
+    "UNAVAILABLE": RESOURCE_UNAVAILABLE,
+    "UNIMPLEMENTED": UNSUPPORTED_OPERATION,
+}
+"""The likely error where only a gRPC status is known; six errors share the first of them."""
+
+_LONGEST_NAME = 256
+
+
+def of_code(code: int, version: Version) -> ErrorKind | None:
+    """Return the error that a JSON-RPC code means in this version, or None for an agent's own code."""
+    if version is Version.V0_1 and (kind := CODES_OF_0_1.get(code)) is not None:
+        return kind
+    return BY_CODE.get(code) or _CODES_OF_HTTP.get(code)
+
+
+def of_name(name: str) -> ErrorKind | None:
+    """Return the error called so: `TaskNotFoundError`, `https://a2a-protocol.org/errors/task-not-found`, or alike."""
+    return None if len(name) > _LONGEST_NAME else _BY_NAME.get(_plain(name))
+
+
+def of_status(status: int | None, grpc_status: str, words: str) -> ErrorKind:
+    """Return the most likely error where only a status is known.
+
+    Args:
+        status: The HTTP status, if there was one.
+        grpc_status: The word for it in the body, or empty.
+        words: The message; the usual one tells errors of one status apart.
+    """
+    if status is not None:
+        kind = _BY_WORDS.get((status, words.casefold())) or _BY_HTTP_STATUS.get(status)
+        if kind is not None:
+            return kind
+    if (kind := _BY_GRPC_STATUS.get(grpc_status)) is not None:
+        return kind
+    return INVALID_REQUEST if status is not None and 400 <= status < 500 else INTERNAL_ERROR
+
+
+def code_toward(code: int, version: Version) -> int:
+    """Return the code for a client of this version: never one that means another error to it than in 1.0."""
+    kind = BY_CODE.get(code)
+    if version is Version.V0_3 and kind is not None and kind.code_0_3 is not None:
+        return kind.code_0_3
+    if version is Version.V0_1:
+        if kind is not None and kind.code_0_1 is not None:
+            return kind.code_0_1
+        if code in CODES_OF_0_1:
+            return INTERNAL_ERROR.code
+    return code
+
+
+def _plain(name: str) -> str:
+    """Return the name without package or path, in one spelling."""
+    last = re.split(r"[/:#.]", name)[-1]
+    return re.sub("[^a-z0-9]", "", last.lower()).removesuffix("error")
+
+
+_BY_NAME = {
+    **{_plain(kind.name): kind for kind in KINDS},
+    **{_plain(kind.reason): kind for kind in KINDS if kind.reason is not None},
+    # As 0.3 has it.
+    "authenticatedextendedcardnotconfigured": EXTENDED_AGENT_CARD_NOT_CONFIGURED,
+}
+_BY_WORDS = {
+    (status, kind.words.casefold()): kind
+    for kind in KINDS
+    for status in (kind.http_status, kind.http_status_0_3)
+    if status is not None
+}
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
+
+
 class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is named after what went wrong
     """A call that cannot be answered.
 
+    A subclass that sets `error` takes codes, statuses and the protocol's reason from it, unless it sets its own.
+
     Attributes:
+        reason: The word in metrics, logs and details.
+        error: The row of the table that clients are told.
+        rpc_status: The HTTP status of the JSON-RPC envelope: 200 but where HTTP machinery acts on it.
+        code_0_1: The code for clients of 0.1, where it is not that of `error`.
+        shown: The reason that callers are told, where `reason` would reveal something to them.
+        a2a_reason: The reason word of the protocol, for errors that it defines.
         message: For the client: what was wrong, what would be right.
         detail: For the log only.
         retry_after: Seconds after which the client may try again, or None.
@@ -23,15 +246,27 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
 
     reason: ClassVar[str] = "internal"
     outcome: ClassVar[str] = "gateway_error"
-    rpc_code: ClassVar[int] = -32603
-    # The HTTP status under which a JSON-RPC client gets the envelope: 200 but where HTTP machinery acts on it.
+    error: ClassVar[ErrorKind | None] = None
+    rpc_code: ClassVar[int] = INTERNAL_ERROR.code
     rpc_status: ClassVar[int] = 200
     http_status: ClassVar[int] = 500
     grpc_status: ClassVar[str] = "INTERNAL"
-    # What callers are told instead of `reason`, where the truth would tell them of what they may not know.
+    code_0_1: ClassVar[int | None] = None
     shown: ClassVar[str | None] = None
-    # The A2A or JSON-RPC reason word, for errors that the protocol defines; None where the gateway's own word serves.
     a2a_reason: ClassVar[str | None] = None
+
+    def __init_subclass__(cls) -> None:
+        """Fill in the attributes that the subclass takes from the error that it names."""
+        own = cls.__dict__
+        kind: ErrorKind | None = own.get("error")
+        if kind is None:
+            return
+        in_1_0 = kind.code < -32000
+        cls.rpc_code = kind.code
+        cls.http_status = own.get("http_status", kind.http_status)
+        cls.grpc_status = own.get("grpc_status", kind.grpc_status)
+        cls.rpc_status = own.get("rpc_status", 200 if in_1_0 else kind.http_status)
+        cls.a2a_reason = kind.reason if in_1_0 else None
 
     def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -39,9 +274,30 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         self.detail = detail
         self.retry_after = retry_after
 
+    def code_toward(self, version: Version) -> int:
+        """Return the JSON-RPC code that a client of this version is told."""
+        if version is Version.V0_1 and self.code_0_1 is not None:
+            return self.code_0_1
+        return code_toward(self.rpc_code, version)
+
+    def details(self, request_id: str) -> list[dict[str, Any]]:
+        """Return the typed details (AIP-193); the `ErrorInfo` of the protocol is first, because SDKs look for it."""
+        reasons = [] if self.a2a_reason is None else [(self.a2a_reason, A2A_DOMAIN)]
+        if not isinstance(self, TaskNotFound):
+            # A foreign task and a missing one look alike to the byte, so that answer is the protocol's alone.
+            reasons.append(((self.shown or self.reason).upper(), GATEWAY_DOMAIN))
+        entries: list[dict[str, Any]] = [
+            {"@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": {"requestId": request_id}}
+            for reason, domain in reasons
+        ]
+        if isinstance(self, BadParams) and self.field:
+            violation = {"field": self.field, "description": self.message}
+            entries.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
+        return entries
+
 
 class Internal(Fault):
-    """A fault of the gateway itself."""
+    """A defect of the gateway itself."""
 
     rpc_status = 500
 
@@ -50,41 +306,33 @@ class Internal(Fault):
 
 
 class BadRequest(Fault):
-    """The request cannot be read as an A2A request (JSON-RPC -32600)."""
+    """The request cannot be read as an A2A request."""
 
+    error = INVALID_REQUEST
     reason = "bad_request"
     outcome = "client_error"
-    rpc_code = -32600
-    http_status = 400
-    grpc_status = "INVALID_ARGUMENT"
-    a2a_reason: ClassVar[str | None] = "INVALID_REQUEST"
 
 
 class ParseFailed(BadRequest):
-    """The body is no JSON (JSON-RPC -32700)."""
+    """The body is no JSON."""
 
-    rpc_code = -32700
-    a2a_reason = "PARSE_ERROR"
+    error = PARSE_ERROR
 
 
 class MethodNotFound(BadRequest):
-    """The JSON-RPC method does not exist (-32601)."""
+    """The JSON-RPC method does not exist."""
 
-    rpc_code = -32601
-    http_status = 404
-    grpc_status = "NOT_FOUND"
-    a2a_reason = "METHOD_NOT_FOUND"
+    error = METHOD_NOT_FOUND
 
 
 class BadParams(BadRequest):
-    """The parameters are of a wrong shape (-32602).
+    """The parameters are of a wrong shape.
 
     Attributes:
-        field: The way to the one that is, as the client spells it (`message.parts[0].kind`); or empty.
+        field: The path to the wrong one, as the client spells it (`message.parts[0].kind`); or empty.
     """
 
-    rpc_code = -32602
-    a2a_reason = "INVALID_PARAMS"
+    error = INVALID_PARAMS
 
     def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, field: str = "") -> None:
         super().__init__(message, detail=detail, retry_after=retry_after)
@@ -101,16 +349,13 @@ class DuplicateKey(BadRequest):
 class BodyTooLarge(Fault):
     """The body is longer than the limit."""
 
+    error = BODY_TOO_LARGE
     reason = "body_too_large"
     outcome = "client_error"
-    rpc_code = -31413
-    rpc_status = 413
-    http_status = 413
-    grpc_status = "RESOURCE_EXHAUSTED"
 
 
 class EncodedBody(BadRequest):
-    """The request body is compressed; ids must be readable, so it is refused (415)."""
+    """The request body is compressed; ids must be readable, so it is refused."""
 
     rpc_status = 415
     http_status = 415
@@ -118,16 +363,15 @@ class EncodedBody(BadRequest):
 
 
 class ContentTypeUnsupported(BadRequest):
-    """The request body says of itself that it is no JSON (ContentTypeNotSupportedError, 415)."""
+    """The Content-Type of the request body is no JSON."""
 
-    rpc_code = -32005
+    error = CONTENT_TYPE_NOT_SUPPORTED
     rpc_status = 415
     http_status = 415
-    a2a_reason = "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 class BodyTooSlow(BadRequest):
-    """The request body stopped coming, or comes in drips (408)."""
+    """The request body stopped coming, or comes too slowly."""
 
     rpc_status = 408
     http_status = 408
@@ -135,31 +379,25 @@ class BodyTooSlow(BadRequest):
 
 
 class VersionUnsupported(Fault):
-    """The agent, or the gateway, does not speak the client's version (VersionNotSupportedError, 1.0 §3.6)."""
+    """The agent, or the gateway, does not speak the client's version (1.0 §3.6)."""
 
+    error = VERSION_NOT_SUPPORTED
     reason = "version_unsupported"
     outcome = "client_error"
-    rpc_code = -32009
-    http_status = 400
-    grpc_status = "FAILED_PRECONDITION"
-    a2a_reason = "VERSION_NOT_SUPPORTED"
 
 
 class MethodNotAllowed(Fault):
-    """The agent, or its entry in the configuration, does not offer the operation (UnsupportedOperationError)."""
+    """The agent, or its entry in the configuration, does not offer the operation."""
 
+    error = UNSUPPORTED_OPERATION
     reason = "method_not_allowed"
     outcome = "client_error"
-    rpc_code = -32004
-    http_status = 400
-    grpc_status = "FAILED_PRECONDITION"
-    a2a_reason: ClassVar[str | None] = "UNSUPPORTED_OPERATION"
 
 
 class WrongHttpMethod(MethodNotAllowed):
-    """The path exists, but not for this HTTP method (405)."""
+    """The path exists, but not for this HTTP method."""
 
-    rpc_code = -32600
+    rpc_code = INVALID_REQUEST.code
     rpc_status = 405
     http_status = 405
     a2a_reason = None
@@ -170,25 +408,22 @@ class WrongHttpMethod(MethodNotAllowed):
 
 
 class TaskNotFound(Fault):
-    """The task is missing or another's; the two look alike (TaskNotFoundError)."""
+    """The task is missing or another's; the two look alike."""
 
+    error = TASK_NOT_FOUND
     reason = "task_not_owned"
     outcome = "denied"
-    rpc_code = -32001
-    http_status = 404
-    grpc_status = "NOT_FOUND"
-    a2a_reason = "TASK_NOT_FOUND"
 
 
-# ---- Nobody here for this caller -----------------------------------------------------------------------------------
+# ---- No agent for this caller --------------------------------------------------------------------------------------
 
 
 class NoRoute(Fault):
-    """The endpoint exists, but nothing there answers what was asked."""
+    """The endpoint exists, but no agent there answers what was asked."""
 
     reason = "no_route"
     outcome = "denied"
-    rpc_code = -32602
+    rpc_code = INVALID_PARAMS.code
     http_status = 404
     grpc_status = "NOT_FOUND"
 
@@ -208,7 +443,7 @@ class TenantDenied(NoRoute):
 
 
 class TenantDeniedEndpoint(NoEndpoint):
-    """As `TenantDenied`, where the caller may reach nothing at all; to callers it looks like `NoEndpoint`."""
+    """The caller may reach no agent at the endpoint; to callers it looks like `NoEndpoint`."""
 
     reason = "tenant_denied"
     shown = "no_route"
@@ -217,12 +452,9 @@ class TenantDeniedEndpoint(NoEndpoint):
 class RouteConflict(Fault):
     """Two agents that the caller may reach both claim the request; nothing is forwarded."""
 
+    error = UNAUTHORIZED
     reason = "route_conflict"
     outcome = "denied"
-    rpc_code = -31403
-    rpc_status = 403
-    http_status = 403
-    grpc_status = "PERMISSION_DENIED"
 
 
 class HiddenConflict(NoRoute):
@@ -235,12 +467,9 @@ class HiddenConflict(NoRoute):
 class NotAdmitted(Fault):
     """The caller's tenant is not admitted at all."""
 
+    error = UNAUTHORIZED
     reason = "tenant_denied"
     outcome = "denied"
-    rpc_code = -31403
-    rpc_status = 403
-    http_status = 403
-    grpc_status = "PERMISSION_DENIED"
 
 
 class InsufficientScope(Fault):
@@ -250,34 +479,28 @@ class InsufficientScope(Fault):
         scopes: The scopes that the agent requires, for the challenge (RFC 6750 §3.1).
     """
 
+    error = UNAUTHORIZED
     reason = "insufficient_scope"
     outcome = "denied"
-    rpc_code = -31403
-    rpc_status = 403
-    http_status = 403
-    grpc_status = "PERMISSION_DENIED"
 
     def __init__(self, message: str, *, detail: str = "", scopes: tuple[str, ...] = ()) -> None:
         super().__init__(message, detail=detail)
         self.scopes = scopes
 
 
-# ---- Who are you ---------------------------------------------------------------------------------------------------
+# ---- Credentials ---------------------------------------------------------------------------------------------------
 
 
 class AuthMissing(Fault):
     """No credential, where one is needed.
 
     Attributes:
-        issuer: The configured name of the issuer that a token says it is from, proven or not; or empty.
+        issuer: The configured name of the issuer that a token names, proven or not; or empty.
     """
 
+    error = UNAUTHENTICATED
     reason = "auth_missing"
     outcome = "denied"
-    rpc_code = -31401
-    rpc_status = 401
-    http_status = 401
-    grpc_status = "UNAUTHENTICATED"
 
     def __init__(self, message: str, *, detail: str = "", issuer: str = "") -> None:
         super().__init__(message, detail=detail)
@@ -291,17 +514,14 @@ class AuthInvalid(AuthMissing):
 
 
 class TenantNotMapped(AuthInvalid):
-    """A true token whose tenant claim is no key of the issuer's `tenant_map`, and that can name no tenant by itself."""
+    """A valid token whose tenant claim is no key of the issuer's `tenant_map` and names no tenant by itself."""
 
+    error = UNAUTHORIZED
     reason = "tenant_denied"
-    rpc_code = -31403
-    rpc_status = 403
-    http_status = 403
-    grpc_status = "PERMISSION_DENIED"
 
 
 class AuthExpired(AuthMissing):
-    """A credential that was good once."""
+    """An expired credential."""
 
     reason = "auth_expired"
 
@@ -313,26 +533,23 @@ class AuthUnavailable(Fault):
         issuer: As that of `AuthMissing`.
     """
 
+    error = RESOURCE_UNAVAILABLE
     reason = "auth_unavailable"
-    rpc_code = -31503
-    rpc_status = 503
-    http_status = 503
-    grpc_status = "UNAVAILABLE"
 
     def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, issuer: str = "") -> None:
         super().__init__(message, detail=detail, retry_after=retry_after)
         self.issuer = issuer
 
 
-class RateLimited(Fault):
-    """Too many of a kind from one place; `retry_after` says when the next one counts again."""
+# ---- Limits --------------------------------------------------------------------------------------------------------
 
+
+class RateLimited(Fault):
+    """Too many requests, or too much bandwidth, from one tenant, agent or address."""
+
+    error = RATE_LIMIT_EXCEEDED
     reason = "rate_limited"
     outcome = "limited"
-    rpc_code = -31429
-    rpc_status = 429
-    http_status = 429
-    grpc_status = "RESOURCE_EXHAUSTED"
 
 
 class StreamsLimited(RateLimited):
@@ -342,21 +559,21 @@ class StreamsLimited(RateLimited):
 
 
 class TasksLimited(RateLimited):
-    """The tenant has as many tasks that are not over as it may have."""
+    """The tenant has as many open tasks as it may have."""
 
     reason = "tasks_limited"
 
 
 class ConcurrencyLimited(RateLimited):
-    """The tenant, or the agent, has as many calls at a time as it may have, and none of them ended in time."""
+    """The tenant, or the agent, has as many concurrent calls as it may have, and none of them ended in time."""
 
     reason = "concurrency_limited"
 
 
 class PushDenied(BadParams):
-    """Where notifications are to go is not allowed here, or none are sent at all.
+    """The webhook is not allowed here, or no notifications are sent at all.
 
-    The log has the rule that the message tells, too, behind the `detail`: the origin of the webhook, where it has one.
+    The log has the rule that the message tells, too, behind the `detail`: the origin of the webhook, if known.
     """
 
     reason = "push_denied"
@@ -376,14 +593,14 @@ class Draining(AuthUnavailable):
 
 
 class Overloaded(AuthUnavailable):
-    """The gateway, or the pool of the agent, has no place for one more."""
+    """The gateway, or the connection pool of the agent, is full."""
 
     reason = "overloaded"
     outcome = "limited"
 
 
 class StateUnavailable(AuthUnavailable):
-    """The store of the ledger does not answer, so that nobody knows whose a task is."""
+    """The store of the ledger does not answer, so that the owner of a task is not known."""
 
     reason = "state_unavailable"
     outcome = "gateway_error"
@@ -401,12 +618,13 @@ class UpstreamConnect(Fault):
 
     reason = "upstream_connect"
     outcome = "upstream_error"
+    code_0_1 = RESOURCE_UNAVAILABLE.code_0_1
     http_status = 502
     grpc_status = "UNAVAILABLE"
 
 
 class UpstreamReset(Fault):
-    """The agent closed the connection before its answer was complete; what was sent may have been executed."""
+    """The agent closed the connection before its answer was complete; the request may have been executed."""
 
     reason = "upstream_reset"
     outcome = "upstream_error"
@@ -424,24 +642,22 @@ class UpstreamTimeout(Fault):
 
 
 class UpstreamIdle(UpstreamTimeout):
-    """The agent's stream fell silent."""
+    """The agent's stream sent nothing for too long."""
 
     reason = "upstream_idle"
 
 
 class UpstreamProtocol(Fault):
-    """The agent's answer is no A2A answer (InvalidAgentResponseError)."""
+    """The agent's answer is no A2A answer."""
 
+    error = INVALID_AGENT_RESPONSE
     reason = "upstream_protocol"
     outcome = "upstream_error"
-    rpc_code = -32006
     http_status = 502
-    grpc_status = "INTERNAL"
-    a2a_reason = "INVALID_AGENT_RESPONSE"
 
 
 class UpstreamLimited(UpstreamProtocol):
-    """As `UpstreamProtocol`, where the agent's 429 says when to come again: HTTP machinery acts on that."""
+    """An agent's 429 with `Retry-After` that is no A2A error; HTTP machinery acts on the status."""
 
     outcome = "limited"
     rpc_status = 429
@@ -450,7 +666,7 @@ class UpstreamLimited(UpstreamProtocol):
 
 
 class UpstreamBusy(UpstreamProtocol):
-    """As `UpstreamProtocol`, where the agent's 503 says when to come again."""
+    """An agent's 503 with `Retry-After` that is no A2A error."""
 
     rpc_status = 503
     http_status = 503

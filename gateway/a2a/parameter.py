@@ -1,8 +1,8 @@
-"""What the parameters of an operation say, in whichever envelope: `params` of JSON-RPC or the body of HTTP+JSON.
+"""The parameters of an operation, in either envelope: `params` of JSON-RPC or the body of HTTP+JSON.
 
 A sender may put the tenant in several places of them: beside the message, and into the push configuration that it
-sends along (protocol §2.1), which every generation calls otherwise. Names are read in both spellings of ProtoJSON, for
-a parser takes either.
+sends along (protocol §2.1), for which every generation has another name. Names are read in both spellings of ProtoJSON,
+because parsers accept either.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ import msgspec
 from gateway.a2a import document
 from gateway.a2a.document import Members
 from gateway.a2a.fault import BadParams
-from gateway.a2a.layout import Edit, cut, edited, insert, locate
 from gateway.a2a.operation import Operation
 
 Way: TypeAlias = tuple[tuple[str, Members], ...]
+"""The path to an object: each name from the parameters down, with the members of the object under it."""
 
 
 class Parameters(msgspec.Struct, frozen=True):
@@ -24,13 +24,11 @@ class Parameters(msgspec.Struct, frozen=True):
 
     Attributes:
         members: The members of the whole.
-        message: Those of the message that is sent; empty for other operations.
-        tenants: What each place for a tenant holds, the outer one first; None for one that is empty or null. A place
-            that is absent is left out.
-        inner: Where the inner ones of these places are: the names that lead to each, from the parameters down, and the
-            members of the object under each name.
+        message: The members of the message that is sent; empty for other operations.
+        tenants: The value of each place for a tenant that is there, the outer one first; None for empty or null.
+        inner: The ways to the objects with the inner ones of these places.
         envelope: The members of the request that has them as its `params`; None where they are the whole body.
-        pushes: Where the objects are that hold a push configuration, or are one, as `inner`; but the parameters.
+        pushes: The ways to the objects that hold a push configuration, or are one; but the parameters themselves.
     """
 
     members: Members
@@ -42,7 +40,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
     @property
     def tenant(self) -> str | None:
-        """The tenant that they name.
+        """Return the tenant that they name.
 
         Raises:
             BadParams: two places name two.
@@ -50,12 +48,12 @@ class Parameters(msgspec.Struct, frozen=True):
         return agreed("tenant", *self.tenants)
 
     def says(self, tenant: str | None) -> bool:
-        """Whether every place for a tenant holds this one; for None, whether there is no place at all."""
+        """Return whether every place for a tenant holds this one; for None, whether there is no such place."""
         return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
 
 
 NOTHING = Parameters({}, {}, ())
-"""Those of a call that has none."""
+"""The parameters of a call that has none."""
 
 
 def read(operation: Operation, members: Members, envelope: Members | None = None) -> Parameters:
@@ -84,9 +82,9 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
 
 
 def refuse_strays(operation: Operation, params: Parameters) -> None:
-    """Refuse a push configuration where no generation has one: an agent that looks there all the same must find none.
+    """Refuse a push configuration in a place where no generation has one, but an agent might look.
 
-    Such places are the envelope, beside the parameters, and the parameters of operations that neither send nor create.
+    Such places are the envelope beside the parameters, and the parameters of operations that neither send nor create.
 
     Raises:
         BadParams: there is one, or what may hold one is no object.
@@ -103,10 +101,10 @@ def refuse_strays(operation: Operation, params: Parameters) -> None:
 
 
 def reread(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
-    """The parameters in a body that was read before, or that the gateway has written itself.
+    """Read the parameters in a body that was read before, or that the gateway has written itself.
 
     Args:
-        envelope: Whether they are the `params` of a JSON-RPC request; else they are the whole body.
+        envelope: Whether they are the `params` of a JSON-RPC request; otherwise they are the whole body.
 
     Raises:
         BadParams, DuplicateKey: as `read`.
@@ -119,49 +117,47 @@ def reread(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
 
 
 def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
-    """The body with another tenant, or none, in every place that had one; all other bytes stay as they are.
+    """Return the body with another tenant, or none, in every place that had one; all other values keep their bytes.
 
-    The outer place is made where there was none. What is not read for an operation is not changed either.
+    The outer place is made where there was none.
 
     Args:
-        body: What the parameters were read from.
+        body: The body from which the parameters were read.
     """
-    written = b"" if tenant is None else msgspec.json.encode(tenant)
-    if params.envelope is not None and params.envelope.get("params", _NULL) == _NULL:
-        return body if tenant is None else _with_params(params.envelope, body, b'{"tenant":' + written + b"}")
-    span = _span(params, body)
-    edits: list[Edit] = []
-    if "tenant" in params.members:
-        edits.append(_edit(body, span, params.members, written))
-    elif tenant is not None:
-        edits.append(insert(body, span[0], b'"tenant":' + written, alone=not params.members))
-    edits += [_edit(body, _inside(body, span, params.members, way), way[-1][1], written) for way in params.inner]
-    return edited(body, edits)
+    written = None if tenant is None else msgspec.json.encode(tenant)
+    ways: list[Way] = [*params.inner]
+    if tenant is not None or "tenant" in params.members:
+        ways.append(())
+    for way in ways:
+        body = document.put(body, _path(params, way, "tenant"), written)
+    return body
 
 
 def with_texts(params: Parameters, body: bytes, places: Iterable[tuple[Way, str]], text: str) -> bytes:
-    """The body with another string under some names; all other bytes stay as they are.
+    """Return the body with another string under some names; all other values keep their bytes.
 
     Args:
-        body: What the parameters were read from.
-        places: The way to the object, from the parameters down, and the member of it, which is there.
+        body: The body from which the parameters were read.
+        places: The way to each object, and the name of its member.
     """
-    written, span = msgspec.json.encode(text), _span(params, body)
-    edits: list[Edit] = []
+    written = msgspec.json.encode(text)
     for way, name in places:
-        members = way[-1][1] if way else params.members
-        place = locate(body, _inside(body, span, params.members, way), members, name)
-        edits.append((place.value, place.end, written))
-    return edited(body, edits)
+        body = document.put(body, _path(params, way, name), written)
+    return body
+
+
+def _path(params: Parameters, way: Way, name: str) -> list[str]:
+    """Return the path to a member, from the body down."""
+    return [*(("params",) if params.envelope is not None else ()), *(step for step, _ in way), name]
 
 
 def way_to_message(params: Parameters) -> Way:
-    """Where the message is that is sent."""
+    """Return the way to the message that is sent."""
     return (("message" if "message" in params.members else "request", params.message),)
 
 
 def text(members: Members, *names: str) -> str | None:
-    """A string that may stand under any of several names.
+    """Return a string that may stand under any of several names.
 
     Raises:
         BadParams: it is no string, or two of the names say two things.
@@ -173,12 +169,12 @@ def text(members: Members, *names: str) -> str | None:
 
 
 def ids(message: Members) -> tuple[str | None, str | None]:
-    """The task and the context that a message names."""
+    """Return the task and the context that a message names."""
     return text(message, "taskId", "task_id"), text(message, "contextId", "context_id")
 
 
 def agreed(name: str, *places: str | None) -> str | None:
-    """What all places say that say anything.
+    """Return the one value of all places that have one.
 
     Raises:
         BadParams: two of them say two things.
@@ -194,7 +190,7 @@ def agreed(name: str, *places: str | None) -> str | None:
 
 
 def is_of(name: str, task: str | None, config: str | None = None) -> bool:
-    """Whether a resource name of 0.3 (`tasks/T/pushNotificationConfigs/C`) is that of a task, or of what is below it.
+    """Return whether a resource name of 0.3 (`tasks/T/pushNotificationConfigs/C`) is in a task.
 
     Args:
         config: The push configuration that it may name; None for any.
@@ -209,24 +205,8 @@ def is_of(name: str, task: str | None, config: str | None = None) -> bool:
     return behind[0] == "/" and (behind[1:] == config if config is not None else "/" not in behind[1:])
 
 
-def _span(params: Parameters, body: bytes) -> tuple[int, int]:
-    """Where the parameters start and end in the body."""
-    if params.envelope is None:
-        return 0, len(body)
-    place = locate(body, (0, len(body)), params.envelope, "params")
-    return place.value, place.end
-
-
-def _inside(body: bytes, span: tuple[int, int], members: Members, way: Way) -> tuple[int, int]:
-    """Where the object at the end of a way starts and ends."""
-    for name, below in way:
-        place = locate(body, span, members, name)
-        span, members = (place.value, place.end), below
-    return span
-
-
 def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -> None:
-    """Find push configurations, below the members that may hold one."""
+    """Find push configurations below the members that may hold one."""
     if names.isdisjoint(members):
         return
     for name in [name for name in members if name in names]:
@@ -240,7 +220,7 @@ def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -
 
 
 def _opened(members: Members, *names: str) -> Members | None:
-    """The object under the one of the names that is there, or None where there is none or a null."""
+    """Return the object under the one of the names that is there, or None where there is none or a null."""
     found = None
     for name in names:
         if name in members:
@@ -252,24 +232,12 @@ def _opened(members: Members, *names: str) -> Members | None:
     return document.open_object(raw, found)
 
 
-def _edit(body: bytes, span: tuple[int, int], members: Members, written: bytes) -> Edit:
-    place = locate(body, span, members, "tenant")
-    return (place.value, place.end, written) if written else cut(body, place)
-
-
-def _with_params(envelope: Members, body: bytes, params: bytes) -> bytes:
-    if "params" not in envelope:
-        return edited(body, [insert(body, 0, b'"params":' + params, alone=not envelope)])
-    place = locate(body, (0, len(body)), envelope, "params")
-    return edited(body, [(place.value, place.end, params)])
-
-
 _SPELLINGS = (
     ("taskPushNotificationConfig", "task_push_notification_config"),
     ("pushNotificationConfig", "push_notification_config"),
     ("pushNotification", "push_notification"),
 )
-"""What the generations call a push configuration that is brought along."""
+"""The names that the generations have for a push configuration in a message's parameters."""
 _TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in names}
 _IN_SEND = frozenset({"configuration", *_TWINS})
 # 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.

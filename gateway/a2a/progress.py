@@ -8,14 +8,12 @@ Names and states are read in every way in which ProtoJSON may write them. A memb
 passed over; where it would have been an id, the frame is not *legible*: who must know what it names cannot pass it.
 """
 
-import codecs
 import operator
 from typing import TypeVar
 
 import msgspec
 
 from gateway.a2a import document
-from gateway.a2a.bounds import SLICE
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
@@ -133,7 +131,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     Args:
         void: Whether the answer may have neither: a2a-go leaves a null result out (protocol §4.3).
     """
-    if not (frame.isascii() or _is_text(frame)):
+    if not (frame.isascii() or document.is_utf8(frame)):
         return None
     try:
         envelope = _envelope.decode(frame)
@@ -170,7 +168,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
     None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
     """
-    if not (frame.isascii() or _is_text(frame)) or has_twins(frame):
+    if not (frame.isascii() or document.is_utf8(frame)) or has_twins(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -186,21 +184,9 @@ def read_bare(frame: bytes) -> Progress | None:
 
 def read_list(body: bytes) -> Progress | None:
     """What a list tells that is the body of HTTP+JSON, as 0.3 lists push configurations; None for what is no list."""
-    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
+    if not (body.isascii() or document.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
-
-
-def _is_text(frame: bytes) -> bool:
-    """Whether it is UTF-8; the parser does not look into strings that nobody asked for."""
-    # In slices, for as text it takes up to four times its length.
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for start in range(0, len(frame), SLICE):
-            decoder.decode(frame[start : start + SLICE], final=start + SLICE >= len(frame))
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _has_twins(frame: bytes) -> bool:

@@ -1,15 +1,25 @@
-"""Errors of agents: what is read of every dialect is what every dialect's client is told."""
+"""Errors of agents: read in every dialect, told to clients of every dialect, and bounded whatever the agent writes."""
 
 import itertools
 import json
+from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gateway.a2a import error_kind
+from gateway.a2a import fault as table
 from gateway.a2a.agent_error import (
+    DEEPEST_DETAIL,
+    LONGEST_DETAILS,
+    LONGEST_MESSAGE,
+    MOST_DETAILS,
     NOT_ACCEPTED,
+    STRUCT,
     AgentError,
+    encoder,
     read_event,
     read_jsonrpc,
     read_rest,
@@ -17,9 +27,7 @@ from gateway.a2a.agent_error import (
     write_rest,
 )
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.error_detail import STRUCT
-from gateway.a2a.error_kind import BY_REASON, INTERNAL_ERROR, KINDS, ErrorKind
-from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, ERROR_INFO
+from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, BY_REASON, ERROR_INFO, INTERNAL_ERROR, ErrorKind
 from gateway.a2a.tree import Tree
 from tests.a2a.sample import vector
 
@@ -89,7 +97,7 @@ def test_every_error_of_every_dialect_is_told_to_every_other(
     entry: dict[str, Any], theirs: Dialect, status: int, body: Any
 ) -> None:
     kind = BY_REASON[entry["reason"]]
-    if theirs == Dialect(Binding.JSONRPC, V0_3) and error_kind.code_toward(kind.code, V0_3) != kind.code:
+    if theirs == Dialect(Binding.JSONRPC, V0_3) and table.code_toward(kind.code, V0_3) != kind.code:
         # What came with 1.0 was said to be internal, and nothing tells any more.
         kind = INTERNAL_ERROR
     words = entry["v1.0-rest"]["http"]["body"]["error"]["message"]
@@ -105,7 +113,7 @@ def test_every_error_of_every_dialect_is_told_to_every_other(
     assert told(found, V0_3)["code"] == code_0_3
     for version in Version:
         error = told(found, version)
-        assert (error["code"], error["message"]) == (error_kind.code_toward(kind.code, version), words)
+        assert (error["code"], error["message"]) == (table.code_toward(kind.code, version), words)
 
     status, written = write_rest(found, version=V1_0)
     assert (status, json.loads(written)["error"]["status"]) == (kind.http_status, kind.grpc_status)
@@ -134,7 +142,7 @@ def test_a_client_gets_its_own_id_back_to_the_byte() -> None:
 
 
 def test_the_reason_says_more_than_the_code_and_the_code_more_than_the_rest() -> None:
-    details = [info(error_kind.TASK_NOT_FOUND)]
+    details = [info(table.TASK_NOT_FOUND)]
     assert rpc({"code": -32603, "data": details}).code == -32001
     assert rpc({"code": -32603, "data": details}, V0_3).code == -32001
     assert rest({"error": {"code": 409, "status": "UNAVAILABLE", "details": details}}, 500).code == -32001
@@ -146,24 +154,6 @@ def test_the_reason_says_more_than_the_code_and_the_code_more_than_the_rest() ->
     assert rest(body, 415).code == -32005
 
 
-@pytest.mark.parametrize(
-    ("status", "word", "kind"),
-    [
-        (404, "NOT_FOUND", error_kind.TASK_NOT_FOUND),
-        (409, "FAILED_PRECONDITION", error_kind.TASK_NOT_CANCELABLE),
-        (422, "INVALID_ARGUMENT", error_kind.INVALID_PARAMS),
-        (400, "INVALID_ARGUMENT", error_kind.INVALID_PARAMS),
-        (429, "RESOURCE_EXHAUSTED", error_kind.RATE_LIMIT_EXCEEDED),
-        (500, "INTERNAL", error_kind.INTERNAL_ERROR),
-        (501, "UNIMPLEMENTED", error_kind.UNSUPPORTED_OPERATION),
-        (503, "UNAVAILABLE", error_kind.RESOURCE_UNAVAILABLE),
-    ],
-)
-def test_without_a_reason_the_status_tells(status: int, word: str, kind: ErrorKind) -> None:
-    found = rest({"error": {"code": status, "status": word, "message": "so"}}, status)
-    assert (found.code, found.http_status, found.message) == (kind.code, kind.http_status, "so")
-
-
 def test_an_event_has_the_status_that_its_body_says() -> None:
     found = read_event(b'{"error":{"code":404,"message":"gone"}}', Binding.REST, V1_0)
     assert found is not None
@@ -171,34 +161,6 @@ def test_an_event_has_the_status_that_its_body_says() -> None:
 
 
 # ---- 0.1 -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "newer", "refused"),
-    [
-        pytest.param(-32004, -32004, False, id="OperationNotSupported"),
-        pytest.param(-32005, -32005, False, id="ContentTypeNotSupported"),
-        pytest.param(-32006, -32004, False, id="StreamingNotSupported"),
-        pytest.param(-32007, -31401, True, id="AuthenticationRequired"),
-        pytest.param(-32008, -31403, False, id="AuthorizationFailed"),
-        pytest.param(-32009, -32004, False, id="InvalidTaskState"),
-        pytest.param(-32010, -31429, False, id="RateLimitExceeded"),
-        pytest.param(-32011, -31503, False, id="ResourceUnavailable"),
-    ],
-)
-def test_an_error_of_0_1_is_what_0_1_calls_so(code: int, newer: int, *, refused: bool) -> None:
-    found = rpc({"code": code, "message": "so"}, V0_1)
-    assert (found.code, found.challenges, found.message) == (newer, refused, "so")
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.challenges], ids=lambda kind: kind.name)
-def test_no_client_of_0_1_takes_an_error_of_1_0_for_another(kind: ErrorKind) -> None:
-    found = rpc({"code": kind.code, "message": "so"})
-    code = told(found, V0_1)["code"]
-    # AuthorizationFailed is what 0.1 means by it.
-    assert code not in (-32006, -32007, -32009)
-    assert (code == -32008) == (kind.name == "AuthorizationFailedError")
-    assert rpc({"code": code}, V0_1).code in (kind.code, -32603, -32004)
 
 
 def test_what_0_1_says_of_limits_and_outages_is_what_http_says() -> None:
@@ -236,21 +198,16 @@ def test_over_rest_a_code_of_the_agents_own_is_told_beside_an_internal_error() -
     assert (json.loads(body)["code"], json.loads(body)["type"]) == (-32050, "InternalError")
 
 
-def test_a_code_that_means_something_else_in_0_1_is_internal_there() -> None:
-    found = rpc({"code": -32010, "message": "so"})
-    assert (told(found)["code"], told(found, V0_3)["code"], told(found, V0_1)["code"]) == (-32010, -32010, -32603)
-
-
 # ---- Credentials -----------------------------------------------------------------------------------------------------
 
 CHALLENGES = {
     "0.1 AuthenticationRequired": rpc({"code": -32007, "message": "x"}, V0_1),
     "a2a-go -31401": rpc({"code": -31401, "message": "x"}),
-    "a reason": rpc({"code": -32603, "message": "x", "data": [info(error_kind.UNAUTHENTICATED)]}),
+    "a reason": rpc({"code": -32603, "message": "x", "data": [info(table.UNAUTHENTICATED)]}),
     "a status for a code": rpc({"code": 401, "message": "Unauthorized"}),
     "a name": rest({"type": "AuthenticationRequiredError", "message": "x"}, 400, V0_3),
     "a status": rest({"message": "x"}, 401, V0_3),
-    "a status whatever the reason": rest({"error": {"code": 404, "details": [info(error_kind.TASK_NOT_FOUND)]}}, 401),
+    "a status whatever the reason": rest({"error": {"code": 404, "details": [info(table.TASK_NOT_FOUND)]}}, 401),
     "a proxy's": rest({"message": "x"}, 407, V0_3),
     "a word": rest({"error": {"code": 400, "status": "UNAUTHENTICATED", "message": "x"}}, 400),
     "an event": read_event(b'{"error":{"code":401,"message":"x"}}', Binding.REST, V1_0),
@@ -270,7 +227,7 @@ def test_what_an_agent_says_of_credentials_is_not_said_of_the_clients(name: str)
 
 def test_an_agent_that_does_not_accept_the_gateway_has_given_an_invalid_answer() -> None:
     message = "the agent does not accept the gateway"
-    details = [info(error_kind.INVALID_AGENT_RESPONSE)]
+    details = [info(table.INVALID_AGENT_RESPONSE)]
     assert told(NOT_ACCEPTED) == {"code": -32006, "message": message, "data": details}
     assert (told(NOT_ACCEPTED, V0_3)["code"], told(NOT_ACCEPTED, V0_1)["code"]) == (-32006, -32603)
     status, body = write_rest(NOT_ACCEPTED, version=V1_0)
@@ -293,13 +250,13 @@ def test_data_of_older_agents_is_kept_for_older_clients(version: Version, data: 
 
 def test_data_of_older_agents_is_a_struct_to_clients_of_1_0() -> None:
     found = rpc({"code": -32602, "message": "so", "data": {"why": 1}}, V0_3)
-    details = [info(error_kind.INVALID_PARAMS), {"@type": STRUCT, "value": {"why": 1}}]
+    details = [info(table.INVALID_PARAMS), {"@type": STRUCT, "value": {"why": 1}}]
     assert told(found)["data"] == details
     assert json.loads(write_rest(found, version=V1_0)[1])["error"]["details"] == details
 
 
 def test_data_of_1_0_is_what_older_clients_get() -> None:
-    details = [info(error_kind.INVALID_PARAMS), {"@type": BAD_REQUEST, "fieldViolations": []}]
+    details = [info(table.INVALID_PARAMS), {"@type": BAD_REQUEST, "fieldViolations": []}]
     found = rpc({"code": -32602, "message": "so", "data": details})
     assert told(found, V0_3)["data"] == told(found, V0_1)["data"] == details
     assert "data" not in json.loads(write_rest(found, version=V0_3)[1])
@@ -307,11 +264,11 @@ def test_data_of_1_0_is_what_older_clients_get() -> None:
 
 def test_without_data_older_clients_get_the_reason() -> None:
     found = rpc({"code": -32001, "message": "so", "data": None}, V0_3)
-    assert told(found, V0_3)["data"] == [info(error_kind.TASK_NOT_FOUND)]
+    assert told(found, V0_3)["data"] == [info(table.TASK_NOT_FOUND)]
 
 
 def test_the_reason_comes_first() -> None:
-    last = info(error_kind.TASK_NOT_FOUND, timestamp="now")
+    last = info(table.TASK_NOT_FOUND, timestamp="now")
     assert told(rpc({"code": -32001, "message": "so", "data": [{"@type": "t"}, last]}))["data"] == [
         last, {"@type": "t"},
     ]  # fmt: skip
@@ -436,3 +393,161 @@ def test_an_error_in_a_stream_is_told_from_events() -> None:
     older = read_event(b'{"jsonrpc":"2.0","error":{"code":-32006,"message":"no streams"}}', Binding.JSONRPC, V0_1)
     assert older is not None
     assert older.code == -32004
+
+
+# ---- Bounds ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "🙂"])
+def test_a_long_message_is_cut_between_characters(letter: str) -> None:
+    found = rpc({"code": -32001, "message": letter * 1_000_000})
+    assert found.message == letter * (LONGEST_MESSAGE - 1) + "…"
+    assert rpc({"code": -32001, "message": letter * LONGEST_MESSAGE}).message == letter * LONGEST_MESSAGE
+
+
+def test_what_is_written_is_bounded() -> None:
+    long = [{"@type": "t", "x": "x" * 5000}] * 20
+    found = rpc({"code": -32001, "message": "x" * 100_000, "data": long})
+    assert len(found.details) == 4
+    assert len(write_jsonrpc(found, id=b"1", version=V1_0)) < LONGEST_DETAILS + LONGEST_MESSAGE + 200
+    many = rpc({"code": -32001, "data": [{"@type": "t", "n": number} for number in range(1000)]})
+    assert [detail.get("n") for detail in many.details] == [None, *range(MOST_DETAILS - 1)]
+
+
+def test_a_detail_beyond_the_bounds_is_left_out_alone() -> None:
+    deep: Tree = {}
+    for _ in range(DEEPEST_DETAIL):
+        deep = {"in": deep}
+    long = {"@type": "t", "x": "x" * LONGEST_DETAILS}
+    for odd in (
+        json.dumps({**deep, "@type": "t"}),
+        json.dumps(long),
+        '{"@type":"t","a":1e400}',
+        '{"@type":"t","a":1e9999999999}',
+    ):
+        found = read_jsonrpc(b'{"code":-32001,"data":[%b,{"@type":"u"}]}' % odd.encode(), V1_0)
+        assert found is not None
+        assert found.details[1:] == ({"@type": "u"},)
+
+
+def test_numbers_keep_their_digits() -> None:
+    said = b'{"@type":"t","a":1.50,"b":123456789012345678901234567890,"c":-0.0,"d":9007199254740993}'
+    found = read_jsonrpc(b'{"code":-32001,"data":[%b]}' % said, V1_0)
+    assert found is not None
+    assert found.details[1]["a"] == Decimal("1.50")
+    assert encoder.encode(found.details[1]) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"why": "x"}, [{"@type": STRUCT, "value": {"why": "x"}}]),
+        ("why", [{"@type": STRUCT, "value": {"value": ["why"]}}]),
+        (0, [{"@type": STRUCT, "value": {"value": [0]}}]),
+        ([{"loc": ["x"]}, "x", None], [{"@type": STRUCT, "value": {"value": [{"loc": ["x"]}, "x"]}}]),
+        ([{"why": 1}, {"@type": "t"}], [{"@type": "t"}, {"@type": STRUCT, "value": {"why": 1}}]),
+        ([{"@type": 1}], [{"@type": STRUCT, "value": {"@type": 1}}]),
+        ([None, {}, [], ""], []),
+    ],
+)
+def test_details_without_a_type_go_into_a_struct(said: object, found: list[Tree]) -> None:
+    assert list(rpc({"code": -32001, "data": said}).details[1:]) == found
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {**info(table.TASK_NOT_FOUND), "domain": "example.com"},
+        {**info(table.TASK_NOT_FOUND), "domain": 1},
+        {**info(table.TASK_NOT_FOUND), "reason": "QUOTA"},
+        {**info(table.TASK_NOT_FOUND), "reason": ["TASK_NOT_FOUND"]},
+        {**info(table.TASK_NOT_FOUND), "@type": "type.googleapis.com/google.rpc.Help"},
+    ],
+)
+def test_only_an_error_info_of_a2a_is_a_reason(detail: Tree) -> None:
+    assert rpc({"code": -32603, "data": [detail]}).reason == "INTERNAL_ERROR"
+
+
+@pytest.mark.parametrize("code", ["-32001", "401", "-31401", "2147483648", "\uff11", "1e3", -32050, None])
+def test_metadata_never_bring_in_a_code_of_a2a(code: object) -> None:
+    found = rpc({"code": -32603, "data": [info(INTERNAL_ERROR, jsonrpcCode=code)]})
+    assert (found.code, found.reason) == (-32603, "INTERNAL_ERROR")
+
+
+# ---- Whatever an agent writes ----------------------------------------------------------------------------------------
+
+words = st.sampled_from(["error", "code", "message", "data", "details", "status", "type", "title", "detail", "errors"])
+names = words | st.sampled_from(["@type", "reason", "domain", "metadata", "jsonrpcCode", "field"]) | st.text(max_size=3)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([-32001, -32007, -32010, -32050, -31401, 400, 401, 404])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from([ERROR_INFO, A2A_DOMAIN, "-32050", "-32001", "TaskNotFoundError", "UNAUTHENTICATED"])
+    | st.sampled_from(sorted(BY_REASON))
+)
+infos = st.fixed_dictionaries(
+    {"@type": st.just(ERROR_INFO), "reason": st.sampled_from(sorted(BY_REASON))},
+    optional={
+        "domain": st.sampled_from([A2A_DOMAIN, "", "x"]),
+        "metadata": st.dictionaries(st.just("jsonrpcCode") | st.text(max_size=3), scalars),
+    },
+)
+trees = st.recursive(scalars | infos, lambda inner: st.lists(inner) | st.dictionaries(names, inner), max_leaves=20)
+errors = st.fixed_dictionaries(
+    {},
+    optional={"code": scalars, "message": scalars, "data": trees, "details": trees, "status": scalars, "type": trees},
+)
+bodies = errors | st.fixed_dictionaries(
+    {"error": errors}, optional={"code": scalars, "message": scalars, "type": trees}
+)
+
+
+def write_all(found: AgentError | None) -> None:
+    if found is not None:
+        for version in Version:
+            msgspec.json.decode(write_jsonrpc(found, id=b"1", version=version))
+            msgspec.json.decode(write_rest(found, version=version)[1])
+
+
+@given(st.binary() | trees.map(msgspec.json.encode), st.integers(), st.sampled_from(Version))
+def test_nothing_that_an_agent_writes_raises(body: bytes, status: int, version: Version) -> None:
+    write_all(read_jsonrpc(body, version))
+    write_all(read_rest(status, body, version))
+    for binding in Binding:
+        write_all(read_event(body, binding, version))
+
+
+@given(errors | trees, bodies | trees, st.sampled_from([400, 404, 409, 422, 429, 500, 502, 503]))
+def test_what_is_written_in_1_0_says_all_that_was_read(error: object, body: object, status: int) -> None:
+    for found in (
+        read_jsonrpc(msgspec.json.encode(error), V1_0),
+        read_rest(status, msgspec.json.encode(body), V1_0),
+        read_event(msgspec.json.encode(body), Binding.REST, V1_0),
+    ):
+        if found is None or found.challenges:
+            continue
+        envelope = write_jsonrpc(found, id=b"1", version=V1_0)
+        assert read_event(envelope, Binding.JSONRPC, V1_0) == found
+        assert read_rest(*write_rest(found, version=V1_0), V1_0) == found
+
+
+@given(errors, st.sampled_from([V0_1, V0_3]))
+def test_no_client_is_told_of_a_bad_credential_by_an_agent(error: object, version: Version) -> None:
+    found = read_jsonrpc(msgspec.json.encode(error), version)
+    assert found is not None
+    for ours in Version:
+        code = told(found, ours)["code"]
+        assert code not in (-31401, 401)
+        assert ours is not V0_1 or code != -32007
+        assert write_rest(found, version=ours)[0] not in (401, 407)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"error":', b'{"error":{"data":', b'{"error":{"data":[['])
+def test_depth_costs_nothing(opening: bytes) -> None:
+    body = opening * 200_000
+    assert read_rest(500, body, V0_3) is None
+    assert read_jsonrpc(body, V0_3) is None
+    assert read_event(body, Binding.REST, V0_3) is None

@@ -17,7 +17,7 @@ from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
 
 from gateway.a2a.agent_error import AgentError, read_jsonrpc, write_jsonrpc, write_rest
 from gateway.a2a.dialect import Version
-from gateway.a2a.error_kind import KINDS, ErrorKind, code_toward
+from gateway.a2a.fault import KINDS, ErrorKind, code_toward
 
 BY_NAME = {kind.__name__: kind for kind in JSON_RPC_ERROR_CODE_MAP}
 # The SDK has no reason for it, so that its clients of HTTP+JSON see a 400 alone.

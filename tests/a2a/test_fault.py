@@ -1,13 +1,31 @@
-"""The faults: what each says on every wire, and what it never says."""
+"""The error table: it agrees with the protocol's vectors, with the faults that use it, and with the manual."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.a2a import fault as faults
-from gateway.a2a.fault import OUTCOMES, REASONS, Fault
-from gateway.a2a.fault_detail import details
+from gateway.a2a import fault as table
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import (
+    A2A_DOMAIN,
+    BAD_REQUEST,
+    BY_CODE,
+    BY_REASON,
+    CODES_OF_0_1,
+    GATEWAY_DOMAIN,
+    KINDS,
+    OUTCOMES,
+    REASONS,
+    ErrorKind,
+    Fault,
+    code_toward,
+)
 from tests.a2a.sample import vector
+
+ENTRIES: list[dict[str, Any]] = vector("errors")["a2a"]
+MANUAL = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 
 
 def classes(root: type[Fault] = Fault) -> list[type[Fault]]:
@@ -15,48 +33,174 @@ def classes(root: type[Fault] = Fault) -> list[type[Fault]]:
 
 
 def made(kind: type[Fault]) -> Fault:
-    return faults.WrongHttpMethod("no", allowed=("GET",)) if kind is faults.WrongHttpMethod else kind("no")
+    return table.WrongHttpMethod("no", allowed=("GET",)) if kind is table.WrongHttpMethod else kind("no")
+
+
+# ---- The table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["reason"])
+def test_errors_have_the_names_codes_and_statuses_of_the_protocol(entry: dict[str, Any]) -> None:
+    kind = BY_REASON[entry["reason"]]
+    status = entry["v1.0-rest"]["http"]
+    assert (kind.name, kind.code) == (entry["error"], entry["jsonrpc_code"])
+    assert (kind.http_status, kind.grpc_status) == (status["status"], status["body"]["error"]["status"])
+    assert kind.grpc_status == entry["v1.0-grpc"]["grpc"]["status"]
+    assert code_toward(kind.code, Version.V0_3) == entry["v0.3-jsonrpc"]["http"]["body"]["error"]["code"]
+    if "v0.3-rest" in entry:
+        assert kind.status_toward(Version.V0_3) == entry["v0.3-rest"]["http"]["status"]
+
+
+def test_codes_reasons_and_names_are_unique() -> None:
+    assert len(BY_CODE) == len({kind.name for kind in KINDS}) == len(KINDS)
+    assert len(BY_REASON) == len([kind for kind in KINDS if kind.reason is not None])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_code_never_means_another_error_to_a_client_of_0_1(kind: ErrorKind) -> None:
+    told = code_toward(kind.code, Version.V0_1)
+    meant = table.of_code(told, Version.V0_1)
+    assert meant in (kind, table.INTERNAL_ERROR, table.UNSUPPORTED_OPERATION)
+
+
+@pytest.mark.parametrize(
+    ("code", "to_0_3", "to_0_1"), [(-32050, -32050, -32050), (-32010, -32010, -32603), (-32011, -32011, -32603)]
+)
+def test_an_agents_own_code_passes_unless_it_means_something_to_the_client(code: int, to_0_3: int, to_0_1: int) -> None:
+    assert code_toward(code, Version.V1_0) == code
+    assert (code_toward(code, Version.V0_3), code_toward(code, Version.V0_1)) == (to_0_3, to_0_1)
+    assert table.of_code(-32050, Version.V0_1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("TaskNotFoundError", table.TASK_NOT_FOUND),
+        ("TaskNotFound", table.TASK_NOT_FOUND),
+        ("io.a2a.spec.TaskNotFoundError", table.TASK_NOT_FOUND),
+        ("TASK_NOT_FOUND", table.TASK_NOT_FOUND),
+        ("https://a2a-protocol.org/errors/version-not-supported", table.VERSION_NOT_SUPPORTED),
+        ("AuthenticatedExtendedCardNotConfiguredError", table.EXTENDED_AGENT_CARD_NOT_CONFIGURED),
+        ("InternalError", table.INTERNAL_ERROR),
+        ("about:blank", None),
+        ("", None),
+        ("TaskNotFoundError" * 1000, None),
+    ],
+)
+def test_a_name_is_known_however_it_is_written(name: str, meant: ErrorKind | None) -> None:
+    assert table.of_name(name) is meant
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "words", "meant"),
+    [
+        (404, "", "", table.TASK_NOT_FOUND),
+        (404, "NOT_FOUND", "Method not found", table.METHOD_NOT_FOUND),
+        (404, "", "authenticated extended card is not configured", table.EXTENDED_AGENT_CARD_NOT_CONFIGURED),
+        (501, "", "Push Notification is not supported", table.PUSH_NOTIFICATION_NOT_SUPPORTED),
+        (400, "INVALID_ARGUMENT", "", table.INVALID_PARAMS),
+        (400, "", "", table.INVALID_REQUEST),
+        (504, "", "", table.INTERNAL_ERROR),
+        (None, "UNAUTHENTICATED", "", table.UNAUTHENTICATED),
+        (None, "", "", table.INTERNAL_ERROR),
+        (200, "", "", table.INTERNAL_ERROR),
+    ],
+)
+def test_a_status_alone_means_the_likeliest_error(status: int | None, word: str, words: str, meant: ErrorKind) -> None:
+    assert table.of_status(status, word, words) is meant
+
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", classes())
-def test_reasons_and_outcomes_come_from_the_closed_lists(kind: type[Fault]) -> None:
+def test_every_fault_agrees_with_the_table(kind: type[Fault]) -> None:
     assert kind.reason in REASONS
     assert kind.outcome in OUTCOMES
     assert kind.shown is None or kind.shown in REASONS
-
-
-OURS = {kind.a2a_reason: kind for kind in reversed(classes()) if kind.a2a_reason is not None}
-SPECIFIED = {error["reason"]: error for error in vector("errors")["a2a"]}
-
-
-@pytest.mark.parametrize("reason", sorted(OURS.keys() - {"PARSE_ERROR"}))
-def test_errors_of_the_protocol_have_its_codes_and_statuses(reason: str) -> None:
-    ours, specified = OURS[reason], SPECIFIED[reason]
-    rest = specified["v1.0-rest"]["http"]
-    assert ours.rpc_code == specified["jsonrpc_code"]
-    assert ours.grpc_status == rest["body"]["error"]["status"] == specified["v1.0-grpc"]["grpc"]["status"]
-    # As in the text of 1.0.0: an agent that answers nonsense is a bad gateway's 502 here (design §12), and a type that
-    # is no JSON has the status that HTTP has for that.
-    own = {faults.UpstreamProtocol: 502, faults.ContentTypeUnsupported: 415}
-    assert ours.http_status == own.get(ours, rest["status"])
-
-
-def test_the_parse_error_is_that_of_json_rpc() -> None:
-    assert (faults.ParseFailed.rpc_code, faults.ParseFailed.http_status) == (-32700, 400)
+    # Only the gateway says that there is nothing at a path for this caller.
+    assert kind.rpc_code in BY_CODE or kind.rpc_code == table.NoEndpoint.rpc_code
+    if kind.a2a_reason is not None:
+        error = BY_REASON[kind.a2a_reason]
+        assert kind.rpc_code == error.code
+        assert {jsonrpc.code_of(made(kind), version, midway=True) for version in Version} == {-32603}
 
 
 @pytest.mark.parametrize(
     ("hidden", "seen"),
     [
-        (faults.TenantDenied, faults.NoRoute),
-        (faults.HiddenConflict, faults.NoRoute),
-        (faults.TenantDeniedEndpoint, faults.NoEndpoint),
+        (table.TenantDenied, table.NoRoute),
+        (table.HiddenConflict, table.NoRoute),
+        (table.TenantDeniedEndpoint, table.NoEndpoint),
     ],
 )
-def test_what_a_caller_may_not_know_looks_like_what_does_not_exist(hidden: type[Fault], seen: type[Fault]) -> None:
+def test_a_hidden_agent_and_a_missing_one_look_alike(hidden: type[Fault], seen: type[Fault]) -> None:
     def shown(kind: type[Fault]) -> tuple[Any, ...]:
-        entries = details(kind("nothing here"), "r1")
-        return entries, kind.rpc_code, kind.rpc_status, kind.http_status, kind.grpc_status
+        codes = [kind("x").code_toward(version) for version in Version]
+        return kind("x").details("r1"), codes, kind.rpc_status, kind.http_status, kind.grpc_status
 
     assert shown(hidden) == shown(seen)
     assert hidden.reason != seen.reason
+
+
+@pytest.mark.parametrize("kind", classes())
+def test_details_name_the_request_and_the_protocols_reason_first(kind: type[Fault]) -> None:
+    entries = made(kind).details("r1")
+    assert all(entry["metadata"] == {"requestId": "r1"} for entry in entries)
+    protocol = [] if kind.a2a_reason is None else [(kind.a2a_reason, A2A_DOMAIN)]
+    # A foreign task and a missing one look alike, so that fault has no word of the gateway's.
+    own = [] if kind is table.TaskNotFound else [((kind.shown or kind.reason).upper(), GATEWAY_DOMAIN)]
+    assert [(entry["reason"], entry["domain"]) for entry in entries] == protocol + own
+
+
+def test_details_tell_the_wrong_field_and_nothing_from_the_log() -> None:
+    *_, last = table.BadParams("parts must be a list", field="message.parts").details("r1")
+    violation = {"field": "message.parts", "description": "parts must be a list"}
+    assert last == {"@type": BAD_REQUEST, "fieldViolations": [violation]}
+    fault = table.UpstreamConnect("the agent could not be reached", detail="10.1.2.3 refused", retry_after=2.0)
+    assert "10.1.2.3" not in f"{fault}{fault.details('r1')}"
+    assert (fault.detail, fault.retry_after) == ("10.1.2.3 refused", 2.0)
+
+
+# ---- The manual ------------------------------------------------------------------------------------------------------
+
+# Never told to a client, or documented elsewhere in the manual.
+UNTOLD = {Fault, table.TaskNotFound, table.ClientGone}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in classes() if kind not in UNTOLD], ids=lambda kind: kind.__name__)
+def test_the_manual_has_the_codes_and_statuses_of_each_fault(kind: type[Fault]) -> None:
+    rows = [line.strip("|").split(" | ") for line in MANUAL.split("\n| reason |")[1].split("\n\n")[0].splitlines()[2:]]
+    assert {len(cells) for cells in rows} == {5}
+    assert any(
+        f"`{kind.shown or kind.reason}`" in cells[0]
+        and str(kind.rpc_code) in cells[1]
+        and str(kind.rpc_status) in cells[1]
+        and str(kind.http_status) in cells[2]
+        # gRPC has neither a wrong JSON-RPC method nor a wrong HTTP method.
+        and (kind.grpc_status in cells[3] or kind in (table.MethodNotFound, table.WrongHttpMethod))
+        for cells in rows
+    )
+
+
+def line(kind: ErrorKind) -> str:
+    """Return the row of an error in the manual."""
+    older = code_toward(kind.code, Version.V0_3), code_toward(kind.code, Version.V0_1)
+    statuses = dict.fromkeys((kind.http_status, kind.status_toward(Version.V0_3)))
+    cells = (
+        f"`{kind.name}`",
+        "none" if kind.reason is None else f"`{kind.reason}`",
+        str(kind.code),
+        *("refused" if kind.challenges else "same" if code == kind.code else str(code) for code in older),
+        " / ".join(map(str, statuses)),
+        kind.grpc_status,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_manual_has_the_table() -> None:
+    written = MANUAL.split("## Errors of agents, translated")[1].splitlines()
+    assert [row for row in written if row.startswith("| `") and "Error`" in row] == [line(kind) for kind in KINDS]
+    for code, kind in CODES_OF_0_1.items():
+        meaning = "refused" if kind.challenges else f"`{kind.name}`"
+        assert any(row.startswith(f"| {code} |") and row.endswith(f"| {meaning} |") for row in written)

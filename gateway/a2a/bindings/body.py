@@ -3,13 +3,15 @@
 What nobody has to look into stays the bytes that it came as, and is written as these.
 """
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from gateway.a2a.fault import ParseFailed, UpstreamProtocol
+from gateway.a2a.document import read, write
+from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.parameter import Parameters
+
+__all__ = ["given", "object_of", "on_one_line", "read", "write"]
 
 
 def given(params: Parameters, *, typed: bool) -> dict[str, Any]:
@@ -33,24 +35,6 @@ def given(params: Parameters, *, typed: bool) -> dict[str, Any]:
             inside = inside[name]
         inside.pop("tenant", None)
     return found
-
-
-def read(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - any JSON
-    """A value as a tree; numbers that are no integers keep their digits.
-
-    Raises:
-        ParseFailed: it is no JSON, or a number that nothing can hold.
-    """
-    try:
-        return _decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as error:
-        raise ParseFailed("the body is not valid JSON") from error
-
-
-write = msgspec.json.Encoder(decimal_format="number").encode
-"""A tree as bytes, every number with the digits that it came with."""
-
-_decoder = msgspec.json.Decoder(float_hook=Decimal)
 
 
 def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:

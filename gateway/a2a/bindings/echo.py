@@ -1,7 +1,7 @@
 """The `tenant` that push configurations echo: the client must see its own, never the agent's.
 
-No answer of A2A carries a tenant but TaskPushNotificationConfig (protocol §2.1), which servers give back with whatever
-they stored. Where the gateway changed the tenant on the way in, it changes it back on the way out.
+No answer of A2A carries a tenant but TaskPushNotificationConfig (protocol §2.1), which servers return as it was stored.
+Where the gateway changed the tenant of the request, it changes it back in the answer.
 """
 
 from typing import Any
@@ -12,13 +12,12 @@ from gateway.a2a import document
 from gateway.a2a.dialect import Binding
 from gateway.a2a.document import Members
 from gateway.a2a.fault import ParseFailed
-from gateway.a2a.layout import cut, edited, locate
 
 
 def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
-    """An answer with one configuration or a list of them, each with the client's tenant or with none.
+    """Return an answer with each of its push configurations having the client's tenant, or none.
 
-    An answer of another shape is given back as it came.
+    An answer of another shape is returned as it came.
 
     Raises:
         BadRequest: it is no JSON, or could be read in two ways, so that the agent's tenant might slip through.
@@ -36,7 +35,7 @@ def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
 
 
 def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
-    """Take every `tenant` out of what an agent said of push configurations, wherever it put it."""
+    """Remove every `tenant` from an agent's answer about push configurations, wherever it is."""
     pending = [tree]
     while pending:
         found = pending.pop()
@@ -48,8 +47,8 @@ def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def with_result(members: Members, result: bytes) -> bytes:
-    """The JSON-RPC answer with another result; members that the envelope does not know may hold anything, and go."""
-    kept: dict[str, msgspec.Raw | str] = {name: members[name] for name in ("jsonrpc", "id") if name in members}
+    """Return the JSON-RPC answer with another result, without members that the envelope does not know."""
+    kept = {name: members[name] for name in ("jsonrpc", "id") if name in members}
     return document.write({**kept, "result": msgspec.Raw(result)})
 
 
@@ -60,32 +59,23 @@ def _restored(raw: bytes, tenant: str | None) -> bytes:
             items = [bytes(item) for item in _list.decode(raw)]
         except (msgspec.DecodeError, RecursionError) as error:
             raise ParseFailed("the body is not valid JSON") from error
-        restored = [_one(item, tenant) for item in items]
+        restored = [_of_one(item, tenant) for item in items]
         return raw if restored == items else b"[" + b",".join(restored) + b"]"
-    if start != b"{":
+    return _of_one(raw, tenant) if start == b"{" else raw
+
+
+def _of_one(raw: bytes, tenant: str | None) -> bytes:
+    """Return a configuration, or an object with a list of them under `configs`, with another tenant."""
+    if raw.lstrip()[:1] != b"{":
         return raw
     members = document.open_body(raw)
     configs = members.get("configs")
     if configs is not None and bytes(configs)[:1] == b"[":
         changed = _restored(bytes(configs), tenant)
-        if changed == bytes(configs):
-            return raw
-        place = locate(raw, (0, len(raw)), members, "configs")
-        return edited(raw, [(place.value, place.end, changed)])
-    return _written(raw, members, tenant)
-
-
-def _one(raw: bytes, tenant: str | None) -> bytes:
-    return _written(raw, document.open_body(raw), tenant) if raw[:1] == b"{" else raw
-
-
-def _written(raw: bytes, members: Members, tenant: str | None) -> bytes:
+        return raw if changed == bytes(configs) else document.put(raw, ("configs",), changed)
     if "tenant" not in members:
         return raw
-    place = locate(raw, (0, len(raw)), members, "tenant")
-    if tenant is None:
-        return edited(raw, [cut(raw, place)])
-    return edited(raw, [(place.value, place.end, msgspec.json.encode(tenant))])
+    return document.put(raw, ("tenant",), None if tenant is None else msgspec.json.encode(tenant))
 
 
 _ENVELOPE = frozenset({"jsonrpc", "id", "result"})

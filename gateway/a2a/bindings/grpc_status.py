@@ -1,19 +1,17 @@
-"""Statuses of failed calls over gRPC, read from agents and written for clients (protocol §4.2).
+"""gRPC statuses of failed calls, read from agents and written for clients (protocol §4.2).
 
 A status is a code, a message, and a `google.rpc.Status` in `grpc-status-details-bin`: code and message once more, and
-the typed details that HTTP+JSON has in `error.details` (AIP-193). 0.3 has no details; there the message begins with
-the name of the error, as a2a-sdk 0.3 writes it: `TaskNotFoundError: no such task`.
+the typed details that HTTP+JSON has in `error.details` (AIP-193). 0.3 has no details; its message begins with the name
+of the error, as a2a-sdk 0.3 writes it: `TaskNotFoundError: no such task`.
 
-a2a-sdk 1.3 looks for the exception in every `ErrorInfo` of A2A's domain, and raises none of its own where the details
-have another code or message than the trailers. So there is one such entry, and what is cut in one place is in both.
+a2a-sdk 1.3 reads every `ErrorInfo` of A2A's domain, and raises no A2A exception where the details have another code or
+message than the trailers. So there is one such entry, and a message is cut in both places.
 
-An agent may put anything there. Reading it costs linear time and raises nothing, and what is written, an agent's own
-as well, is within `LONGEST_TRAILERS`: clients take 8 KiB of headers or trailers together unless they are told
-otherwise.
+An agent may send anything. Reading it costs linear time and raises nothing, and every status that is written is within
+`LONGEST_TRAILERS`: most clients take 8 KiB of headers or trailers together.
 
-Details are JSON on the other bindings, which tells two things less than protobuf. An entry of a type that nobody here
-knows becomes a `google.protobuf.Struct`, from JSON with its members, from protobuf with its bytes in base64; and
-numbers in a `Struct` are doubles.
+An entry of an unknown type becomes a `google.protobuf.Struct`: from JSON with its members, from protobuf with its bytes
+in base64. Numbers in a `Struct` are doubles.
 """
 
 import re
@@ -26,26 +24,46 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.a2a import error_detail, error_kind, fault_detail
-from gateway.a2a import fault as faults
-from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, AgentError, read_event
+from gateway.a2a import fault as table
+from gateway.a2a.agent_error import (
+    LONGEST_DETAILS,
+    LONGEST_MESSAGE,
+    NOT_ACCEPTED,
+    STRUCT,
+    AgentError,
+    bounded,
+    encoder,
+    error_info,
+    read_event,
+    take_own,
+    with_own_code,
+)
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.error_detail import LONGEST_DETAILS, STRUCT, encoder
-from gateway.a2a.error_kind import BODY_TOO_LARGE, BY_CODE, BY_REASON, INTERNAL_ERROR, KINDS, ErrorKind
-from gateway.a2a.fault import A2A_DOMAIN, ERROR_INFO, GATEWAY_DOMAIN, Fault
+from gateway.a2a.fault import (
+    A2A_DOMAIN,
+    BODY_TOO_LARGE,
+    BY_CODE,
+    BY_REASON,
+    ERROR_INFO,
+    GATEWAY_DOMAIN,
+    INTERNAL_ERROR,
+    KINDS,
+    ErrorKind,
+    Fault,
+)
 from gateway.a2a.headers import Pairs
 from gateway.a2a.tree import Tree
 
 LONGEST_TRAILERS = 7 * 1024
-"""Bytes of a status, as its trailers write message and details; the rest of 8 KiB is for other trailers.
+"""Bytes of message and details as the trailers of a status write them; the rest of 8 KiB is for other trailers.
 
-Clients of gRPC's own library refuse more than 8 KiB now and then, and more than 16 KiB always.
+gRPC's own library refuses more than 8 KiB at times, and more than 16 KiB always.
 """
 LONGEST_WRITTEN = 2 * 1024
-"""Bytes of a message as a trailer writes it, most marks and all letters but those of ASCII as `%xx`."""
+"""Bytes of a message as a trailer writes it, with `%xx` for all that is not plain ASCII."""
 
 _LONGEST_RAW = 256 * 1024
-_MOST_LOOKED_AT = 64
+_MOST_READ = 64
 
 NAMES: Mapping[int, str] = dict(
     enumerate((
@@ -58,9 +76,9 @@ NAMES: Mapping[int, str] = dict(
 
 CODES: Mapping[str, int] = {name: code for code, name in NAMES.items()}
 
-# One without a reason in A2A that shares its code with another; the gateway's word for it tells them apart.
+# `BODY_TOO_LARGE` has no reason in A2A and shares its gRPC code; the gateway's own word tells it apart.
 _TOO_LARGE: Tree = {
-    "@type": ERROR_INFO, "reason": faults.BodyTooLarge.reason.upper(), "domain": GATEWAY_DOMAIN, "metadata": {},
+    "@type": ERROR_INFO, "reason": "BODY_TOO_LARGE", "domain": GATEWAY_DOMAIN, "metadata": {},
 }  # fmt: skip
 
 
@@ -68,7 +86,7 @@ class Status(msgspec.Struct, frozen=True):
     """The status that ended a call.
 
     Attributes:
-        code: Of gRPC; an agent's may be none that there is.
+        code: The gRPC code; an agent's may be one that does not exist.
         details: A serialized `google.rpc.Status`, or empty; an agent's may be anything.
     """
 
@@ -81,29 +99,25 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def of_fault(fault: Fault, *, id: str, version: Version) -> Status:  # noqa: A002 - as every refusal has it
-    """The status of a fault, for a client of this version.
-
-    Args:
-        id: The request's, which the details name.
-    """
+    """Return the status of a fault, for a client of this version; its details name the request `id`."""
     kind = BY_REASON.get(fault.a2a_reason or "")
-    return _made(CODES[fault.grpc_status], fault.message, kind, fault_detail.details(fault, id), version)
+    return _made(CODES[fault.grpc_status], fault.message, kind, fault.details(id), version)
 
 
 def of_error(error: AgentError, version: Version) -> Status:
-    """The status of an agent's error, for a client of this version."""
+    """Return the status of an agent's error, for a client of this version."""
     error = NOT_ACCEPTED if error.challenges else error
     known = BY_CODE.get(error.code)
     details = list(error.details)
-    info, told = error_detail.take_own(details)
+    info, told = take_own(details)
     if known is None:
-        info = error_detail.keeping(error.code)
+        info = with_own_code(error.code)
     elif known is not told:
-        info = None if known.reason is None else error_detail.bare(known)
+        info = None if known.reason is None else error_info(known)
     if known is BODY_TOO_LARGE and not any(map(_says_too_large, details)):
         info = _TOO_LARGE
     kind = known or INTERNAL_ERROR
-    # One that says another thing than the code would be believed before it.
+    # Clients believe a reason before the code, so none may contradict it.
     others = [
         detail for detail in details if not _is_own(detail) and (known is BODY_TOO_LARGE or not _says_too_large(detail))
     ]
@@ -111,9 +125,9 @@ def of_error(error: AgentError, version: Version) -> Status:
 
 
 def trailers(status: Status) -> Pairs:
-    """The trailers of a call that failed.
+    """Return the trailers of a failed call, cut to what clients take.
 
-    A code that does not exist, or says that all is well, is UNKNOWN. What clients would not take is cut, or left out.
+    A code that does not exist, or OK, is written as UNKNOWN.
     """
     code = status.code if status.code in NAMES and status.code != CODES["OK"] else CODES["UNKNOWN"]
     message = _cut(status.message)
@@ -129,11 +143,7 @@ def trailers(status: Status) -> Pairs:
 
 
 def _made(code: int, message: str, kind: ErrorKind | None, details: Iterable[Tree], version: Version) -> Status:
-    """A status.
-
-    Args:
-        kind: What it is in A2A, or None where A2A has no word for it.
-    """
+    """Return a status; `kind` is its error in A2A, if there is one."""
     if version is not Version.V1_0 and kind is not None:
         message = f"{kind.name}: {message}"
     message = _cut(message)
@@ -157,7 +167,7 @@ def _add(told: Any, detail: Tree, room: int) -> None:  # noqa: ANN401 - protobuf
 
 
 def _packed(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
-    """A detail as `google.protobuf.Any`, or None for what protobuf cannot say at all."""
+    """Return a detail as `google.protobuf.Any`, or None where protobuf cannot express it."""
     protobuf = _protobuf()
     if detail.get("@type") == ERROR_INFO and isinstance(detail.get("reason"), str):
         packed = protobuf.Packed()
@@ -172,7 +182,7 @@ def _packed(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
 
 
 def _info(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
-    """An `ErrorInfo`. Its metadata are strings, of which a2a-sdk makes objects on the other bindings (§4.2)."""
+    """Return an `ErrorInfo`. Its metadata are strings here; a2a-sdk has objects on the other bindings (§4.2)."""
     domain, metadata = detail.get("domain"), detail.get("metadata")
     pairs = metadata.items() if isinstance(metadata, dict) else ()
     return _protobuf().ErrorInfo(
@@ -186,7 +196,7 @@ def _info(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
 
 
 def _is_own(detail: Tree) -> bool:
-    """Whether a detail is an `ErrorInfo` of A2A, or of nobody."""
+    """Return whether a detail is an `ErrorInfo` of A2A, or one without a domain."""
     return detail.get("@type") == ERROR_INFO and detail.get("domain") in (None, "", A2A_DOMAIN)
 
 
@@ -198,12 +208,11 @@ def _says_too_large(detail: Tree) -> bool:
 
 
 def read(status: Status, version: Version) -> AgentError:
-    """Return the error that an agent's status tells.
+    """Return the error of an agent's status.
 
     Args:
-        version: The agent's; in 0.3 the message tells the name of the error.
+        version: The agent's; in 0.3 the message begins with the name of the error.
     """
-    # What is behind that is cut in any case.
     message = _clean(status.message[: 2 * LONGEST_MESSAGE])
     details = _details(status.details)
     code = NAMES.get(status.code, "UNKNOWN")
@@ -211,10 +220,10 @@ def read(status: Status, version: Version) -> AgentError:
     if any(map(_says_too_large, details)):
         kind = BODY_TOO_LARGE
     if version is Version.V0_3 and (found := _NAMED.match(message)) is not None:
-        named = error_kind.of_name(found[1])
+        named = table.of_name(found[1])
         if named is not None:
             kind, message = named, message[found.end() :]
-    # AIP-193 is the same in JSON, so it is read as that: the reason first, then the name, then the word of the code.
+    # Read as the same AIP-193 error in JSON: the reason first, then the name, then the word of the code.
     same: Tree = {"status": code, "message": message, "details": details, "type": "" if kind is None else kind.name}
     said = read_event(encoder.encode({"error": same}), Binding.REST, version)
     error = cast("AgentError", said)  # it has an error with a status, and no depth
@@ -222,7 +231,7 @@ def read(status: Status, version: Version) -> AgentError:
 
 
 def _details(raw: bytes) -> tuple[Tree, ...]:
-    """The typed details, those that may say which error of A2A it is before the others."""
+    """Return the typed details, those with a reason of A2A before the others."""
     if not raw or len(raw) > _LONGEST_RAW:
         return ()
     protobuf = _protobuf()
@@ -230,39 +239,25 @@ def _details(raw: bytes) -> tuple[Tree, ...]:
         told = protobuf.Status.FromString(raw)
     except protobuf.DecodeError:
         return ()
-    found: list[Tree] = []
-    room = LONGEST_DETAILS
-    for packed in told.details[:_MOST_LOOKED_AT]:
-        size = len(packed.value)
-        if packed.Is(protobuf.ErrorInfo.DESCRIPTOR):
-            found.extend(_read_info(packed, whole=size <= room))
-        elif packed.type_url and size <= room:
-            found.append(_unpacked(packed))
-        else:
-            continue
-        room = max(0, room - size)
-    return error_detail.bounded(sorted(found, key=_is_own, reverse=True))
+    found = [
+        _read_info(packed) if packed.Is(protobuf.ErrorInfo.DESCRIPTOR) else _unpacked(packed)
+        for packed in told.details[:_MOST_READ]
+        if packed.type_url and len(packed.value) <= LONGEST_DETAILS
+    ]
+    return bounded(sorted((each for each in found if each is not None), key=_is_own, reverse=True))
 
 
-def _read_info(packed: Any, *, whole: bool) -> list[Tree]:  # noqa: ANN401 - protobuf ships no types
-    """An `ErrorInfo`, or none where it cannot be read.
-
-    Args:
-        whole: Whether there is room for its metadata; without, only the reasons of A2A are worth anything.
-    """
+def _read_info(packed: Any) -> Tree | None:  # noqa: ANN401 - protobuf ships no types
     protobuf = _protobuf()
     try:
         info = protobuf.ErrorInfo.FromString(packed.value)
     except protobuf.DecodeError:
-        return []
-    if not whole and info.reason not in BY_REASON:
-        return []
-    metadata = dict(info.metadata) if whole else {}
-    return [{"@type": ERROR_INFO, "reason": info.reason, "domain": info.domain, "metadata": metadata}]
+        return None
+    return {"@type": ERROR_INFO, "reason": info.reason, "domain": info.domain, "metadata": dict(info.metadata)}
 
 
 def _unpacked(packed: Any) -> Tree:  # noqa: ANN401 - protobuf ships no types
-    """A detail as JSON has it; its bytes, where nobody here knows what they mean."""
+    """Return a detail as JSON has it; its bytes in base64 where its type is unknown."""
     protobuf = _protobuf()
     try:
         return cast("Tree", protobuf.json.MessageToDict(packed))  # an object, for it has a type
@@ -271,20 +266,20 @@ def _unpacked(packed: Any) -> Tree:  # noqa: ANN401 - protobuf ships no types
         return {"@type": STRUCT, "value": {"@type": packed.type_url, "value": value}}
 
 
-# As a2a-sdk writes it, in both generations of it.
+# As a2a-sdk writes it.
 _NAMED = re.compile(r"([A-Za-z]{1,64}Error): ")
-# The usual messages, which tell apart what shares a code, as `error_kind.of_status` does for HTTP.
+# The usual messages tell apart errors of one code, as `fault.of_status` does for HTTP.
 _BY_WORDS = {(kind.grpc_status, kind.words.casefold()): kind for kind in KINDS}
 
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
-# What a trailer may hold as it is, beside letters and digits: all that can be seen, but `%`.
+# Plain in a trailer beside letters and digits: all visible ASCII but `%`.
 _PLAIN = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 def _escaped(message: str) -> str:
-    """A message as a trailer writes it (gRPC over HTTP/2, Percent-Encoded)."""
+    """Return a message as a trailer writes it (gRPC over HTTP/2, Percent-Encoded)."""
     text = quote(message, safe=_PLAIN, errors="replace")
     # HTTP refuses values with a space at an end (RFC 9113 §8.2.1).
     inner = text.lstrip(" ")
@@ -293,7 +288,7 @@ def _escaped(message: str) -> str:
 
 
 def _cut(message: str) -> str:
-    """As much of a message as there is room for, cut between characters."""
+    """Return as much of a message as there is room for, cut between characters."""
     message = _clean(message[: LONGEST_WRITTEN + 1])
     if len(_escaped(message)) <= LONGEST_WRITTEN:
         return message
@@ -305,7 +300,7 @@ def _cut(message: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """A text that is UTF-8, whatever it was."""
+    """Return the text with what is no UTF-8 replaced."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -11,8 +11,7 @@ from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
-from gateway.a2a.fault import BadParams, BadRequest, Fault, MethodNotFound, ParseFailed
-from gateway.a2a.layout import is_compact
+from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, ParseFailed
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall
@@ -210,14 +209,14 @@ def open_answer(frame: bytes) -> Answer:
         BadRequest: it is no JSON-RPC answer, or one that clients could read in two ways.
     """
     try:
-        if not frame.isascii():
-            str(frame, "utf-8")
+        if not document.is_utf8(frame):
+            raise ParseFailed("the answer is not UTF-8")
         members = _members.decode(frame)
     except msgspec.ValidationError as error:
         raise BadRequest("the answer is not a JSON object") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseFailed("the answer is not valid JSON") from error
-    if not is_compact(members, len(frame)) and document.has_twins(frame, members):
+    if document.has_twins(frame, members):
         raise BadRequest("a member of the answer stands twice")
     version, result, failure = members.get("jsonrpc"), members.get("result"), members.get("error")
     if version is not None and bytes(version) != b'"2.0"':
@@ -270,33 +269,9 @@ def render(
 
 
 def code_of(fault: Fault, version: Version, *, midway: bool) -> int:
-    """The code that a client of this version is told."""
-    if midway:
-        # Whatever breaks a stream is an internal error to its reader (safety R5); the details say which.
-        return -32603
-    code = fault.rpc_code
-    if version is Version.V0_1:
-        # By what callers may know: a hidden agent and a missing one have one code here, too.
-        return _CODES_OF_0_1.get(
-            fault.shown or fault.reason, -32603 if code in (-32006, -32007, -32008, -32009) else code
-        )
-    if version is Version.V0_3 and code in (-32008, -32009):
-        # These two codes came with 1.0; to older clients they mean nothing, or something else.
-        return -32603
-    return code
-
-
-# 0.1 gave the upper codes other meanings (protocol §4.1): authentication, authorisation, rate, resource unavailable.
-_CODES_OF_0_1 = {
-    "auth_missing": -32007,
-    "auth_invalid": -32007,
-    "auth_expired": -32007,
-    "route_conflict": -32008,
-    "tenant_denied": -32008,
-    "rate_limited": -32010,
-    "upstream_connect": -32011,
-    "no_healthy_backend": -32011,
-}
+    """Return the code that a client of this version is told."""
+    # A fault that breaks a stream is an internal error to its reader (safety R5); the details say which.
+    return INTERNAL_ERROR.code if midway else fault.code_toward(version)
 
 
 _NAMES: dict[tuple[Operation, Version], str] = {}

@@ -4,8 +4,7 @@ import math
 
 import msgspec
 
-from gateway.a2a.document import Members
-from gateway.a2a.layout import locate
+from gateway.a2a.document import put
 
 # Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
 _LONGEST_ID = 6 * 512
@@ -13,12 +12,21 @@ _UNSAID = frozenset({b"", b"null"})
 
 
 def answers(frame_id: bytes, call_id: bytes) -> bool:
-    """Whether an answer's raw id may be that of a call.
+    """Return whether an answer's raw id may be that of a call.
 
     Some servers leave the id out of errors or write null; some read numbers as doubles and change large ones; a string
     may come back with other escapes.
     """
-    if frame_id in _UNSAID or frame_id == call_id:
+    return frame_id in _UNSAID or _is_same(frame_id, call_id, as_doubles=True)
+
+
+def is_same(frame_id: bytes, call_id: bytes) -> bool:
+    """Return whether two raw ids have the same value, so that clients take the one for the other."""
+    return frame_id == call_id or (frame_id not in _UNSAID and _is_same(frame_id, call_id, as_doubles=False))
+
+
+def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:
+    if frame_id == call_id:
         return True
     if len(frame_id) > _LONGEST_ID:
         return False
@@ -28,43 +36,18 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
         return False
     if isinstance(answered, bool):
         return False
-    if isinstance(answered, int | float) and isinstance(called, int):
+    if as_doubles and isinstance(answered, int | float) and isinstance(called, int):
         return _double(answered) == _double(called)
     return bool(answered == called)
 
 
-def is_same(frame_id: bytes, call_id: bytes) -> bool:
-    """Return whether two raw ids have the same value, so that clients take the one for the other."""
-    if frame_id == call_id:
-        return True
-    if frame_id in _UNSAID or len(frame_id) > _LONGEST_ID:
-        return False
-    try:
-        answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
-    return not isinstance(answered, bool) and bool(answered == called)
-
-
 def with_id(frame: bytes, identity: bytes) -> bytes:
-    """Return a JSON-RPC answer under another raw id; every other byte stays.
-
-    Args:
-        frame: A valid JSON object in which no member stands twice.
-    """
-    members = _members.decode(frame)
-    if "id" not in members:
-        at = frame.index(b"{") + 1
-        return frame[:at] + b'"id":' + identity + (b"," if members else b"") + frame[at:]
-    place = locate(frame, (0, len(frame)), members, "id")
-    return frame[: place.value] + identity + frame[place.end :]
-
-
-_members = msgspec.json.Decoder(Members)
+    """Return a JSON-RPC answer under another raw id; all other values keep their bytes."""
+    return put(frame, ("id",), identity)
 
 
 def _double(number: float) -> float:
-    """The number as most parsers read it; an integer beyond all doubles is infinite."""
+    """Return the number as most parsers read it; an integer beyond all doubles is infinite."""
     try:
         return float(number)
     except OverflowError:

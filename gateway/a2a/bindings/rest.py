@@ -13,8 +13,7 @@ from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
-from gateway.a2a.error_kind import BY_REASON
-from gateway.a2a.fault import BadParams, BadRequest, Fault
+from gateway.a2a.fault import BY_REASON, BadParams, BadRequest, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall

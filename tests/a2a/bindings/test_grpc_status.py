@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, AgentError, read_jsonrpc, write_rest
+from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, STRUCT, AgentError, read_jsonrpc, write_rest
 from gateway.a2a.bindings.grpc_status import (
     CODES,
     LONGEST_TRAILERS,
@@ -32,10 +32,19 @@ from gateway.a2a.bindings.grpc_status import (
     trailers,
 )
 from gateway.a2a.dialect import Version
-from gateway.a2a.error_detail import STRUCT
-from gateway.a2a.error_kind import BODY_TOO_LARGE, BY_REASON, KINDS, RATE_LIMIT_EXCEEDED, TASK_NOT_FOUND, ErrorKind
-from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, ERROR_INFO, GATEWAY_DOMAIN, Fault
-from gateway.a2a.fault_detail import details
+from gateway.a2a.fault import (
+    A2A_DOMAIN,
+    BAD_REQUEST,
+    BODY_TOO_LARGE,
+    BY_REASON,
+    ERROR_INFO,
+    GATEWAY_DOMAIN,
+    KINDS,
+    RATE_LIMIT_EXCEEDED,
+    TASK_NOT_FOUND,
+    ErrorKind,
+    Fault,
+)
 from tests.a2a.sample import vector
 from tests.a2a.test_fault import classes, made
 
@@ -302,7 +311,7 @@ def test_every_fault_has_its_code_and_its_details(kind: type[Fault], version: Ve
     assert status.code == CODES[kind.grpc_status]
     told = inside(status)
     assert (told.code, told.message) == (status.code, status.message)
-    assert json_format.MessageToDict(told)["details"] == details(fault, "r1")
+    assert json_format.MessageToDict(told)["details"] == fault.details("r1")
     name = "" if kind.a2a_reason is None or version is V1_0 else f"{BY_REASON[kind.a2a_reason].name}: "
     assert status.message == f"{name}no"
     assert size(status) <= LONGEST_TRAILERS

@@ -17,8 +17,7 @@ from gateway.a2a import fault as faults
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings.grpc_status import Status, of_error, of_fault, read
 from gateway.a2a.dialect import Version
-from gateway.a2a.error_kind import KINDS, ErrorKind
-from gateway.a2a.fault import Fault
+from gateway.a2a.fault import KINDS, ErrorKind, Fault
 from tests.a2a.bindings.test_grpc_status import ALL_KINDS, V0_3, V1_0, VERSIONS, error_of
 from tests.a2a.test_fault import classes, made
 
