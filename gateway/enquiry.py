@@ -24,12 +24,12 @@ from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.ownership import count, own, refuse_others, tells_of_others
 from gateway.relay import AnswerTooLong, Relay, refuse_type
-from gateway.repetition import Asking
 from gateway.reply import Reply
 from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
+from gateway.upstream.retry import Attempt
 from gateway.wire import Wire
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Enquiry:
         status: Of the last answer, in HTTP's numbers; None before the first.
     """
 
-    def __init__(self, exchange: Exchange, asking: Asking, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: Exchange, asking: Attempt[Exchange, Backing], clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._asking = asking
         self._backing = asking.backing

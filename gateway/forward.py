@@ -31,18 +31,18 @@ from gateway.backing import Backing
 from gateway.claims import claims_of
 from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
-from gateway.group import Group
 from gateway.interpreter import Interpreter
 from gateway.once import Once
 from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
 from gateway.relay import Relay
-from gateway.repetition import Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.upstream.balancer import Balancer, Replica
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
 from gateway.upstream.response import Response
+from gateway.upstream.retry import Attempt
 from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
@@ -92,7 +92,7 @@ class Forwarder:
         Raises:
             Fault: as `_forward`; BadParams where another message has the same id.
         """
-        if backing.repeats.idempotent:
+        if backing.retry.idempotent:
             once = self._once.get(backing.upstream.backend)
             if once is None:
                 once = self._once[backing.upstream.backend] = Once(self._clock)
@@ -121,15 +121,15 @@ class Forwarder:
         assert principal is not None
         key = self._key(principal, backing.upstream, call)
         alias = None if key is None else await self._alias(key, backing, call)
-        binds, home = False, None
-        if backing.group is not None:
-            backing, binds, home = await self._lead(backing, backing.group, principal, call, alias)
-        upstream = backing.upstream
+        replica, binds, home = backing.balancer.only, False, None
+        if replica is None:
+            replica, binds, home = await self._lead(backing, backing.balancer, principal, call, alias)
+        upstream = replica.upstream
         call, meant = self._meaning(exchange, call, key, alias)
         interface = upstream.interface(call, meant)
         if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(exchange, backing, interface, call, wire, binds=binds)
+            await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
             return
         claims = None
         if backing.tenure is not None:
@@ -159,7 +159,9 @@ class Forwarder:
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call)
+        asking = _Asking(
+            exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+        )
         asking.home, asking.translation = home, translation
         meter.forwarding(1)
         exchange.sent = self._clock()
@@ -169,18 +171,18 @@ class Forwarder:
             exchange.on_event = None
             asking.end()
             meter.forwarding(-1)
-            meter.answered(asking.backing.replica.key, asking.status)
+            meter.answered(asking.replica.key, asking.status)
 
     @staticmethod
     async def _lead(
-        backing: Backing, group: Group, principal: Principal, call: Call, alias: Alias | None
-    ) -> tuple[Backing, bool, str | None]:
+        backing: Backing, group: Balancer, principal: Principal, call: Call, alias: Alias | None
+    ) -> tuple[Replica, bool, str | None]:
         """Which replica a call goes to, whether to that or to none, and which one made its task.
 
         The last is empty where nobody knows, and None where any replica knows of any task.
 
         Raises:
-            NoHealthyBackend: as `Group.admit` and `Group.lead`.
+            NoHealthyBackend: as `Balancer.admit` and `Balancer.lead`.
             TaskNotFound: the same, of a task that is not the caller's.
             StateUnavailable: nobody knows where it belongs.
         """
@@ -196,11 +198,11 @@ class Forwarder:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
         claims = claims_of(backing.tenure, principal, "")
         home, by_task = await home_of(claims, named)
-        home = group.called(home) if home else ""
+        home = group.current_name(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.who}"), False, ""
-        binds = home != "" and group.keeping.binds(by_task=by_task)
-        if binds and not group.has(home):
+        binds = home != "" and group.affinity.binds(by_task=by_task)
+        if binds and home not in group.replicas:
             # Who may not know of something is not told that its replica is gone.
             for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
                 await claims.claim(each, call.dialect.version)
@@ -209,14 +211,22 @@ class Forwarder:
         return group.lead(home, binds=binds), binds, home if by_task else ""
 
     async def _list(
-        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        call: Call,
+        wire: Wire,
+        *,
+        replica: Replica,
+        binds: bool,
     ) -> None:
         """Bring the client those of an agent's tasks that are the caller's."""
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
-        asking = Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
+        asking = Attempt(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
         enquiry = Enquiry(exchange, asking, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
@@ -225,7 +235,7 @@ class Forwarder:
         finally:
             asking.end()
             backing.meter.forwarding(-1)
-            backing.meter.answered(asking.backing.replica.key, enquiry.status)
+            backing.meter.answered(asking.replica.key, enquiry.status)
 
     async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
@@ -397,7 +407,7 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._aside, translate)
 
 
-class _Asking(Asking):
+class _Asking(Attempt[Exchange, Backing]):
     """One call on its way to an agent.
 
     Attributes:
@@ -428,7 +438,7 @@ class _Asking(Asking):
 
         Of several replicas that is for the one to say that made it: another knows nothing of it.
         """
-        if self.home is not None and self.home != self.backing.replica.name:
+        if self.home is not None and self.home != self.replica.name:
             return False
         if self.exchange.progress.error is not None:
             return self.exchange.progress.error in _MISSES
