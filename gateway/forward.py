@@ -1,7 +1,7 @@
 """FORWARD: the agent is asked, in the client's own dialect or in one of the agent's.
 
-Relay or translate: where both sides speak the same dialect the client's bytes go on and the agent's come back
-(`relay.py`); else the call is translated, and what comes back as well (`interpreter.py`).
+Relay or translate: where both sides speak the same dialect the client's bytes go on and the agent's come back; else
+the call is translated, and the reply as well (`reply.py`).
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from gateway import otherwise
-from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -29,27 +28,26 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
 from gateway.claims import claims_of
-from gateway.enquiry import Enquiry
+from gateway.delivery import Delivery
 from gateway.exchange import Exchange
-from gateway.interpreter import Interpreter
+from gateway.list_tasks import TaskLister
 from gateway.once import Once
 from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
-from gateway.relay import Relay
+from gateway.reply import deliver
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.upstream.balancer import Balancer, Replica
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
+from gateway.upstream.reply import Reply
 from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
-from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
 from gateway.wire import Wire
 
 if TYPE_CHECKING:
-    from gateway.grpc_relay import GrpcRelay
     from gateway.upstream.grpc_answer import GrpcAnswer
 
 _MAYBE_NAMED = (
@@ -221,115 +219,104 @@ class Forwarder:
         replica: Replica,
         binds: bool,
     ) -> None:
-        """Bring the client those of an agent's tasks that are the caller's."""
+        """Deliver those of an agent's tasks that are the caller's."""
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
         asking = Attempt(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        enquiry = Enquiry(exchange, asking, self._clock)
+        lister = TaskLister(asking, claims, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
         try:
-            await enquiry.list_tasks(call, claims, wire)
+            await lister.list_tasks(call, wire)
         finally:
             asking.end()
             backing.meter.forwarding(-1)
-            backing.meter.answered(asking.replica.key, enquiry.status)
+            backing.meter.answered(asking.replica.key, lister.status)
 
     async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
-            await self._over_http(asking, call, wire)
-        else:
-            await self._over_grpc(asking, call, wire)
-        claims = asking.exchange.claims
-        if claims is not None and asking.missed:
-            await claims.gone()
-
-    async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+        """Send the call, again where it may be, and deliver the reply."""
         exchange = asking.exchange
+        send = partial(asking.send, call)
         try:
-            response = await asking.over_http(call)
+            reply = await send()
         except Fault as fault:
-            response = await asking.again(call, fault, partial(asking.over_http, call))
+            reply = await asking.again(call, fault, send)
         while True:
             try:
-                await self._bring(asking, call, response, wire)
+                await self._deliver(asking, call, reply, wire)
+                break
             except (UpstreamReset, UpstreamConnect) as fault:
                 # The head was there and the rest was not, or it was asked by another verb and there was nobody any
-                # more; where nobody was told of it, it is as if there were none.
+                # more; if the client has got nothing of it, it counts as no reply.
                 if exchange.status:
                     raise
-                response = await asking.again(call, fault, partial(asking.over_http, call))
-            else:
-                return
+                reply = await asking.again(call, fault, send)
+        if exchange.claims is not None and asking.missed:
+            await exchange.claims.gone()
 
-    async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
-        """Bring the client an answer."""
-        exchange = asking.exchange
-        if response.status in FAILING:
-            response = await asking.unless_busy(call, response, partial(asking.over_http, call))
-        if response.status in FAILING:
-            asking.answered(response.status)
-        elif call.operation.streams:
-            # A stream has gone well once there is an event, and whatever is none once all of it is there.
-            exchange.on_event = partial(asking.answered, response.status)
-        translation = asking.translation
+    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Wire) -> None:
+        exchange, translation = asking.exchange, asking.translation
+        if not isinstance(reply, Response):
+            asking.heard(reply)
+        elif reply.status in FAILING:
+            reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
+            if reply.status in FAILING:
+                asking.answered(reply.status)
+        if exchange.on_event is None and call.operation.streams and reply.http_status not in FAILING:
+            # A stream has gone well once there is an event, and any other answer once all of it is there.
+            exchange.on_event = partial(asking.answered, reply.http_status)
         if translation is not None and call.operation in otherwise.TWO_WAYS:
             # What was asked before it was asked in another way, and is asked again now.
             translation.call = call
-        relay = (
-            Relay(exchange, asking.backing, asking.interface, self._clock)
-            if translation is None
-            else asking.interpreter(translation, self._clock)
-        )
+        delivery = self._delivery(asking, reply, translation, call)
         try:
-            if call.operation in otherwise.TWO_WAYS:
-                relay, response = await self._otherwise(asking, call, relay, response)
-            asking.status = response.status
+            if call.operation in otherwise.TWO_WAYS and isinstance(reply, Response):
+                delivery = await self._otherwise(asking, delivery)
+            asking.status = delivery.reply.http_status
             exchange.received = self._clock()
             try:
-                await relay.run(response, wire)
+                await deliver(delivery, wire)
             except Fault as fault:
-                asking.broke(response, fault)
+                if isinstance(delivery.reply, Response):
+                    asking.broke(delivery.reply, fault)
                 raise
         finally:
-            response.close()
-        asking.answered(response.status)
+            delivery.reply.close()
+        asking.answered(delivery.reply.http_status)
 
-    async def _otherwise(
-        self, asking: "_Asking", call: Call, relay: Relay, response: Response
-    ) -> tuple[Relay, Response]:
-        """The same, or the answer in another way, which is the only one that the agent knows, and who brings it."""
-        exchange, backing, client = asking.exchange, asking.backing, asking.exchange.call
+    def _delivery(
+        self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
+    ) -> Delivery:
+        return Delivery(
+            reply,
+            asking.exchange,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
+
+    async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
+        """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
+        exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
         if client is None or not isinstance(backing.upstream, HttpUpstream):
-            return relay, response
-        if isinstance(relay, Interpreter) and call.operation is Operation.SUBSCRIBE_TO_TASK:
-            response = await _by_the_other_verb(relay, response, call, asking)
-        if not await otherwise.is_unknown(call, asking.interface.dialect, relay, response):
-            return relay, response
-        asking.answered(response.status)
+            return delivery
+        if call.operation is Operation.SUBSCRIBE_TO_TASK and await otherwise.is_unknown_path(delivery):
+            delivery.reply.close()
+            call = otherwise.by_the_other_verb(call)
+            delivery = self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+        if not await otherwise.is_unknown(delivery, asking.interface.dialect):
+            return delivery
+        asking.answered(delivery.reply.http_status)
         translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
-        ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
-        found = await otherwise.find(call, translation, ask, interpreter)
+        found = await otherwise.find(call, translation, asking.over_http, partial(self._delivery, asking))
         if found is None:
-            return relay, response
-        response.close()
+            return delivery
+        delivery.reply.close()
         return found
-
-    async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        exchange = asking.exchange
-        try:
-            answer = await asking.over_grpc(call)
-        except Fault as fault:
-            answer = await asking.again(call, fault, partial(asking.over_grpc, call))
-        asking.heard(answer)
-        asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
-        exchange.received = self._clock()
-        try:
-            await _grpc_relay(asking, self._clock).run(answer, wire)
-        finally:
-            answer.close()
 
     async def _alias(self, key: Key, backing: Backing, call: Call) -> Alias | None:
         kept = self._kept(backing)
@@ -424,14 +411,6 @@ class _Asking(Attempt[Exchange, Backing]):
         """Send the call to the replica of the moment, which answers as one over HTTP does."""
         return cast("Coroutine[Any, Any, Response]", self.send(call))
 
-    def interpreter(self, translation: Translation, clock: Callable[[], float]) -> Interpreter:
-        """Who brings the answer to a client that speaks otherwise."""
-        return Interpreter(self.exchange, self.backing, self.interface, clock, translation)
-
-    def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
-        """As `over_http`, behind gRPC."""
-        return cast("Coroutine[Any, Any, GrpcAnswer]", self.send(call))
-
     @property
     def missed(self) -> bool:
         """Whether the agent has said that it knows no such task, or that it is over.
@@ -443,21 +422,6 @@ class _Asking(Attempt[Exchange, Backing]):
         if self.exchange.progress.error is not None:
             return self.exchange.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
-
-
-async def _by_the_other_verb(interpreter: Interpreter, response: Response, call: Call, asking: _Asking) -> Response:
-    """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
-    if not await interpreter.misses(response):
-        return response
-    response.close()
-    call = replace(call, verb="GET" if call.verb == "POST" else "POST")
-    return await asking.over_http(call)
-
-
-def _grpc_relay(asking: _Asking, clock: Callable[[], float]) -> "GrpcRelay":
-    from gateway.grpc_relay import GrpcRelay  # noqa: PLC0415 - only those who have such agents pay for its schemas
-
-    return GrpcRelay(asking.exchange, asking.backing, asking.interface, clock, asking.translation)
 
 
 def _message_id(key: Key, call: Call) -> str:

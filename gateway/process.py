@@ -29,9 +29,9 @@ from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
 
 _COLLECTOR = (10_000, 100, 100)
-"""Thresholds of Python's garbage collector. Its own make a third of the CPU time of a call, because every few hundred open
-calls start a collection of all objects. Calls leave no cycles behind, and objects of the start are frozen. The first
-threshold also bounds a pause during a reload: 10,000 new objects take at most 10 ms."""
+"""Thresholds of Python's garbage collector. Its own make a third of the CPU time of a call, because every few hundred
+open calls start a collection of all objects. Calls leave no cycles behind, and objects of the start are frozen. The
+first threshold also bounds a pause during a reload: 10,000 new objects take at most 10 ms."""
 _SWITCH = 0.0001
 """Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
 socket would wait that long, one after the other, while a thread reads a configuration."""

@@ -89,6 +89,9 @@ _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
+_SPACED = b'": '
+_SHORT = 64 * 1024
+"""Bytes of a frame up to which the spaces between its tokens are taken out first."""
 # What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
 _COMPACT = len('{"jsonrpc":,"id":,"error":}')
 _TWICE = len(',"id":0')
@@ -134,6 +137,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if not (frame.isascii() or document.is_utf8(frame)):
         return None
     try:
+        frame = _compact(frame)
         envelope = _envelope.decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None
@@ -168,7 +172,13 @@ def read_bare(frame: bytes) -> Progress | None:
 
     None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
     """
-    if not (frame.isascii() or document.is_utf8(frame)) or has_twins(frame):
+    if not (frame.isascii() or document.is_utf8(frame)):
+        return None
+    try:
+        frame = _compact(frame)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if has_twins(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -187,6 +197,15 @@ def read_list(body: bytes) -> Progress | None:
     if not (body.isascii() or document.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
+
+
+def _compact(frame: bytes) -> bytes:
+    """Return a short frame without spaces between its tokens, which the search for double members reads twice as fast.
+
+    Raises:
+        msgspec.DecodeError, RecursionError: it is no JSON.
+    """
+    return msgspec.json.format(frame, indent=-1) if _SPACED in frame and len(frame) < _SHORT else frame
 
 
 def _has_twins(frame: bytes) -> bool:

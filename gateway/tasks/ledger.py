@@ -140,7 +140,7 @@ class Ledger:
             self._marks.clear()
 
     async def _expire(self) -> None:
-        while await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE):
+        while await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE):  # noqa: ASYNC110 - not a poll
             # Others have their turn between two batches.
             await asyncio.sleep(0)
 

@@ -525,7 +525,9 @@ def _add_context(
 ) -> tuple[str, str, int] | None:
     """Insert the context; return its tenant, principal and time if it is known already, or None if it is new."""
     holder: tuple[str, str, int] | None = None
-    if is_likely_known and (holder := db.execute(_CONTEXT, (scope, context)).fetchone()) is not None:
+    if is_likely_known:
+        holder = db.execute(_CONTEXT, (scope, context)).fetchone()
+    if holder is not None:
         return holder
     owner = sighting.owner
     if not db.execute(_ADD_CONTEXT, (scope, context, owner.tenant, owner.principal, sighting.now)).rowcount:

@@ -308,7 +308,8 @@ class AgentMeter:
         if outcomes is None:
             outcomes = self._requests[operation, binding] = metrics.requests.share((agent, operation, binding))
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        metrics.tenant_requests.add((tenant if tenant == NO_TENANT or tenant in self._tenants else OTHER, agent, outcome))
+        known = tenant if tenant == NO_TENANT or tenant in self._tenants else OTHER
+        metrics.tenant_requests.add((known, agent, outcome))
 
     def rejected(self, reason: str) -> None:
         """Count a refusal."""
