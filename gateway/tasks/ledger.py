@@ -140,8 +140,10 @@ class Ledger:
             self._marks.clear()
 
     async def _expire(self) -> None:
-        while await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE):  # noqa: ASYNC110 - not a poll
-            # Others have their turn between two batches.
+        forgotten = 1
+        while forgotten:
+            forgotten = await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE)
+            # Other tasks of the event loop run between two batches.
             await asyncio.sleep(0)
 
     async def _unseal(self, secret: bytes | None = None) -> Seal:

@@ -524,15 +524,14 @@ def _add_context(
     db: sqlite3.Connection, scope: str, context: str, sighting: Sighting, *, is_likely_known: bool
 ) -> tuple[str, str, int] | None:
     """Insert the context; return its tenant, principal and time if it is known already, or None if it is new."""
-    holder: tuple[str, str, int] | None = None
+    owner, holder = sighting.owner, None
     if is_likely_known:
         holder = db.execute(_CONTEXT, (scope, context)).fetchone()
-    if holder is not None:
-        return holder
-    owner = sighting.owner
-    if not db.execute(_ADD_CONTEXT, (scope, context, owner.tenant, owner.principal, sighting.now)).rowcount:
-        holder = db.execute(_CONTEXT, (scope, context)).fetchone()
-    return holder
+    if holder is None:
+        values = (scope, context, owner.tenant, owner.principal, sighting.now)
+        if not db.execute(_ADD_CONTEXT, values).rowcount:
+            holder = db.execute(_CONTEXT, (scope, context)).fetchone()
+    return None if holder is None else (holder[0], holder[1], holder[2])
 
 
 def _put_row(db: sqlite3.Connection, row: Row) -> int:
