@@ -1,6 +1,6 @@
-"""A request once it has been decoded, and what its head told before.
+"""The head of a request, and the call that it decodes to.
 
-Structs of msgspec, as every value that is made for each request: a frozen dataclass takes six times as long to make.
+Both are msgspec structs, as every value that is made per request: a frozen dataclass takes six times as long to make.
 """
 
 import msgspec
@@ -15,20 +15,20 @@ from gateway.certificate import Certificate
 
 
 class Head(msgspec.Struct, frozen=True):
-    """All that is known of a request before its body is read.
+    """A request before its body is read.
 
     Attributes:
         method: The HTTP method, upper case.
-        path: Raw path, as it came.
-        query: Raw query without the question mark.
+        path: The raw path.
+        query: The raw query without the question mark.
         host: Lower case, without port.
         headers: Pairs as they came, names in lower case.
         peer: Address of the client, or of the proxy in front.
-        values: The headers by name; made from `headers` where it is left out.
-        known: What was worked out from this head alone, under keys of whoever did; the same dict for every request of
-            a client that sends the same head again.
+        values: The headers by name, the last of several; made from `headers` where it is left out.
+        known: Results derived from this head alone, each under its owner's key; a client that sends the same head again
+            has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
-        certificate: What the client has shown on the connection, where it was asked for one.
+        certificate: The client certificate of the connection, where one was requested.
         timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
     """
 
@@ -39,8 +39,6 @@ class Head(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     peer: str = ""
     scheme: str = "http"
-    # By name, the last of several: a header is looked for a dozen times in each request, and few requests have one
-    # twice. Whoever has made it already gives it.
     values: dict[bytes, bytes] = {}
     known: dict[object, object] = {}
     grpc: GrpcMethod | None = None
@@ -52,13 +50,14 @@ class Head(msgspec.Struct, frozen=True):
             force_setattr(self, "values", dict(self.headers))
 
     def forget(self) -> None:
-        """Let go of the headers, and of what was worked out from them: nobody looks at them again."""
+        """Release the headers and everything derived from them; they are not read again."""
+        # Not cleared: heads of one connection share it.
         force_setattr(self, "known", {})
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 
     def all(self, name: bytes) -> tuple[bytes, ...]:
-        """Every value of a header, in order; the name in lower case."""
+        """Return every value of a header, in order; the name in lower case."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -67,7 +66,7 @@ class Head(msgspec.Struct, frozen=True):
         return tuple(value for key, value in self.headers if key == name)
 
     def first(self, name: bytes) -> bytes | None:
-        """The first value of a header, or None."""
+        """Return the first value of a header, or None."""
         value = self.values.get(name)
         if value is None or len(self.values) == len(self.headers):
             return value
@@ -79,16 +78,16 @@ class Call(msgspec.Struct, frozen=True):
 
     Attributes:
         id: The JSON-RPC id as its bytes came; `null` where the binding has none.
-        method: The name the client used, for the log; the JSON-RPC method or the HTTP method and path shape.
+        method: The name that the client used, for the log: the JSON-RPC method, or the operation.
         tenant: The A2A `tenant` field, wherever the client put it; places that disagree were refused.
-        body: The frame as it came.
-        query: Raw query that goes on to the agent, without the tenant.
-        in_body: Whether the body has a place for the tenant, an empty one included but over gRPC, where that is none.
-        told: Whether the frame as it came tells its reader `tenant`, in every place where the reader looks.
-        params: What was read of the body, by which the tenant is changed where it stands.
-        verb: The HTTP method that the agent gets over HTTP+JSON; empty for the client's own.
-        versioned: Whether the generation is certain: the client names it beside the call, or its grammar has but one.
-        addressed: Whether the tenant is only the agent's name, by which clients of gRPC find it; no agent is told.
+        body: The frame as received.
+        query: The raw query that is forwarded, without the tenant.
+        in_body: Whether the body has a place for the tenant; an empty one counts, but not over gRPC.
+        told: Whether the frame as received has `tenant` in every place where a reader looks.
+        params: The parameters that were read from the body; the tenant is replaced by them.
+        verb: The HTTP method for the agent over HTTP+JSON; empty for the client's own.
+        versioned: Whether the generation is certain: a header names it, or the binding has only one.
+        addressed: Whether the tenant is only the agent's name, by which gRPC clients find it; agents are not told.
     """
 
     operation: Operation
@@ -110,15 +109,15 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether objects of 1.0 come under a method name of 0.3 (protocol trap 14), unknown to agents of 1.0."""
+        """Return whether it has objects of 1.0 under a method name of 0.3, unknown to agents of 1.0 (trap 14)."""
         return self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC and "/" in self.method
 
     @property
     def is_open(self) -> bool:
-        """Whether a method name of 0.3 alone tells the generation, so that the client may mean objects of 1.0."""
+        """Return whether only a method name of 0.3 tells the generation; the client may then mean objects of 1.0."""
         return not self.versioned and self.dialect.version is Version.V0_3
 
     def forget(self) -> None:
-        """Let go of the body and of what was read of it: the agent has it."""
+        """Release the body and its parameters; the agent has them."""
         force_setattr(self, "body", b"")
         force_setattr(self, "params", NOTHING)

@@ -1,4 +1,4 @@
-"""A dialect: how one side speaks, which is a binding (the envelope) at a version (the objects)."""
+"""A dialect: a binding (the envelope) at a version (the objects)."""
 
 from enum import StrEnum
 from typing import Self
@@ -16,13 +16,13 @@ class Binding(StrEnum):
     label: str
 
     def __new__(cls, name: str, label: str = "") -> Self:
-        """A plain attribute: a property of an enumeration costs a call each time it is asked for."""
+        """Return a plain attribute: a property of an enumeration costs a call each time it is asked for."""
         binding = str.__new__(cls, name)
         binding._value_ = name
         binding.label = label
         return binding
 
-    # As a string has it; an enumeration's own is written in Python.
+    # The string's own; that of an enumeration is written in Python.
     __hash__ = str.__hash__
 
     JSONRPC = "JSONRPC", "jsonrpc"
@@ -41,7 +41,7 @@ class Version(StrEnum):
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """How one side speaks."""
+    """The binding and the version that one side of a call uses."""
 
     binding: Binding
     version: Version
@@ -51,7 +51,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
 
 def parse_version(text: str) -> Version | None:
-    """The generation that a version string names, or None for one that this gateway does not know.
+    """Return the generation that a version string names, or None for one that this gateway does not know.
 
     A patch number is ignored and 0.2.x is the 0.3 dialect (1.0 §3.6: Major.Minor alone negotiates).
     """

@@ -1,8 +1,8 @@
-"""Which event of a stream is the last, for clients of generations that are told so in the event itself.
+"""The first and the last event of a stream, for clients whose generation wants more than the agent's.
 
-1.0 just closes. Before, the last event says `final: true` (0.3 §7.2.2), and some clients take a stream that closes
-without it for one that broke off. So an event that may be the last, which ends the task or makes it wait for its
-client, is held back until another one comes or the stream ends.
+1.0 just closes a stream. Before, the last event says `final: true` (0.3 §7.2.2), and some clients treat a stream that
+closes without it as broken. So an event that may be the last, because the task ends or waits for its client, is held
+back until another one comes or the stream ends.
 """
 
 from gateway.a2a.dialect import Version
@@ -11,7 +11,7 @@ from gateway.a2a.versions.version import INTERRUPTED, TERMINAL
 
 
 class Ending:
-    """The end of one stream, in the words of the hub.
+    """The event of one stream that is held back, in the hub's form.
 
     Args:
         version: The client's generation.
@@ -22,16 +22,16 @@ class Ending:
     def __init__(self, version: Version) -> None:
         self._version = version
         self._held: Tree | None = None
-        # A status that went out as one that another event follows, and may yet have been the last.
+        # A status that was sent as not final, and may yet have been the last.
         self._rested: Tree | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether an event is held back."""
+        """Return whether an event is held back."""
         return self._held is not None
 
     def hold(self, event: Tree) -> bool:
-        """Hold an event back if it may be the last; what was held before has been taken."""
+        """Hold an event back if it may be the last, and return whether it is; the one before has been taken."""
         if self._version is Version.V1_0:
             return False
         if self._may_end(event):
@@ -42,11 +42,10 @@ class Ending:
         return False
 
     def take(self, *, last: bool) -> Tree | None:
-        """The event that was held back, or None.
+        """Return the event that was held back, or None.
 
         Args:
-            last: Whether the stream has come to its end. The status in which its task rests is said again then, if it
-                went out as one that another event follows.
+            last: Whether the stream has ended. A final or waiting status that was sent as not final is repeated then.
         """
         event, self._held = self._held, None
         if last:
@@ -57,7 +56,7 @@ class Ending:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can follow the event that is held back."""
+        """Return whether nothing can follow the event that is held back."""
         return self._held is not None and _state(self._held) in TERMINAL
 
     def _may_end(self, event: Tree) -> bool:
@@ -74,7 +73,7 @@ def _state(event: Tree) -> str | None:
 
 
 def _bare(event: Tree) -> Tree | None:
-    """The status of an event without its message, to say again; None where it has none."""
+    """Return the status of an event without its message, to repeat it; None where it has none."""
     body = event.get("statusUpdate") or event.get("task")
     if not body:
         return None
@@ -84,22 +83,22 @@ def _bare(event: Tree) -> Tree | None:
 
 
 def opening(event: Tree) -> tuple[Tree, ...]:
-    """Return the events with which a stream begins whose agent begins it with this one, so that the Task comes first.
+    """Return the first events of a stream whose agent begins it with this one.
 
-    A Task or a Message begins a stream (1.0 §3.1.2). An update is preceded by the Task that it is about, with its id,
-    its context and the state that the update tells; an update that tells no more than that is not said again.
+    A Task or a Message begins a stream (1.0 §3.1.2). An update is preceded by its Task, with id, context and state; an
+    update that says no more than that is replaced by it.
     """
     update = event.get("statusUpdate") or event.get("artifactUpdate")
     if update is None:
         return (event,)
-    # A task whose artifact is being written is worked on.
+    # A task that writes an artifact is working.
     status = update.get("status") or {"state": "TASK_STATE_WORKING"}
-    # Without its message: clients move that into the history once the update brings the same status again.
+    # Without its message: clients move that into the history when the update repeats the status.
     known = {name: status[name] for name in ("state", "timestamp") if name in status}
     ids = {"id": update.get("taskId"), "contextId": update.get("contextId")}
     task = {"task": {**{name: value for name, value in ids.items() if value is not None}, "status": known}}
     says_more = status.keys() != known.keys() or any(value for name, value in update.items() if name not in _TOLD)
-    # The end of a task, and that it waits for its client, is said by an update, also where a Task has said it.
+    # A final or waiting state is also told by an update, even where the Task has it.
     return (task, event) if says_more or status.get("state") in _RESTS else (task,)
 
 

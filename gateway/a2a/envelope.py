@@ -1,7 +1,7 @@
-"""What is put round the objects of a dialect, and taken off: one place that knows which binding does it how.
+"""The contract of the bindings: parameters, results, errors and events read from and written into their envelopes.
 
-JSON-RPC has an envelope, HTTP+JSON has path, query and body, gRPC has protobuf messages. Whoever translates deals in
-trees. The schema classes of gRPC are imported by those who use them (`bindings/grpc.py`), so nobody else pays for them.
+JSON-RPC has an envelope, HTTP+JSON has path, query and body, gRPC has protobuf messages. Translation works on trees and
+calls only these functions. The schema classes of gRPC (`bindings/grpc.py`) are imported when they are first used.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from gateway.a2a.bindings.grpc_method import GrpcMethod, method_of
 from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadRequest, UpstreamProtocol
+from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing import grpc as framing
 from gateway.a2a.framing import sse
 from gateway.a2a.operation import Operation
@@ -23,7 +23,7 @@ from gateway.a2a.tree import Tree
 
 
 def read_params(call: Call, *, typed: bool) -> Tree:
-    """The parameters of a client's call, as its form gets them; no tenant is among them.
+    """Return the parameters of a client's call, for its form, without any tenant.
 
     Args:
         typed: As `bindings.body.given`.
@@ -42,7 +42,7 @@ def read_params(call: Call, *, typed: bool) -> Tree:
 
 
 def read_grpc(method: GrpcMethod, message: bytes, *, scope_field: int, bounds: BodyBounds) -> Call:
-    """The call that a client of gRPC makes; as `bindings.grpc.read_call`."""
+    """Return the call of a gRPC client; as `bindings.grpc.read_call`."""
     call: Call = _grpc().read_call(method, message, scope_field=scope_field, bounds=bounds)
     return call
 
@@ -57,19 +57,19 @@ def write_call(
     id: str,  # noqa: A002 - JSON-RPC's word
     context_id: str | None,
 ) -> Call:
-    """What an agent is asked, where a client made `call`.
+    """Return the call to an agent, for the client's `call`.
 
     Args:
-        params: As the agent's form gives them.
-        tenant: What the agent is told as the A2A tenant, or None.
-        id: As `translation.Translation`.
-        context_id: The context that they name, as the agent knows it.
+        params: The parameters in the agent's form.
+        tenant: The A2A tenant for the agent, or None.
+        id: The JSON-RPC id for the agent, without characters that JSON escapes.
+        context_id: The agent's context.
 
     Raises:
-        BadParams: they hold what the agent's schema has no place for.
+        BadParams: the agent's schema has no place for one of them.
     """
     version = theirs.version
-    # 0.3 has no such field, and its strict parsers refuse it over HTTP+JSON; there the path says it.
+    # 0.3 has no such field, and its strict parsers refuse it over HTTP+JSON, where the path has the tenant.
     repeats = theirs.binding is Binding.GRPC or asked in _TENANT_IN_BODY
     if tenant is not None and (theirs.binding is Binding.JSONRPC or (repeats and version is Version.V1_0)):
         params["tenant"] = tenant
@@ -108,10 +108,10 @@ def write_call(
 
 
 def raw_result(call: Call, frame: bytes) -> msgspec.Raw | None:
-    """The JSON of the result in an agent's answer or event; None for nothing.
+    """Return the JSON of the result in an agent's answer or event; None for none.
 
     Args:
-        call: What the agent was asked.
+        call: The call to the agent.
 
     Raises:
         UpstreamProtocol: it is no answer.
@@ -121,31 +121,28 @@ def raw_result(call: Call, frame: bytes) -> msgspec.Raw | None:
             return msgspec.Raw(frame) if frame.strip() else None
         case Binding.GRPC:
             return msgspec.Raw(body.write(_grpc().read_answer(call.operation, call.dialect.version, frame)))
-    try:
-        return jsonrpc.open_answer(frame).result
-    except BadRequest as error:
-        raise UpstreamProtocol("the agent's answer is no JSON-RPC answer", detail=error.message) from error
+    answer = jsonrpc.open_answer(frame)
+    if answer is None:
+        raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
+    return None if answer.failed or not answer.result else answer.result
 
 
 def error(call: Call, status: int, frame: bytes) -> AgentError | None:
-    """What an agent's answer complains of, or None where it is no error that A2A knows; not over gRPC.
+    """Return the error in an agent's answer, or None where it is no error of A2A; not over gRPC.
 
     Args:
-        call: What the agent was asked.
-        status: Of HTTP.
+        call: The call to the agent.
+        status: The HTTP status.
     """
     version = call.dialect.version
     if call.dialect.binding is Binding.JSONRPC:
-        try:
-            told = jsonrpc.open_answer(frame).error
-        except BadRequest:
-            return None
-        return None if told is None else agent_error.read_jsonrpc(told, version)
+        answer = jsonrpc.open_answer(frame)
+        return agent_error.read_jsonrpc(answer.error, version) if answer is not None and answer.failed else None
     return agent_error.read_rest(status, frame, version) if status >= 400 else None
 
 
 def result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: ANN401 - any JSON
-    """The tree of the result in an agent's answer, as its form reads it; None for nothing.
+    """Return the tree of the result in an agent's answer, for its form; None for none.
 
     Args:
         event: Whether the frame is an event of a stream.
@@ -163,13 +160,13 @@ def result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: AN
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """A result in the envelope of the client who made `call`.
+    """Return a result in the envelope of the client's `call`.
 
     Args:
         told: A tree, or `msgspec.Raw`.
 
     Raises:
-        UpstreamProtocol: gRPC has no place for what it holds.
+        UpstreamProtocol: the schema of gRPC has no place for it.
     """
     match call.dialect.binding:
         case Binding.JSONRPC:
@@ -182,14 +179,14 @@ def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
 
 
 def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - as above
-    """As `answer`, for one event of a stream, in the client's framing; over SSE it is on one line."""
+    """Return one event of a stream as `answer`, in the client's framing; over SSE it is on one line."""
     if call.dialect.binding is Binding.GRPC:
         return framing.frame(_grpc().write_event(call.dialect.version, told))
     return sse.encode(answer(call, body.on_one_line(told) if isinstance(told, msgspec.Raw) else told))
 
 
 _TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
-"""Where the SDKs of 1.0 repeat the tenant of the path over HTTP+JSON (protocol §2.4)."""
+"""The operations where SDKs of 1.0 repeat the tenant of the path in the body, over HTTP+JSON (protocol §2.4)."""
 
 
 def _grpc() -> Any:  # noqa: ANN401 - a module

@@ -1,7 +1,7 @@
-"""Which headers pass, in both directions: what A2A, tracing and content need, and nothing else.
+"""The headers that are forwarded in each direction: those that A2A, tracing and content need.
 
-Allow-lists, because a header that nobody thought of is a header that an agent may believe. Names are compared without
-case; a name with an underscore never passes (`X_A2A_Tenant` is `X-A2A-Tenant` to many servers).
+They are allow-lists, because an agent may trust any header that it gets. Names are compared without case; a name with
+an underscore is never forwarded (`X_A2A_Tenant` is `X-A2A-Tenant` to many servers).
 """
 
 import re
@@ -17,7 +17,7 @@ TO_AGENT = frozenset(
         b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"tracestate", b"baggage",
     }
 )  # fmt: skip
-"""Client headers that go to the agent."""
+"""Client headers that are forwarded to the agent."""
 
 TO_CLIENT = frozenset(
     {
@@ -25,7 +25,7 @@ TO_CLIENT = frozenset(
         b"retry-after", b"x-accel-buffering", b"deprecation", b"sunset",
     }
 )  # fmt: skip
-"""Agent headers that go to the client."""
+"""Agent headers that are forwarded to the client."""
 
 NEVER_FORWARDED = frozenset(
     {
@@ -46,7 +46,7 @@ TRACEPARENT = re.compile(
     rb"(?!ff)(?:00|(?P<later>(?!00)[0-9a-f]{2}))-(?P<trace>(?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
     rb"(?(later)(?:-.*)?)"
 )
-"""W3C Trace Context §3.2: version, trace id, parent id and flags; all zeros are none, and later versions say more."""
+"""W3C Trace Context §3.2: version, trace id, parent id and flags; not all zeros, and later versions may be longer."""
 _TRACE = frozenset({b"traceparent", b"tracestate"})
 
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
@@ -57,17 +57,17 @@ _ONCE = frozenset(
         b"traceparent", b"x-accel-buffering", b"x-api-key",
     }
 )  # fmt: skip
-"""Headers that are no lists (RFC 9110 §5.3): of two of them, two servers would believe one each."""
+"""Headers that are no lists (RFC 9110 §5.3): two servers may pick different ones of two."""
 _NONE_OF_IT = re.compile(rb"(?:^|;)\s*[qQ]=0(?:\.0*)?\s*(?:;|$)")
 _DECIDING = b"a2a-version"
 
 
 def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """See that a request's headers say one thing to whoever reads them.
+    """Refuse headers that two servers could read in two ways.
 
     Raises:
-        BadRequest: one that is no list stands twice, there are two credentials, or `Connection` would take away what
-            is decided on.
+        BadRequest: one that is no list stands twice, there are two credentials, or `Connection` would remove
+            `A2A-Version`.
     """
     names = {name for name, _ in headers}
     if len(names) != len(headers):
@@ -84,10 +84,10 @@ def refuse_ambiguous(headers: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -> Pairs:
-    """The pairs whose name is allowed, in order; a name that `Connection` lists is hop-by-hop and stays here.
+    """Return the pairs whose name is allowed, in order, without those that `Connection` makes hop-by-hop.
 
-    Of several headers that are no list the first passes: it is the one that was looked at. A `traceparent` that is
-    none does not pass, nor a `tracestate` without one (W3C Trace Context §3.3, §4.3).
+    Of several headers that are no list the first passes, which is the one that was evaluated. An invalid `traceparent`
+    does not pass, nor a `tracestate` without one (W3C Trace Context §3.3, §4.3).
     """
     kept = [(name, value) for name, value in headers if name in allowed and _VALUE.fullmatch(value) is not None]
     if len(dict(kept)) != len(kept):
@@ -104,7 +104,7 @@ def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -
 
 
 def media_type(value: bytes | None) -> bytes:
-    """The type and subtype of a Content-Type, lower case, without parameters; empty where there is none."""
+    """Return the type and subtype of a Content-Type, lower case, without parameters; empty where there is none."""
     return b"" if value is None else value.split(b";", 1)[0].strip().lower()
 
 
@@ -122,21 +122,21 @@ def accepts(values: Iterable[bytes], media: bytes) -> bool:
 
 
 def is_encoded(value: bytes | None) -> bool:
-    """Whether a Content-Encoding names a coding; names have no case, and `identity` is none (RFC 9110 §8.4)."""
+    """Return whether a Content-Encoding names a coding other than `identity` (RFC 9110 §8.4)."""
     return value is not None and any(name.strip().lower() not in (b"", b"identity") for name in value.split(b","))
 
 
 def is_json(value: bytes | None) -> bool:
-    """Whether a Content-Type is some JSON."""
+    """Return whether a Content-Type is some JSON."""
     media = media_type(value)
     return media == b"application/json" or (media.startswith(b"application/") and media.endswith(b"+json"))
 
 
 def is_no_json(value: bytes | None) -> bool:
-    """Whether a Content-Type says something else than some JSON; none, or an empty one, says nothing."""
+    """Return whether a Content-Type is something other than JSON; an absent or empty one is not."""
     return value != b"application/json" and media_type(value) != b"" and not is_json(value)
 
 
 def is_event_stream(value: bytes | None) -> bool:
-    """Whether a Content-Type is server-sent events."""
+    """Return whether a Content-Type is server-sent events."""
     return media_type(value) == b"text/event-stream"

@@ -1,12 +1,10 @@
-"""A list of tasks that several callers share an agent for: the agent's pages read, the caller's own page written.
+"""ListTasks at an agent that several owners share: the agent's pages are read, the caller's own page is written.
 
-Hub and spoke, as every translation (`translation.py`), also where both sides speak one dialect: the answer is made of
-parts of several of the agent's, and nothing else of those may reach the caller. What the agent counts, for one, is
-everybody's.
+It is translated through the hub (`translation.py`) even if both sides speak one dialect: the answer is made of parts of
+several answers, and nothing else of those may reach the caller, such as the agent's count of everybody's tasks.
 
-Whoever stores a task that nobody can read must not hide the tasks of others. So each task of a page is read by itself,
-and one that is not what its generation says is only named; whether that matters is for those to say who know whose it
-is.
+A malformed task must not hide the tasks of other owners. So each task of a page is read by itself, and a malformed one
+is only named; the caller, who knows its owner, decides whether it matters.
 """
 
 from collections.abc import Callable
@@ -35,12 +33,12 @@ LONGEST_PAGE = 100
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One of the agent's.
+    """One page of the agent's.
 
     Attributes:
-        tasks: In the hub's words, in the agent's order.
-        next_token: Of the page behind it; empty where there is none.
-        broken: Tasks that are not what the agent's generation says: the id of each, and what is wrong, for the log.
+        tasks: In the hub's form, in the agent's order.
+        next_token: The token of the next page; empty for none.
+        broken: The id of each malformed task, and the reason, for the log.
     """
 
     tasks: list[Tree]
@@ -49,21 +47,21 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Listing:
-    """One call of a client for a list of tasks: what it asks for, how its agent is asked, how it is answered.
+    """One client's ListTasks: its parameters, the calls to the agent, and the answer.
 
     Args:
-        call: What the client asks, in its dialect.
+        call: The client's call.
         theirs: The agent's dialect; `can_list` holds.
-        tenant: What the agent is told as the A2A tenant, or None.
-        id: The id under which it is asked, without characters that JSON escapes.
+        tenant: The A2A tenant for the agent, or None.
+        id: The JSON-RPC id for the agent, without characters that JSON escapes.
 
     Attributes:
-        page_token: As the client gives it; empty for the first page.
+        page_token: The client's; empty for the first page.
         page_size: Most tasks of the client's page, from 1 to `LONGEST_PAGE`.
-        context: The context that its tasks are of; empty for any.
-        is_filtered: Whether it asks for tasks in one state, or after one moment.
-        filters: What sets this list apart from others, the same for all its pages, and always as many words: the
-            tenant that the agent is told, the context, the state and the moment, each empty where there is none.
+        context: The context to which the list is limited; empty for any.
+        is_filtered: Whether the list is limited to a state or to tasks after a moment.
+        filters: The identity of this list, the same for all its pages: the agent's tenant, the context, the state and
+            the moment, each empty where there is none.
 
     Raises:
         BadParams: the parameters are not what the client's generation says, or the size of a page is out of bounds.
@@ -92,10 +90,10 @@ class Listing:
         self._history: int | None = params.get("historyLength")
         self._params = params
 
-    # ---- There -----------------------------------------------------------------------------------------------------
+    # ---- Request -----------------------------------------------------------------------------------------------------
 
     def ask(self, page_token: str, page_size: int) -> Call:
-        """What the agent is asked for one page.
+        """Return the call to the agent for one page.
 
         Args:
             page_token: The agent's own; empty for the first page.
@@ -123,13 +121,13 @@ class Listing:
                 raise
             raise UpstreamProtocol("the agent's page token is none that it can be asked with") from fault
 
-    # ---- Back ------------------------------------------------------------------------------------------------------
+    # ---- Answer ------------------------------------------------------------------------------------------------------
 
     def read(self, frame: bytes) -> Page:
-        """The page in a good answer of the agent's.
+        """Return the page in a good answer of the agent's.
 
         Args:
-            frame: As the agent wrote it; it is known to be whole, and an answer to the request.
+            frame: A whole answer to the request.
 
         Raises:
             UpstreamProtocol: it is no page, or a task of it has no id.
@@ -151,12 +149,12 @@ class Listing:
         return Page(tasks, token, broken)
 
     def answer(self, tasks: list[Tree], next_token: str, total: int) -> bytes:
-        """The client's page, in its envelope.
+        """Return the client's page, in its envelope.
 
         Args:
-            tasks: In the hub's words; they are consumed.
-            next_token: The client's, for the page behind it; empty where there is none.
-            total: How many tasks there are on all pages.
+            tasks: In the hub's form; they are consumed.
+            next_token: The client's token of the next page; empty for none.
+            total: The number of tasks on all pages.
 
         Raises:
             UpstreamProtocol: a task has what the client's dialect has no place for.
@@ -186,23 +184,22 @@ class Listing:
 
 
 def can_list(ours: Dialect, theirs: Dialect) -> bool:
-    """Whether a client's call for a list can be asked of an agent in a dialect.
+    """Return whether a client's call for a list can be asked of an agent in a dialect.
 
-    0.3 has the operation in prose alone: who speaks it is asked for by those who speak the same.
+    0.3 has the operation in prose alone, so it is only asked for in the same dialect.
     """
     return can_ask(Operation.LIST_TASKS, theirs) or (ours == theirs and theirs in _IN_PROSE)
 
 
 def _params(call: Call) -> Tree:
-    """What a client asks for in the hub's words, of which each agent knows all.
+    """Return the client's parameters in the hub's form.
 
-    A member that nobody knows may be the agent's own word for one that is known, such as another page token: it stays
-    behind.
+    Unknown members are left out: an agent might take one for a known one, such as another page token.
     """
     params = envelope.read_params(call, typed=True)
     try:
         params = FORMS[call.dialect].lift_params(Operation.LIST_TASKS, params, Memo())
-        # The hub's own form last: older ones leave open what is no page, and which names mean the same.
+        # The hub's own form checks page sizes and names that mean the same; older ones do not.
         params = v1_0.FORM.lift_params(Operation.LIST_TASKS, params, Memo())
     except Misfit as misfit:
         raise BadParams(str(misfit), field=misfit.field) from misfit
@@ -217,13 +214,13 @@ _IN_PROSE = frozenset({Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.R
 # ---- One page, task by task ------------------------------------------------------------------------------------------
 
 _Split: TypeAlias = tuple[str, list[tuple[str, Callable[[], Any]]]]
-"""The token of the next page; and of each task its id, and what reads the rest of it."""
+"""The token of the next page; and each task's id with a function that reads the task."""
 
 
 class _Page(msgspec.Struct, rename="camel"):
     tasks: list[msgspec.Raw] | None = None
     next_page_token: str | None = None
-    # As ProtoJSON may also write it.
+    # ProtoJSON may write it so.
     next_page_token_: str | None = msgspec.field(default=None, name="next_page_token")
 
 

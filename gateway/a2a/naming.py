@@ -1,8 +1,8 @@
-"""What a client of 0.1 calls its task, and what its agent calls it (protocol §8.1).
+"""Task ids of 0.1 clients, mapped to those of their agents and back (protocol §8.1).
 
-Clients of 0.1 make the ids of their tasks and sessions; agents of all later generations make their own. Here the one
-stands for the other, in requests and in whatever comes back. The other way round, an agent of 0.1 gets its ids from the
-gateway, and clients of 0.2 and 0.3 are remembered by them: their names for some methods are those of 0.1.
+Clients of 0.1 make the ids of their tasks and sessions; agents of all later generations make their own. Requests get
+the agent's ids, answers and events the client's. In the other direction, an agent of 0.1 gets its ids from the gateway;
+they are recorded, because clients of 0.2 and 0.3 share some method names with 0.1 and are told apart by their tasks.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ LONGEST = 512
 
 
 class Alias(msgspec.Struct, frozen=True):
-    """What an agent calls a task that a client of 0.1 named itself.
+    """The agent's ids of a task whose client made its own.
 
     Attributes:
         task_id: The agent's id.
-        context_id: The agent's context of it, if it said one.
-        session_id: What the client calls that context, if it said so.
-        newer: The other way round: a client of 0.2 or 0.3 has got this task from an agent of 0.1, and is not taken for
-            a client of 0.1 where the method names are the same.
-        mixed: The client made the task with objects of 1.0 under the method names of 0.3. Where nothing else tells, it
-            is answered in 1.0 under them. Its ids are the agent's, as those of `newer`.
+        context_id: The agent's context of the task, if known.
+        session_id: The client's id of that context, if known.
+        newer: A client of 0.2 or 0.3 has this task from an agent of 0.1. The ids are the agent's, and the client is not
+            taken for one of 0.1 where method names are shared.
+        mixed: The client made the task with objects of 1.0 under method names of 0.3, and is answered so by default.
+            The ids are the agent's.
     """
 
     task_id: str
@@ -37,16 +37,16 @@ class Alias(msgspec.Struct, frozen=True):
 
 
 class Naming:
-    """The names of one call's task.
+    """The two sets of ids of one call's task.
 
     Args:
-        alias: What is known of the task that the call names.
-        met: Told the client's name of a task and what is known of it, whenever that changes.
+        alias: The alias of the task that the call names, if known.
+        met: Called with the client's task id and the alias, whenever that changes.
         newer: Whether the client is of 0.2 or 0.3 and the agent of 0.1.
         mixed: As of `Alias`; `newer` as well.
 
     Attributes:
-        name: What the client of 0.1 calls its task; None where ids are the agent's for both.
+        name: The 0.1 client's id of its task; None where both use the agent's ids.
     """
 
     __slots__ = ("_alias", "_met", "_mixed", "_newer", "_session", "name")
@@ -63,16 +63,16 @@ class Naming:
 
     @property
     def known(self) -> bool:
-        """Whether the agent's name of the task is known."""
+        """Return whether the agent's name of the task is known."""
         return self._alias is not None
 
     @property
     def context_id(self) -> str | None:
-        """The agent's context of the task, if it is known."""
+        """Return the agent's context of the task, if it is known."""
         return None if self._alias is None else self._alias.context_id
 
     def for_send(self, message: Tree) -> None:
-        """Put the agent's ids in place of the client's into a message to be sent; a new task is the agent's to name.
+        """Replace the client's ids by the agent's in a message to be sent; the agent names a new task.
 
         Raises:
             Misfit: an id is too long.
@@ -91,7 +91,7 @@ class Naming:
             message["contextId"] = alias.context_id
 
     def for_task(self, params: Tree, member: str) -> None:
-        """Put the agent's id in place of the client's into the parameters of an operation on a task."""
+        """Replace the client's id by the agent's in the parameters of an operation on a task."""
         alias = self._alias
         if alias is None or alias.newer:
             return
@@ -99,10 +99,10 @@ class Naming:
         params[member] = alias.task_id
 
     def localise(self, answer: Tree) -> None:
-        """Put the client's ids in place of the agent's into what comes back, and remember what the agent calls it.
+        """Replace the agent's ids by the client's in an answer or event, and record the agent's.
 
         Args:
-            answer: What the hub wraps: `{"task": ...}` and its like. A task's push configuration is one of `config`.
+            answer: One object of the hub under its kind: `{"task": ...}`; a push configuration is under `config`.
         """
         for kind, body in answer.items():
             if not isinstance(body, dict):

@@ -1,11 +1,11 @@
-"""The operations of A2A, by their 1.0 names, and what a proxy must know of each."""
+"""The operations of A2A, by their 1.0 names, with the properties that a proxy needs."""
 
 from enum import StrEnum
 from typing import Self
 
 
 class Kind(StrEnum):
-    """What sort of work an operation is; the closed set of the `kind` label of metrics."""
+    """The sort of work of an operation; the closed set of the `kind` label of metrics."""
 
     SEND = "send"
     STREAM = "stream"
@@ -13,17 +13,17 @@ class Kind(StrEnum):
     PUSH = "push"
     CARD = "card"
     OTHER = "other"
-    """Nothing that is known: the request was refused before anybody knew what it wanted."""
+    """Not known: the request was refused before its operation was."""
 
 
 class Operation(StrEnum):
-    """One A2A operation (1.0 §3.1), whatever each binding and version calls it.
+    """One A2A operation (1.0 §3.1); bindings and versions have other names for it.
 
     Attributes:
         kind: The sort of work this is.
-        streams: Whether a good answer is a stream of events.
-        sends: Whether it hands the agent a message: it may block for minutes and is never repeated blindly.
-        repeatable: Whether a second execution changes nothing, so that a lost call may be sent again.
+        streams: Whether a successful answer is a stream of events.
+        sends: Whether it sends the agent a message: it may block for minutes and is never retried blindly.
+        repeatable: Whether it is idempotent, so that a lost call may be retried.
     """
 
     kind: Kind
@@ -32,7 +32,7 @@ class Operation(StrEnum):
     repeatable: bool
 
     def __new__(cls, name: str, kind: Kind = Kind.OTHER, repeats: str = "") -> Self:
-        """Plain attributes: properties of an enumeration cost a call each time one is asked for."""
+        """Set plain attributes: a property of an enumeration costs a call each time it is read."""
         operation = str.__new__(cls, name)
         operation._value_ = name
         operation.kind = kind
@@ -41,7 +41,7 @@ class Operation(StrEnum):
         operation.repeatable = repeats != ""
         return operation
 
-    # As a string has it; an enumeration's own is written in Python.
+    # The string's own; that of an enumeration is written in Python.
     __hash__ = str.__hash__
 
     SEND_MESSAGE = "SendMessage", Kind.SEND
@@ -55,7 +55,7 @@ class Operation(StrEnum):
     LIST_PUSH_CONFIGS = "ListTaskPushNotificationConfigs", Kind.PUSH, "repeatable"
     DELETE_PUSH_CONFIG = "DeleteTaskPushNotificationConfig", Kind.PUSH, "repeatable"
     GET_EXTENDED_CARD = "GetExtendedAgentCard", Kind.CARD, "repeatable"
-    # Discovery is no operation of the protocol, but it walks the same line (design: cards get identity for free).
+    # Discovery is no operation of the protocol, but passes the same pipeline, so that cards get identity too.
     GET_CARD = "GetAgentCard", Kind.CARD, "repeatable"
 
 

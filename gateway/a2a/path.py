@@ -1,9 +1,9 @@
-"""What a request's path says: its segments, and the operation that HTTP+JSON spells with them.
+"""A request's path: its segments, and the operation that they are in HTTP+JSON.
 
-One parse gives what is decided on and what is forwarded. A path is read raw, never unescaped as a whole: percent
-escapes may stand only in task and push-config ids, are decoded once, and are written again in canonical form. What
-clients spell differently there is the case of the hex digits and the marks that some escape and others do not (`:`,
-`!`, `~` and their like); an escaped letter, digit, dot, slash or percent sign is never needed, and refused.
+One parse gives both the decision and the forwarded path. A path is read raw, never unescaped as a whole: percent
+escapes are allowed only in task and push-config ids, are decoded once, and are written again in canonical form. Clients
+differ in the case of hex digits and in the marks that they escape (`:`, `!`, `~` and alike); an escaped letter, digit,
+dot, slash or percent sign is never needed, and refused.
 """
 
 import re
@@ -21,16 +21,16 @@ NAME = re.compile(
 """Grammar of a tenant in a path: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
 WRONG_NAME = "a tenant has at most 256 bytes, no control characters, and is no word of the protocol's paths"
-"""The message for a tenant that is none (`tenant.is_tenant`)."""
+"""The message for an invalid tenant (`tenant.is_tenant`)."""
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
-# Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which nobody has to escape (RFC 3986 §2.3).
+# Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which need no escape (RFC 3986 §2.3).
 _ESCAPED_TRAPS = re.compile(r"%(?:[01][0-9A-F]|2[5DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AF])", re.IGNORECASE)
 _BEFORE_IDS = ("tasks", "pushNotificationConfigs")
 _ID_SAFE = "~!$&'()*+,=:@-._"
 _LONGEST_ID = 512
 
-# An id that ends so would be a verb in the path that the agent gets, whatever way the colon was written here.
+# An id that ends so would be a verb in the path that the agent gets.
 _VERB = re.compile(r":(?:cancel|subscribe)\Z", re.IGNORECASE)
 
 CARD_NAMES = ("agent-card.json", "agent.json")
@@ -40,15 +40,15 @@ _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
 
 
 class PathCall(msgspec.Struct, frozen=True):
-    """What stands behind an endpoint's path.
+    """The part of a path behind an endpoint.
 
     Attributes:
-        operation: None for the JSON-RPC endpoint, whose body says it.
+        operation: None for the JSON-RPC endpoint, whose body has it.
         tenant: The tenant segment, or None.
-        prefixed: Whether the 0.3 prefix `/v1` was there.
-        card: The well-known name that is asked for, or None.
-        legacy_card: The extended card at its 0.2 path.
-        allowed: HTTP methods of this path, where the request's own is none of them; else empty.
+        prefixed: Whether it had the 0.3 prefix `/v1`.
+        card: The well-known name of a card, or None.
+        legacy_card: Whether it is the 0.2 path of the extended card.
+        allowed: The HTTP methods of this path, where the request's own is none of them; otherwise empty.
     """
 
     operation: Operation | None = None
@@ -62,7 +62,7 @@ class PathCall(msgspec.Struct, frozen=True):
 
 
 def segments(raw_path: bytes) -> tuple[str, ...]:
-    """Segments of a request's raw path; one trailing slash does not count.
+    """Return the segments of a request's raw path; one trailing slash does not count.
 
     Raises:
         BadRequest: a character, an escape or a segment that two servers could read in two ways (`safety` T10).
@@ -91,13 +91,13 @@ def _refuse_escapes(parts: list[str]) -> None:
 
 
 def read_rest(method: str, rest: tuple[str, ...], *, tenanted: bool) -> PathCall | None:
-    """What the segments behind an endpoint mean, or None for nothing.
+    """Return the meaning of the segments behind an endpoint, or None if they have none.
 
     Args:
         tenanted: Whether the first segment may be a tenant here.
 
     Raises:
-        BadRequest: an id that is no proper UTF-8, too long, or would be read otherwise behind us.
+        BadRequest: an id that is no UTF-8, too long, or would be read differently by the agent.
     """
     tenant: str | None = None
     if tenanted and rest and rest != _LEGACY_CARD and rest[0] not in _FIRST_SEGMENTS and NAME.fullmatch(rest[0]):
@@ -160,7 +160,7 @@ def _read_task(method: str, last: str) -> _Found | None:
 
 
 def decode_id(segment: str) -> str:
-    """An id as a path writes it, decoded once.
+    """Return an id as a path writes it, decoded once.
 
     Raises:
         BadRequest: no UTF-8, a control character, a space at an end, or too long.
@@ -175,12 +175,12 @@ def decode_id(segment: str) -> str:
 
 
 def encode_id(value: str) -> str:
-    """An id as a path writes it: the one canonical spelling."""
+    """Return an id as a path writes it: the one canonical spelling."""
     return quote(value, safe=_ID_SAFE)
 
 
 def rest_path(call: PathCall, version: Version) -> str:
-    """The canonical path of an HTTP+JSON call behind an agent's interface URL, without a tenant."""
+    """Return the canonical path of an HTTP+JSON call behind an agent's interface URL, without a tenant."""
     prefix = "/v1" if version is not Version.V1_0 else ""
     task = "" if call.task_id is None else "/tasks/" + encode_id(call.task_id)
     config = "" if call.config_id is None else "/" + encode_id(call.config_id)

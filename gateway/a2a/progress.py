@@ -1,11 +1,12 @@
-"""What a frame from an agent tells of a task: read along the way, never changed.
+"""Task, context and state in a frame from an agent: read on its way to the client, never changed.
 
-Any generation and both bindings: 1.0 wraps (`task`, `message`, `statusUpdate`, `artifactUpdate`), 0.3 and 0.1 send bare
-objects, JSON-RPC puts either under `result`; and a push configuration tells whose it is. A frame of an unknown shape
-tells nothing and is still relayed; one that is no JSON, or no JSON-RPC answer where it should be one, is none.
+All generations and both JSON bindings are read: 1.0 wraps (`task`, `message`, `statusUpdate`, `artifactUpdate`), 0.3
+and 0.1 send bare objects, JSON-RPC has either under `result`; a push configuration names its task. A frame of an
+unknown shape tells nothing and is still relayed; one that is no JSON, or no JSON-RPC answer where it should be one, is
+refused.
 
-Names and states are read in every way in which ProtoJSON may write them. A member of another type than it should be is
-passed over; where it would have been an id, the frame is not *legible*: who must know what it names cannot pass it.
+Names and states are read in every spelling of ProtoJSON. A member of a wrong type is ignored; if it is an id, the frame
+is not *legible*, and an agent with separated owners cannot have it relayed.
 """
 
 import operator
@@ -14,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.a2a import document
+from gateway.a2a.bindings.jsonrpc import open_answer
 from gateway.a2a.document import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
@@ -24,15 +26,15 @@ _ABSENT = msgspec.Raw()
 
 
 class _Status(msgspec.Struct, gc=False):
-    # By its number as well, as ProtoJSON may write it (1.0 §5.5).
+    # ProtoJSON may write its number (1.0 §5.5).
     state: str | int | float | None = None
     message: msgspec.Raw = _ABSENT
-    # Its name in the schema of 0.3.
+    # The name of `message` in the schema of 0.3.
     update: msgspec.Raw = _ABSENT
 
 
 class _Named(msgspec.Struct, rename="camel", gc=False):
-    """What says in an object which task it is or is about; ProtoJSON may write a name as it was in the schema."""
+    """The members of an object that name its task; ProtoJSON may also write a name as in the schema."""
 
     id: str | None = None
     task_id: str | None = None
@@ -44,7 +46,7 @@ class _Named(msgspec.Struct, rename="camel", gc=False):
     other_references: msgspec.Raw = msgspec.field(default=_ABSENT, name="reference_task_ids")
     other_task_id: str | None = msgspec.field(default=None, name="task_id")
     other_context_id: str | None = msgspec.field(default=None, name="context_id")
-    # A client that does not tell capitals from small letters takes one of these for the one that is spelled right.
+    # A client that ignores case takes one of these for the right one.
     capital_id: str | None = msgspec.field(default=None, name="Id")
     capital_task_id: str | None = msgspec.field(default=None, name="TaskId")
     capital_context_id: str | None = msgspec.field(default=None, name="ContextId")
@@ -71,14 +73,6 @@ class _Error(msgspec.Struct, gc=False):
     code: int
 
 
-class _Envelope(msgspec.Struct, gc=False):
-    jsonrpc: msgspec.Raw = _ABSENT
-    id: msgspec.Raw = _ABSENT
-    result: msgspec.Raw = _ABSENT
-    error: msgspec.Raw = _ABSENT
-
-
-_envelope = msgspec.json.Decoder(_Envelope)
 _bare = msgspec.json.Decoder(_Object)
 _error = msgspec.json.Decoder(_Error)
 _members = msgspec.json.Decoder(Members)
@@ -88,26 +82,21 @@ _status = msgspec.json.Decoder(_Status | None)
 _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
-_VERSIONS = (msgspec.Raw(b'"2.0"'), _ABSENT)
 _SPACED = b'": '
 _SHORT = 64 * 1024
 """Bytes of a frame up to which the spaces between its tokens are taken out first."""
-# What an envelope takes beside the values of its members, and the least that a member which stands twice adds to it.
-_COMPACT = len('{"jsonrpc":,"id":,"error":}')
-_TWICE = len(',"id":0')
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
-    """What one frame tells.
+    """The task, context and state of one frame.
 
     Attributes:
         id: The raw JSON-RPC id; empty where there is none.
         state: The task's state, from `STATES`, or None.
         event: task, message, status, artifact or error: the closed set of the `event` label.
         error: The JSON-RPC error code, or None.
-        legible: Whether it names no task and no context but these; not where an id cannot be read, or several tasks are
-            named.
-        others: What messages within it name beside these, or the details of an error; None for nothing.
+        legible: Whether these ids are all that it names; False where an id cannot be read, or it has several tasks.
+        others: The ids that its messages, or the details of its error, name beside these; None for none.
     """
 
     id: bytes = b""
@@ -124,54 +113,39 @@ NOTHING = Progress()
 
 
 def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
-    """What a JSON-RPC answer or event tells, or None for what is no such answer (JSON-RPC 2.0 §5).
+    """Read a JSON-RPC answer or event; None for what is no such answer (`open_answer`).
 
-    It is a JSON object in UTF-8 with a result or an error and not both, and no member twice in it or where ids are
-    looked for, as clients would differ on which one counts. An error has a code, and the version beside it:
-    `{"error": ...}` alone may come from any server on the way. A result may come without the version, and a null error
-    beside a result is none.
+    An error must have a code, and no member twice in either where ids are looked for.
 
     Args:
-        void: Whether the answer may have neither: a2a-go leaves a null result out (protocol §4.3).
+        void: Whether the answer may have neither result nor error.
     """
-    if not (frame.isascii() or document.is_utf8(frame)):
-        return None
     try:
-        frame = _compact(frame)
-        envelope = _envelope.decode(frame)
+        answer = open_answer(_compact(frame))
     except (msgspec.DecodeError, RecursionError):
         return None
-    failed = envelope.error not in _UNSET
-    if (failed and envelope.result not in _UNSET) or envelope.jsonrpc not in _VERSIONS:
+    if answer is None:
         return None
-    # Written as most write it, with a space here and there, it has no place for a member that stands twice.
-    values = len(envelope.jsonrpc) + len(envelope.id) + len(envelope.result) + len(envelope.error)
-    spare = len(frame) - values - _COMPACT
-    if (spare >= _TWICE or not envelope.jsonrpc or not envelope.id) and _has_twins(frame):
-        return None
-    identity = bytes(envelope.id)
-    if failed:
+    identity = bytes(answer.id)
+    if answer.error not in _UNSET:
         try:
-            error = _error.decode(envelope.error)
-            named = of_error(envelope.error)
+            error = _error.decode(answer.error)
+            named = of_error(answer.error)
         except (msgspec.DecodeError, Ambiguous):
             return None
-        return Progress(id=identity, event="error", error=error.code, others=named) if envelope.jsonrpc else None
-    if not envelope.result:
-        return Progress(id=identity) if void and envelope.jsonrpc else None
-    if has_twins(envelope.result):
+        return Progress(id=identity, event="error", error=error.code, others=named)
+    if not answer.result:
+        return Progress(id=identity) if void else None
+    if has_twins(answer.result):
         return None
     try:
-        return _tell(_bare.decode(envelope.result), envelope.result, identity)
+        return _tell(_bare.decode(answer.result), answer.result, identity)
     except (msgspec.DecodeError, RecursionError):
-        return _read_odd(envelope.result, identity)
+        return _read_odd(answer.result, identity)
 
 
 def read_bare(frame: bytes) -> Progress | None:
-    """Read a body or an event of HTTP+JSON.
-
-    None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
-    """
+    """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
     if not (frame.isascii() or document.is_utf8(frame)):
         return None
     try:
@@ -183,7 +157,7 @@ def read_bare(frame: bytes) -> Progress | None:
     try:
         return _tell(_bare.decode(frame), frame, b"")
     except msgspec.ValidationError:
-        # The decoder stopped at a member of another type, and what follows may be anything.
+        # The decoder stopped at a member of a wrong type; what follows it has not been checked.
         try:
             return _read_piecemeal(_members.decode(frame), frame, b"")
         except (msgspec.DecodeError, RecursionError, Ambiguous):
@@ -193,7 +167,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
 
 def read_list(body: bytes) -> Progress | None:
-    """What a list tells that is the body of HTTP+JSON, as 0.3 lists push configurations; None for what is no list."""
+    """Read a list that is the body of HTTP+JSON, as 0.3 lists push configurations; None for no list."""
     if not (body.isascii() or document.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
@@ -208,18 +182,9 @@ def _compact(frame: bytes) -> bytes:
     return msgspec.json.format(frame, indent=-1) if _SPACED in frame and len(frame) < _SHORT else frame
 
 
-def _has_twins(frame: bytes) -> bool:
-    """Whether an envelope has a member twice."""
-    try:
-        return document.has_twins(frame, _members.decode(frame))
-    except (msgspec.DecodeError, RecursionError):
-        # Its own members were read, but one that is none of them has a name that is no text.
-        return True
-
-
 def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
-    """What an object tells that has been read; its bytes are read once more where it is none of the usual ones."""
-    # In one go and not in two functions: this is done for every event of every stream.
+    """Return the progress of a decoded object; its bytes are read once more where it is no usual one."""
+    # One function, not two: it runs for every event of every stream.
     named: _Named = found
     if _is_crowd(found):
         return _tell_crowd(found, identity)
@@ -234,7 +199,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "message" or (found.message is not None and found.status is None):
         return _tell_message(found.message or found, identity)
     elif found.status is not None:
-        # As in 0.3: what has a task beside its id is news of it.
+        # As in 0.3: an object with a task id beside its own id is an update.
         news = found.kind or found.task_id or found.other_task_id
         event = "task" if found.id and (not news or found.kind == "task") else "status"
     elif found.other_status_update is not None:
@@ -250,7 +215,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     status = named.status
     task = (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id
     context = named.context_id or named.other_context_id or named.session_id
-    # Nobody needs more than one name.
+    # Nearly all use one name.
     alone = named.other_task_id is named.other_context_id is named.session_id is named.capital_id is None
     alone = alone and named.capital_task_id is named.capital_context_id is None
     return Progress(
@@ -275,7 +240,7 @@ def _tell_message(named: _Named, identity: bytes) -> Progress:
 
 
 def _agrees(named: _Named) -> bool:
-    """Whether an object names one task and one context by whatever names it has for them: clients differ on which."""
+    """Return whether all spellings in an object name one task and one context: clients differ on which they read."""
     tasks = {named.task_id, named.other_task_id} - _NAMELESS
     session = named.session_id
     contexts = {named.context_id, named.other_context_id, None if session is _UNREAD else session} - _NAMELESS
@@ -294,7 +259,7 @@ _wrapped = operator.attrgetter(*_WRAPPERS)
 
 
 def _is_crowd(found: _Object) -> bool:
-    """Whether an answer is several things at once, or a list."""
+    """Return whether an answer is several things at once, or a list."""
     left_out = _wrapped(found).count(None)
     if left_out == len(_WRAPPERS):
         return found.tasks is not _ABSENT
@@ -304,9 +269,9 @@ def _is_crowd(found: _Object) -> bool:
 
 
 def _tell_crowd(found: _Object, identity: bytes) -> Progress:
-    """What an answer tells that is several things at once: each client reads another one of them, or all."""
+    """Return the progress of an answer that is several things at once: clients differ on which they read."""
     if found.tasks not in _EMPTY:
-        # A list that nobody has gone through.
+        # Lists are read task by task elsewhere.
         return Progress(id=identity, legible=False)
     found.tasks = _ABSENT
     held = [
@@ -341,10 +306,10 @@ _READ = frozenset(name.replace("_", "").lower() for name in _READ_AS)
 
 
 def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
-    """What an object tells that is neither a task nor news of one: a push configuration, a list of them, or a card."""
+    """Return the progress of an object that is no task or update: a push configuration, a list of them, or a card."""
     members = _members.decode(data)
     if any(name not in _READ_AS and name.replace("_", "").lower() in _READ for name in members):
-        # Some clients do not tell capitals from small letters.
+        # Some clients ignore case.
         return Progress(id=identity, legible=False)
     configs = members.get("configs", _ABSENT)
     if bytes(configs)[:1] == b"[":
@@ -358,7 +323,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
         other_push_notification_config=members.get("push_notification_config", _ABSENT),
     )
     context = found.context_id or found.other_context_id or found.session_id
-    # Nothing else that has an id is in a context.
+    # Only a task has both an id and a context.
     task = task_of(config) or (found.id if context is not None else None)
     within = others((found.history,), (found.reference_task_ids, found.other_references), task, context)
     if within is None and "error" in members:
@@ -367,7 +332,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
 
 
 def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
-    """What a list tells: the one task that all of it is of."""
+    """Return the one task that all push configurations of a list are of."""
     tasks = tasks_of(data)
     if tasks is None or len(tasks) > 1:
         return Progress(id=identity, legible=False)
@@ -384,7 +349,7 @@ _WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_O
 
 
 def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
-    """What a result tells that is no object, or in which a member is of another type than it should be."""
+    """Return the progress of a result that is no object, or has a member of a wrong type."""
     first = bytes(result)[:1]
     if first == b"[":
         return _tell_list(result, identity)
@@ -397,11 +362,11 @@ def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
 
 
 def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
-    """What an object tells of which each member may be of any type."""
+    """Return the progress of an object, each member of which may be of any type."""
     found = _read_named(members, _Object())
     for attribute in _WRAPPERS:
         held = _read_object(members.get(_WRITTEN_AS[attribute]))
-        # What is no object names nothing: a text, as pages of errors have one.
+        # A message that is no object names nothing: error pages have a text there.
         if held is not _NOWHERE or attribute not in _MESSAGES:
             setattr(found, attribute, held)
         elif attribute != "other_message":
@@ -433,7 +398,7 @@ def _read_named(members: Members, named: _N) -> _N:
         try:
             named.status = _status.decode(status)
         except (msgspec.DecodeError, RecursionError):
-            # It makes a task of what has an id, and has a message all the same.
+            # An object with an id and any status is a task; its status may still have a message.
             named.status = _read_status(status) if named.id or named.task_id or named.other_task_id else None
     return named
 

@@ -1,8 +1,8 @@
-"""A request's query: read for the tenant that it may name, and written again from the pairs that were read.
+"""A request's query: its tenant and ids are read, and the other pairs are forwarded.
 
-Every field that the path does not bind may be a query parameter (google.api.http), so a query is one more place for
-the tenant and for ids. Names are plain words, so that nobody reads another name; a value keeps its bytes, for page
-tokens must survive, but none of its escapes can be read in two ways. Names that this gateway does not know pass.
+Every field that the path does not bind may be a query parameter (google.api.http), so a query is one more place for the
+tenant and for ids. Names must be plain words, so that no parser reads another name. A value keeps its bytes, because
+page tokens must survive, but escapes that could be read in two ways are refused. Unknown names pass.
 """
 
 import re
@@ -31,14 +31,14 @@ _IDS = {
     "name": ("name",),
     "parent": ("parent",),
 }
-"""Ids by their folded names, and 0.3's names that hold one, with the spellings that a query may have."""
+"""Ids, and 0.3's names that hold one, by folded name, with the spellings that are allowed in a query."""
 _PUSHES = frozenset({"taskpushnotificationconfig", "pushnotificationconfig", "pushnotification"})
-# Words that anything may be called by, further down.
+# Common words, which are allowed in nested names.
 _COMMON = frozenset({"id", "name", "parent"})
 
 
 def split_query(query: bytes) -> tuple[str | None, bytes]:
-    """The tenant that a query names, and the rest of the query, each value byte for byte.
+    """Return the tenant that a query names, and the rest of the query, each value byte for byte.
 
     Raises:
         BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, leads into a
@@ -77,10 +77,10 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
 
 
 def of_card(path: PathCall, query: bytes) -> PathCall:
-    """The request for a card, with the tenant that its query names where no path could: `?tenant=orgs%2F42`.
+    """Return the request for a card, with the tenant that its query names where no path could: `?tenant=orgs%2F42`.
 
-    A tenant that a path can carry stands in the path. Whatever else the query of a card says names nothing, so that
-    nobody learns by it whether there is an endpoint.
+    A tenant that a path can carry must be in the path. Anything else in the query of a card is ignored, so that it does
+    not reveal whether there is an endpoint.
     """
     if path.tenant is not None or b"tenant=" not in query:
         return path
@@ -94,7 +94,7 @@ def of_card(path: PathCall, query: bytes) -> PathCall:
 
 
 def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
-    """See that no id of a query says something else than the path does.
+    """Refuse an id in a query that differs from the path.
 
     Args:
         query: What `split_query` passed.
@@ -121,13 +121,13 @@ def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
 
 
 def _refuse_other_name(name: str, said: str, path: PathCall) -> None:
-    """See that what may be a resource name of 0.3 is that of the path."""
+    """Refuse a resource name of 0.3 that differs from the path."""
     if said and (name in _IDS or said.startswith("tasks/")) and not is_of(said, path.task_id, path.config_id):
         raise BadParams(f"the query cannot have another {name} than the path")
 
 
 def named_in(query: bytes) -> tuple[str | None, str | None]:
-    """The task and the context that the query of a JSON-RPC request names, where no agent should look for them.
+    """Return the task and the context in the query of a JSON-RPC request, where no agent should look for them.
 
     Args:
         query: What `split_query` passed.
@@ -139,7 +139,7 @@ def named_in(query: bytes) -> tuple[str | None, str | None]:
 
 
 def with_context(query: bytes, context: str) -> bytes:
-    """The query with another context where it names one; all other bytes stay as they are."""
+    """Return the query with another context where it names one; all other bytes stay as they are."""
     pairs = query.split(b"&")
     for number, pair in enumerate(pairs):
         name, _, value = pair.partition(b"=")
@@ -149,7 +149,7 @@ def with_context(query: bytes, context: str) -> bytes:
 
 
 def query_value(query: bytes, name: str) -> str | None:
-    """The value of one query parameter, its name compared without case; None where it is absent."""
+    """Return the value of one query parameter, its name compared without case; None where it is absent."""
     for pair in query.split(b"&"):
         key, _, value = pair.partition(b"=")
         if _unquote(key).lower() == name.lower():
@@ -158,7 +158,7 @@ def query_value(query: bytes, name: str) -> str | None:
 
 
 def _folded(name: str) -> str:
-    """A name as somebody may read it who takes both spellings of ProtoJSON, in any case."""
+    """Return a name in the one spelling that the most lenient parser would see."""
     return name.lower().replace("_", "").replace("-", "")
 
 

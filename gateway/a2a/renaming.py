@@ -1,7 +1,7 @@
-"""Ids in place of others: in a call on its way to an agent, and in what comes back.
+"""Ids rewritten in a call on its way to an agent, and in the answers.
 
-Where several callers may hit on the same word for a context, each gets a mark before its words on the way to the agent,
-which is cut out again on the way back. Everything else in a call and in a frame stays as it came.
+Where several callers of an agent may choose the same context id, each has a prefix put before its ids on the way to the
+agent, which is removed on the way back. All other values of a call and of a frame keep their bytes.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from gateway.a2a.parameter import NOTHING, Parameters, Way
 
 
 def with_context(call: Call, context: str) -> Call:
-    """The same call about another context, in every place where it names one; one that names none stays as it is.
+    """Return the call with another context in every place that names one; a call that names none is unchanged.
 
     Raises:
         BadParams, DuplicateKey: as `mention.mentions`, of a body that nobody has read yet.
@@ -36,7 +36,7 @@ def with_context(call: Call, context: str) -> Call:
 
 
 def with_task(call: Call, task: str) -> Call:
-    """The same call about another task, where its client has made the id: over JSON-RPC, as 0.1 has it.
+    """Return the call with another task, where the client has made its id: over JSON-RPC, as 0.1 has it.
 
     Raises:
         ValueError: it is about none, or of another binding.
@@ -53,12 +53,12 @@ def with_task(call: Call, task: str) -> Call:
 def without(
     data: bytes, mark: bytes, binding: Binding, *, version: Version, operation: Operation, event: bool
 ) -> bytes:
-    """A frame of an agent's without a mark, wherever that stands in its strings; the same object where it has none.
+    """Return a frame of an agent's with a prefix removed from all its strings; the same object where it has none.
 
     Args:
         data: JSON, or a message of gRPC without what frames it.
-        mark: Of `a-z`, `0-9` and `-`, which JSON writes as they are.
-        operation: What the agent was asked.
+        mark: The prefix, of `a-z`, `0-9` and `-`, which JSON never escapes.
+        operation: The operation that the agent was asked for.
         event: Whether the frame is one event of a stream.
 
     Raises:
@@ -73,13 +73,7 @@ def without(
 
 
 def status_without(status: Status, mark: str) -> Status:
-    """How a call over gRPC ended, without a mark; the same object where it has none.
-
-    A detail that has it and is of a type that nobody here knows is left out.
-
-    Args:
-        mark: As of `without`.
-    """
+    """Return a gRPC status with a prefix removed, as `without`; a detail of an unknown type that has it is left out."""
     if mark not in status.message and mark.encode("ascii") not in status.details:
         return status
     found: Status = _grpc().status_without(status, mark)
@@ -87,12 +81,12 @@ def status_without(status: Status, mark: str) -> Status:
 
 
 def _edited(call: Call, params: Parameters, places: list[tuple[Way, str]], text: str) -> tuple[bytes, Parameters]:
-    """The body with another text in some places, and what is read of it."""
+    """Return the body with another text in some places, and its parameters."""
     if not places:
         return call.body, call.params
     body = parameter.with_texts(params, call.body, places, text)
     if call.params is NOTHING:
-        # A body of the gateway's own has not been read, and nobody looks at what was read of it.
+        # A body of the gateway's own has not been read, and its parameters are not needed.
         return body, NOTHING
     return body, parameter.reread(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)
 

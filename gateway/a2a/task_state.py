@@ -1,18 +1,18 @@
-"""The states of tasks, and how the generations spell them."""
+"""The states of tasks, in the spelling of every generation."""
 
 STATES = (
     "unknown", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected", "auth-required",
 )  # fmt: skip
-"""The closed set of task states, as 0.3, metrics and logs spell them, by the numbers that the schemas give them."""
+"""The closed set of task states as 0.3, metrics and logs spell them, in the order of the schemas' numbers."""
 
 HUB_STATES = (
     "TASK_STATE_UNSPECIFIED",
     *(f"TASK_STATE_{state.upper().replace('-', '_')}" for state in STATES[1:]),
 )
-"""The same as 1.0 spells them."""
+"""The same in the spelling of 1.0."""
 
 OLDER_STATES = {**dict(zip(STATES, HUB_STATES, strict=True)), "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
-"""The state of `HUB_STATES` by every word that an older generation has for it."""
+"""The state of `HUB_STATES` by every word of older generations."""
 
 _STATES = {
     **{state: state for state in STATES},
@@ -21,9 +21,9 @@ _STATES = {
     "TASK_STATE_CANCELLED": "canceled",
 }
 SPOKEN: dict[str | float, str] = {**dict(enumerate(STATES)), **dict(_STATES.items())}
-"""The state of `STATES` by every word, and by the number, that a generation has for it."""
+"""The state of `STATES` by every word and by its number."""
 
 
 def state_of(word: str) -> str:
-    """The state of `STATES` that a word of any generation means."""
+    """Return the state of `STATES` that a word of any generation means."""
     return _STATES.get(word, "unknown")

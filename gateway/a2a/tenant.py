@@ -1,4 +1,4 @@
-"""The A2A `tenant` field: an opaque string that is compared exactly. Only in a path it has a grammar (`path.NAME`)."""
+"""The A2A `tenant` field: an opaque string, compared exactly. Only in a path has it a grammar (`path.NAME`)."""
 
 import re
 
@@ -18,17 +18,17 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_tenant(value: str) -> bool:
-    """Whether a client, or the file, can name this as a tenant."""
+    """Return whether a client, or the configuration, can use this as a tenant."""
     return is_opaque(value) and value not in RESERVED
 
 
 def is_opaque(value: str) -> bool:
-    """Whether a string is not empty, has at most 256 bytes of UTF-8, and no control characters."""
+    """Return whether a string is not empty, has at most 256 bytes of UTF-8, and no control characters."""
     if not 0 < len(value) <= _LONGEST or _FORBIDDEN.search(value) is not None:
         return False
     return value.isascii() or len(value.encode()) <= _LONGEST
 
 
 def fits_path(tenant: str | None) -> bool:
-    """Whether a path can say the tenant: it is one segment of `path.NAME`, or there is none to say."""
+    """Return whether a path can carry the tenant: it is one segment of `path.NAME`, or None."""
     return tenant is None or NAME.fullmatch(tenant) is not None

@@ -1,7 +1,4 @@
-"""Bodies that are translated: read without the tenant, and written.
-
-What nobody has to look into stays the bytes that it came as, and is written as these.
-"""
+"""The bodies of translated calls, answers and events. Values that need not be read stay the bytes that they came as."""
 
 from typing import Any
 
@@ -15,7 +12,7 @@ __all__ = ["given", "object_of", "on_one_line", "read", "write"]
 
 
 def given(params: Parameters, *, typed: bool) -> dict[str, Any]:
-    """The members that a body has, without any place for a tenant.
+    """Return the members of a body, without any place for a tenant.
 
     Args:
         typed: Whether their values are trees. Where not, they are `msgspec.Raw`, but for those with a tenant inside.
@@ -38,7 +35,7 @@ def given(params: Parameters, *, typed: bool) -> dict[str, Any]:
 
 
 def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:
-    """A result that must be an object, as all of 1.0 are.
+    """Return a result that must be an object, as all of 1.0 are.
 
     Raises:
         UpstreamProtocol: it is none.
@@ -49,7 +46,7 @@ def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:
 
 
 def on_one_line(raw: msgspec.Raw) -> msgspec.Raw:
-    """A result as an event can hold it: a line end in it would end the line of the event.
+    """Return a result on one line, as an event needs it.
 
     Raises:
         UpstreamProtocol: it is nested too deeply.

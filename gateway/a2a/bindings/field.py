@@ -1,8 +1,8 @@
 """Parameters that HTTP+JSON writes into path and query (1.0 §11.3, §11.5): texts there, typed everywhere else.
 
-A query has names in camelCase; snake_case is read too, since ProtoJSON has both. Servers differ in what they do with a
-value that they cannot read (protocol §8.3: some drop the filter and show everything), so such a one is refused here.
-Names that the protocol does not know stay behind, and none that it knows is a list.
+Names are camelCase; snake_case is read too, since ProtoJSON has both. Servers differ in what they do with a value that
+they cannot read (protocol §8.3: some drop the filter and return everything), so it is refused here. Names that the
+protocol does not know are left out, and none that it knows is a list.
 """
 
 import re
@@ -22,13 +22,13 @@ from gateway.a2a.task_state import HUB_STATES
 
 
 def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
-    """The parameters that a query names, under their names of 1.0; one without a value is unset.
+    """Return the parameters in a query, under their names of 1.0; one without a value is unset.
 
     Args:
-        query: What `query.split_query` passed.
+        query: The query that `query.split_query` returned.
 
     Raises:
-        BadParams: a value that is none of its parameter, or two that differ under two names of one.
+        BadParams: a value is not of its parameter's type, or differs under two names of one parameter.
     """
     fields = _BY_NAME.get(operation)
     found: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
 
 
 def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
-    """The query that says these parameters, as far as the operation has any in its query.
+    """Return the query with those of the parameters that the operation has in its query.
 
     Raises:
         BadParams: as `read_query`; or a value that is too long for a query, or has control characters.
@@ -70,16 +70,15 @@ def _escaped(name: str, text: str) -> str:
 
 
 def path_id(params: Mapping[str, Any], name: str, *twins: str, verb: bool = False) -> str:
-    """The id under that name or its twins, which a path can carry.
+    """Return the id under that name or its twins, which a path can carry.
 
-    What is refused is read in two ways on its way (`path`): `%` and slashes, which some servers decode once more or
-    before they route, and dot segments.
+    Refused are `%` and slashes, which some servers decode twice or before they route, and dot segments.
 
     Args:
         verb: Whether the path may have a verb behind it, so that it must not end like one itself.
 
     Raises:
-        BadParams: there is none, no string or two that differ; or a path cannot carry it.
+        BadParams: it is missing, no string, differs under two names, or a path cannot carry it.
     """
     found = _said(params, (name, *twins), _TEXT)
     if not found:
@@ -108,9 +107,9 @@ class _Kind:
     """A type of parameter, read from a text and written as one.
 
     Attributes:
-        words: What is told to whoever wrote something else.
-        types: What JSON may have in its place.
-        read: The value of a text; None for what is none, an empty one for what is unset.
+        words: The message for other values.
+        types: The types that it may have in JSON.
+        read: Returns the value of a text; None for an invalid one, an empty one for unset.
     """
 
     words: str
@@ -118,7 +117,7 @@ class _Kind:
     read: Callable[[str], object]
 
     def write(self, value: object) -> str | None:
-        """The text of a value of JSON; None for what is none."""
+        """Return the text of a JSON value; None for an invalid one."""
         if type(value) not in self.types:
             return None
         if isinstance(value, Decimal) and -_INT32.stop < value < _INT32.stop and value == int(value):
@@ -128,7 +127,7 @@ class _Kind:
 
 
 def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str | None:
-    """The text of a parameter of several names, or None where it is absent.
+    """Return the text of a parameter of several names, or None where it is absent.
 
     Raises:
         BadParams: its value is none of its type, or two names have different ones.
@@ -150,12 +149,12 @@ def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str
 
 
 def _moment(text: str) -> str:
-    """A timestamp, whose plus many leave as it is, so that it comes as a space."""
+    """Return a timestamp; many clients do not escape its plus, which then arrives as a space."""
     return _LOST_PLUS.sub(r"\1+\2", text)
 
 
 def _number(text: str) -> int | None:
-    """An integer of 32 bits; a2a-java pads a single digit with a space."""
+    """Return an integer of 32 bits; a2a-java pads a single digit with a space."""
     text = text.strip(" ")
     return number if _NUMERAL.fullmatch(text) is not None and (number := int(text)) in _INT32 else None
 
@@ -165,7 +164,7 @@ def _truth(text: str) -> bool | None:
 
 
 def _state(text: str) -> str | None:
-    """A task state by its name or number; none in particular is no filter."""
+    """Return a task state by its name or number; none in particular is no filter."""
     name = _STATE_NAMES.get(text.strip(" "))
     return "" if name == HUB_STATES[0] else name
 
@@ -223,7 +222,7 @@ _BY_NAME = {
 _LONGEST = 8 * 1024
 _LONGEST_ID = 512
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# What needs no escape and is no dot segment and no verb.
+# Ids without escapes that are neither a dot segment nor a verb.
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _UNSAFE = re.compile(r"[%/\\]")
 _VERB = re.compile(r":(?:cancel|subscribe)\Z", re.IGNORECASE)

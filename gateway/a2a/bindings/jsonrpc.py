@@ -11,7 +11,7 @@ from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.document import Members
-from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, ParseFailed
+from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
 from gateway.a2a.path import PathCall
@@ -36,14 +36,14 @@ METHODS: dict[str, tuple[Operation, Version]] = {
     "agent/authenticatedExtendedCard": (Operation.GET_EXTENDED_CARD, Version.V0_3),
     "tasks/send": (Operation.SEND_MESSAGE, Version.V0_1),
     "tasks/sendSubscribe": (Operation.SEND_STREAMING_MESSAGE, Version.V0_1),
-    # Names of 0.1 that servers of 0.2 and 0.3 answer too (fasta2a): see `spellings`.
+    # Servers of 0.2 and 0.3 answer these names too (fasta2a).
     "tasks/pushNotification/set": (Operation.CREATE_PUSH_CONFIG, Version.V0_1),
     "tasks/pushNotification/get": (Operation.GET_PUSH_CONFIG, Version.V0_1),
 }
-"""Every method name of every generation, with the aliases seen in the wild: the operation and who spells it so."""
+"""Every method name of every generation, with aliases seen in the wild: the operation and the generation."""
 
 SHARED_WITH_0_1 = frozenset({"tasks/get", "tasks/cancel", "tasks/resubscribe"})
-"""Names that 0.1 and 0.3 both have; the agent's own version tells which is meant."""
+"""Names that 0.1 and 0.3 both have; the agent's version tells them apart."""
 SHARED_WITH_0_3 = frozenset({"tasks/pushNotification/set", "tasks/pushNotification/get"})
 """Names of 0.1 that servers of later generations still answer."""
 
@@ -51,7 +51,7 @@ _LONGEST_ID = 512
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """The outer object: its members, and the id that an answer must bear, byte for byte."""
+    """The outer object of a request: its members, and the id that the answer must have, byte for byte."""
 
     body: bytes
     members: Members
@@ -59,7 +59,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
-    """The envelope of a request.
+    """Return the envelope of a request.
 
     Raises:
         ParseFailed, BadRequest, DuplicateKey: as `document.open_body`.
@@ -68,7 +68,7 @@ def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
     members = document.open_body(body, bounds)
     raw = members.get("id")
     if raw is None:
-        # A2A has no notifications, and a message without an id must not run unseen.
+        # A2A has no notifications: a call without an id would run without an answer.
         raise BadRequest("the request has no id")
     identity = bytes(raw)
     if not _is_id(identity):
@@ -77,16 +77,16 @@ def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
 
 
 def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | None) -> Call:
-    """The call that an envelope holds.
+    """Return the call in an envelope.
 
     Args:
-        hint: What the A2A-Version header or query parameter says, or None.
+        hint: The version in the A2A-Version header or query parameter, or None.
 
     Raises:
         BadRequest: `jsonrpc` or `method` is missing or wrong.
         MethodNotFound: no generation has such a method.
-        BadParams: parameters of a wrong shape, two places that name different tenants or tasks, or a push configuration
-            where none can be.
+        BadParams: parameters of a wrong shape, two places with different tenants or tasks, or a push configuration in
+            a wrong place.
     """
     outer = members = envelope.members
     if "jsonrpc" not in members or bytes(members["jsonrpc"]) != b'"2.0"':
@@ -130,10 +130,10 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
 
 
 def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
-    """The task and the context that a call is about, by its generation's words.
+    """Return the task and the context of a call, read by its generation's names.
 
     Raises:
-        BadParams: one is no string, or two spellings of it say two things.
+        BadParams: one is no string, or differs in two spellings.
     """
     members = params.members
     if operation.sends:
@@ -151,7 +151,7 @@ def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str
 
 
 def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
-    """The parameters of a call, as a form gets them; no tenant is among them.
+    """Return the parameters of a call, for a form, without any tenant.
 
     Args:
         typed: As `body.given`.
@@ -168,11 +168,11 @@ def write_call(
     params: Mapping[str, Any],
     id: bytes,  # noqa: A002 - JSON-RPC's word
 ) -> tuple[str, bytes]:
-    """The method and the body by which an agent is asked.
+    """Return the method and the body of a call to an agent.
 
     Args:
-        params: As the agent's form lowered them; values may be `msgspec.Raw`.
-        id: As it stands in the body.
+        params: The parameters in the agent's form; values may be `msgspec.Raw`.
+        id: The raw id.
 
     Raises:
         ValueError: the version has no such operation.
@@ -187,65 +187,68 @@ def write_call(
     return method, b'%b,"params":%b}' % (head, bodies.write(params))
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What is in an agent's envelope.
+class Answer(msgspec.Struct, gc=False):
+    """The envelope of an agent's answer or event, each member as its bytes came; one that is absent is empty."""
 
-    Attributes:
-        id: As its bytes came; empty where there is none.
-        result: None where there is none; a null is one.
-        error: None where there is none, or null.
+    jsonrpc: msgspec.Raw = msgspec.Raw()
+    id: msgspec.Raw = msgspec.Raw()
+    result: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it has an error; a null is none."""
+        return self.error not in _UNSET
+
+
+def open_answer(frame: bytes) -> Answer | None:
+    """Open an agent's answer or event; None for what is no JSON-RPC answer (JSON-RPC 2.0 §5), or is ambiguous.
+
+    It is a JSON object in UTF-8 with a result or an error and not both, and no member twice. Beside an error the
+    version is required: `{"error": ...}` alone may come from any server on the way. a2a-go leaves a null result out
+    (protocol §4.3).
     """
-
-    id: bytes
-    result: msgspec.Raw | None
-    error: msgspec.Raw | None
-
-
-def open_answer(frame: bytes) -> Answer:
-    """An agent's answer or event, held to what `progress.read_jsonrpc` holds one to.
-
-    Raises:
-        ParseFailed: it is no JSON in UTF-8.
-        BadRequest: it is no JSON-RPC answer, or one that clients could read in two ways.
-    """
+    if not (frame.isascii() or document.is_utf8(frame)):
+        return None
     try:
-        if not document.is_utf8(frame):
-            raise ParseFailed("the answer is not UTF-8")
-        members = _members.decode(frame)
-    except msgspec.ValidationError as error:
-        raise BadRequest("the answer is not a JSON object") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ParseFailed("the answer is not valid JSON") from error
-    if document.has_twins(frame, members):
-        raise BadRequest("a member of the answer stands twice")
-    version, result, failure = members.get("jsonrpc"), members.get("result"), members.get("error")
-    if version is not None and bytes(version) != b'"2.0"':
-        raise BadRequest('jsonrpc must be "2.0"')
-    if _is_unset(failure):
-        failure = None
-    else:
-        if not _is_unset(result):
-            raise BadRequest("the answer has a result and an error")
-        result = None
-        _refuse_error(failure)
-    if version is None and result is None:
-        # Any server on the way may say `{"error": ...}`.
-        raise BadRequest("the answer does not say that it is one of JSON-RPC")
-    return Answer(bytes(members.get("id", b"")), result, failure)
+        answer = _answer.decode(frame)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if answer.jsonrpc not in _VERSIONS:
+        return None
+    if answer.error not in _UNSET:
+        if answer.result not in _UNSET or not answer.jsonrpc:
+            return None
+    elif not answer.jsonrpc and not answer.result:
+        return None
+    # Written as most write it, with a space here and there, it has no place for a member that stands twice.
+    values = len(answer.jsonrpc) + len(answer.id) + len(answer.result) + len(answer.error)
+    spare = len(frame) - values - _COMPACT
+    if (spare >= _TWICE or not answer.jsonrpc or not answer.id) and _has_twins(frame):
+        return None
+    return answer
+
+
+def _has_twins(frame: bytes) -> bool:
+    try:
+        return document.has_twins(frame, _members.decode(frame))
+    except (msgspec.DecodeError, RecursionError):
+        # A member that the envelope does not have may be unreadable.
+        return True
 
 
 def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-RPC's word; any JSON
-    """The envelope of a result.
+    """Return the envelope of a result.
 
     Args:
-        id: As the client wrote it.
+        id: The client's raw id.
         result: A tree or `msgspec.Raw`; None for null.
     """
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, bodies.write(result))
 
 
 def write_error(id: bytes, code: int, message: str) -> bytes:  # noqa: A002 - JSON-RPC's word
-    """The answer that is an error of this code, without data."""
+    """Return an error answer of this code, without data."""
     error = msgspec.json.encode({"code": code, "message": message})
     return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + error + b"}"
 
@@ -258,10 +261,10 @@ def render(
     details: list[dict[str, Any]],
     midway: bool = False,
 ) -> bytes:
-    """The error envelope of a fault, under the id that the client gave.
+    """Return the error envelope of a fault, under the id that the client gave.
 
     Args:
-        midway: Whether it is the last event of a stream.
+        midway: Whether it ends a stream.
     """
     code = code_of(fault, version, midway=midway)
     error = msgspec.json.encode({"code": code, "message": fault.message, "data": details})
@@ -275,7 +278,7 @@ def code_of(fault: Fault, version: Version, *, midway: bool) -> int:
 
 
 _NAMES: dict[tuple[Operation, Version], str] = {}
-"""What each generation calls its operations; the first of several names in `METHODS` is its own."""
+"""Each generation's own name of an operation: the first of several in `METHODS`."""
 for _name, _known in METHODS.items():
     _NAMES.setdefault(_known, _name)
     if _name in SHARED_WITH_0_1:
@@ -284,18 +287,12 @@ for _name, _known in METHODS.items():
 _members = msgspec.json.Decoder(Members)
 
 
-class _Error(msgspec.Struct):
-    code: int
-
-
-_error = msgspec.json.Decoder(_Error)
-
-
-def _refuse_error(raw: msgspec.Raw | None) -> None:
-    try:
-        _error.decode(raw or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest("the error of the answer has no code") from error
+_answer = msgspec.json.Decoder(Answer)
+_UNSET = (msgspec.Raw(), msgspec.Raw(b"null"))
+_VERSIONS = (msgspec.Raw(b'"2.0"'), msgspec.Raw())
+# An envelope's bytes beside the values of its members, and the least that a second member of one name adds.
+_COMPACT = len('{"jsonrpc":,"id":,"error":}')
+_TWICE = len(',"id":0')
 
 
 def _is_unset(raw: msgspec.Raw | None) -> bool:
@@ -303,13 +300,12 @@ def _is_unset(raw: msgspec.Raw | None) -> bool:
 
 
 def _meant(operation: Operation, version: Version, hint: Version | None, params: Parameters) -> Version:
-    """Return the generation whose objects a call is made of, where clients mix it with the method names of another.
+    """Return the generation of a call's objects; some clients send those of 1.0 under 0.3's method names (trap 14).
 
-    Clients exist that send objects of 1.0 under the method names of 0.3 (protocol trap 14). A message tells by itself
-    which it is, and so do the parameters of push configurations; of all else the A2A-Version header tells.
+    A message tells its own generation, and so do the parameters of push configurations; otherwise the header decides.
 
     Args:
-        version: The one that has the method's name.
+        version: The generation of the method's name.
         hint: As `read_call`.
     """
     if params.message:
@@ -323,7 +319,7 @@ def _meant(operation: Operation, version: Version, hint: Version | None, params:
 
 
 def _push_version(operation: Operation, members: Members) -> Version | None:
-    """Return the generation of the parameters of a push configuration; None where they tell of neither or of both."""
+    """Return the generation of the parameters of a push configuration; None where they are of neither or of both."""
     if operation is Operation.CREATE_PUSH_CONFIG:
         older, newer = not _WRAPPED.isdisjoint(members), "url" in members
     else:
@@ -339,10 +335,7 @@ _OF_A_TASK = frozenset({"taskId", "task_id"})
 
 
 def _objects_version(message: Members) -> Version | None:
-    """Which generation's objects a message is made of, where the method's name and the header contradict.
-
-    Objects of 1.0 under the method names of 0.3 exist (protocol trap 14).
-    """
+    """Return the generation of a message's objects, by its role; None where it has none."""
     role = document.text(message, "role")
     if role is None:
         return None

@@ -1,4 +1,4 @@
-"""The id of a JSON-RPC answer, as it comes back from servers that do not keep it byte for byte."""
+"""JSON-RPC ids of answers, compared with those of calls: not all servers keep them byte for byte."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""HTTP+JSON (1.0 §11, 0.3 §3.2.3): calls in path, query and body, read and written; answers and faults written."""
+"""HTTP+JSON (1.0 §11, 0.3 §3.2.3): calls read and written as path, query and body; answers and faults written."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -25,12 +25,11 @@ _MAY_HAVE_BODY = _WITH_BODY | {Operation.CANCEL_TASK}
 
 
 def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bounds: BodyBounds = BOUNDS) -> Call:
-    """The call that path, query and body make together.
+    """Return the call in path, query and body.
 
     Raises:
         ParseFailed, BadRequest, DuplicateKey: the body, as `document.open_body`.
-        BadParams: wrong shapes, two places that name different tenants or tasks, or a push configuration where none can
-            be.
+        BadParams: wrong shapes, two places with different tenants or tasks, or a push configuration in a wrong place.
     """
     operation = path.operation
     if operation is None:
@@ -62,7 +61,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         tenant=tenant,
         task_id=task_id,
         context_id=context_id,
-        # What may not have a body goes on without one.
+        # Other operations are forwarded without a body.
         body=body if operation in _MAY_HAVE_BODY else b"",
         query=passed,
         in_body=bool(params.tenants),
@@ -73,10 +72,9 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
 
 
 def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
-    """The parameters of a call, as a form gets them, under the names of 1.0; no tenant is among them.
+    """Return the parameters of a call, for a form, under the names of 1.0, without any tenant.
 
-    What path and query say is typed in any case. The path's ids stand above the same in the body, which agree with
-    them or were refused.
+    Those of path and query are always typed. The path's ids replace those in the body, which agree or were refused.
 
     Args:
         typed: As `body.given`.
@@ -101,7 +99,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
 
 
 def _add_config_id(params: dict[str, Any], query: bytes) -> None:
-    """Add the id of a configuration that is created, where the query says it: in `a2a.v1` the body is `config` alone.
+    """Add the id of a configuration that is created from the query: in `a2a.v1` the body is `config` alone.
 
     Raises:
         BadParams: the body says another.
@@ -117,10 +115,10 @@ def _add_config_id(params: dict[str, Any], query: bytes) -> None:
 
 
 def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
-    """See that 0.3's word for a tenant, which ScopedA2AService has in the path, is that tenant wherever else it stands.
+    """Refuse a `scope` that differs from the tenant: ScopedA2AService of 0.3 has that name for it.
 
     Raises:
-        BadParams: it is another, or there is none.
+        BadParams: it differs, or there is no tenant.
     """
     for said in (parameter.text(members, "scope"), query_value(query, "scope") if query else None):
         if said and said != tenant:
@@ -128,10 +126,10 @@ def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
 
 
 def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str | None) -> None:
-    """See that a body names no other task than the path: servers differ in which of them they follow.
+    """Refuse a body that names another task than the path, in any spelling: servers differ in which one counts.
 
     Raises:
-        BadParams: it does, in whatever generation's words.
+        BadParams: it does.
     """
     for members in (params.members, *(way[-1][1] for way in params.pushes)):
         parameter.agreed("taskId", task_id, parameter.text(members, "taskId", "task_id"))
@@ -140,18 +138,18 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
             if said is not None and not parameter.is_of(said, task_id):
                 raise BadParams(f"{name} names another task than the path", field=name)
     if operation is Operation.CANCEL_TASK or params.pushes:
-        # Of a configuration that is not wrapped, it is its own.
+        # Without a wrapper, `id` is the configuration's own.
         parameter.agreed("id", task_id, parameter.text(params.members, "id"))
 
 
 class RestCall(msgspec.Struct, frozen=True):
-    """How an agent is asked.
+    """A call to an agent.
 
     Attributes:
-        method: Of HTTP.
-        path: The ids that its path has; `path.rest_path` writes it.
-        query: Without the question mark.
-        body: Empty for none.
+        method: The HTTP method.
+        path: The ids in the path; `path.rest_path` writes it.
+        query: The query without the question mark.
+        body: The body; empty for none.
     """
 
     method: str
@@ -161,15 +159,13 @@ class RestCall(msgspec.Struct, frozen=True):
 
 
 def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> RestCall:
-    """The call that says these parameters.
-
-    Members of operations without a body that have no place in path or query stay behind.
+    """Return the call with these parameters; without a body, those that fit neither path nor query are lost.
 
     Args:
-        params: As the agent's form lowered them; values may be `msgspec.Raw`.
+        params: The parameters in the agent's form; values may be `msgspec.Raw`.
 
     Raises:
-        BadParams: an id is missing or none that a path can carry, or a value is none that a query can.
+        BadParams: an id is missing, or a path or query cannot carry a value.
     """
     newest = version is Version.V1_0
     task_id = config_id = None
@@ -182,7 +178,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         task_id = path_id(params, "id", verb=True)
     if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
         if operation is Operation.CREATE_PUSH_CONFIG and not newest:
-            # There the path alone names it, and parsers refuse members that their protobuf does not have.
+            # Only the path names the task there, and parsers refuse members that their protobuf does not have.
             params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
         body = bodies.write(params)
     method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
@@ -193,17 +189,13 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
 
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """The body of a good answer.
-
-    Args:
-        result: A tree or `msgspec.Raw`; that of a deletion is not looked at.
-    """
-    # Some clients read no body as a failure (protocol trap 30).
+    """Return the body of a successful answer; the result is a tree or `msgspec.Raw`, and ignored for a deletion."""
+    # Some clients take an empty body for a failure (protocol trap 30).
     return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else bodies.write(result)
 
 
 def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> bytes:
-    """The error body of a fault: google.rpc.Status (AIP-193); for 0.3 also the members that its SDKs look for."""
+    """Return the error body of a fault: google.rpc.Status (AIP-193); for 0.3 also the members that its SDKs read."""
     status = fault.http_status
     error = {
         "code": status,
@@ -217,7 +209,7 @@ def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> 
 
 
 def _type(fault: Fault) -> str:
-    """The name of an error's class, by which SDKs of 0.3 tell errors apart."""
+    """Return the class name of an error, by which SDKs of 0.3 tell errors apart."""
     kind = BY_REASON.get(fault.a2a_reason or "")
     if kind is not None:
         return kind.name

@@ -1,12 +1,11 @@
-"""JSON-RPC over one pipe (A2A issue 1074): whose answer a frame is, and which event of a stream is the last.
+"""JSON-RPC over one pipe (A2A issue 1074): the addressee of a frame, and the last event of a stream.
 
-Nothing of the binding is normative. Its messages are those of the JSON-RPC binding; what differs is that all calls
-share one pipe, so ids are the gateway's own, and that a stream has no end but what its events say.
+The binding is a proposal. Its messages are those of JSON-RPC; but all calls share one pipe, so ids are the gateway's
+own, and only its events tell the end of a stream.
 
-An event *ends* its stream where it says so: `final: true` (0.3 §7.2.2), an error, a message by itself, the end of the
-task in 1.0, a null result, or the header `A2A-Stream: end`. It *may end* it where nothing has to follow but something
-may: the task waits for its client, or an agent of before 1.0 tells that it rests without calling that final, as
-a2a-python 0.3 does of a task that was cancelled.
+An event *ends* its stream if it is `final: true` (0.3 §7.2.2), an error, a message by itself, the end of the task in
+1.0, a null result, or has the header `A2A-Stream: end`. It *may end* it if others may follow: the task waits for its
+client, or an agent before 1.0 reports the end of the task without `final`, as a2a-python 0.3 does after a cancellation.
 """
 
 import re
@@ -22,13 +21,13 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.progress import Progress
 
 STREAM_HEADER = b"a2a-stream"
-"""The frame header by which an agent may say `end` of a stream; a convention of this gateway."""
+"""The frame header with which an agent may mark the `end` of a stream; a convention of this gateway."""
 
 METHOD_NOT_FOUND = b'{"code":-32601,"message":"the client serves no methods"}'
 
 
 class Course(Enum):
-    """How a stream goes on after an event."""
+    """The state of a stream after an event."""
 
     GOES_ON = "goes on"
     MAY_END = "may end"
@@ -39,8 +38,8 @@ class Heard(msgspec.Struct, frozen=True):
     """A frame from an agent, opened.
 
     Attributes:
-        id: Its raw id; empty where there is none.
-        method: Whether it is a request or a notification of the agent's own.
+        id: The raw id; empty for none.
+        method: Whether it is a request or a notification by the agent.
     """
 
     id: bytes
@@ -49,7 +48,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def hear(content: bytes) -> Heard | None:
-    """Open a frame from an agent; None for what is no JSON object, or too much of one."""
+    """Open a frame from an agent; None for one that is no JSON object, or has too many values."""
     try:
         refuse_crowd(content)
         members = _members.decode(content)
@@ -59,17 +58,16 @@ def hear(content: bytes) -> Heard | None:
 
 
 def addressee(content: bytes) -> bytes:
-    """The raw id of what is no JSON, where it stands at either end of it, beside the version alone; else empty.
+    """Return the raw id of a frame that is invalid JSON, if it is at either end of it; otherwise empty.
 
-    Python writes NaN for what is no number, and some write what no parser goes through. Whoever waits for that frame
-    is not to wait for the answer to come.
+    Python writes NaN, for example. The call of such a frame must not wait for its timeout.
     """
     found = _FIRST.match(content) or _LAST.search(content[-_TAIL:])
     return b"" if found is None else found[1]
 
 
 def readdress(members: document.Members, identity: bytes) -> bytes:
-    """The message again, under another id: in one line, and every member of it once.
+    """Return the message under another id, on one line.
 
     Args:
         identity: The raw id.
@@ -81,15 +79,15 @@ def readdress(members: document.Members, identity: bytes) -> bytes:
 
 
 def refusal(identity: bytes) -> bytes:
-    """The answer to a request of the agent's: clients serve no methods."""
+    """Return the answer to a request of the agent's: clients serve no methods."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
 
 
 def course(members: document.Members, told: Progress | None, version: Version) -> Course:
-    """How a stream goes on after an event.
+    """Return the state of a stream after an event.
 
     Args:
-        told: What the event tells; None for what is no answer, which whoever relays it refuses.
+        told: The event's progress; None for no answer, which the relay refuses.
         version: The agent's generation.
     """
     if told is None:
@@ -108,12 +106,12 @@ def course(members: document.Members, told: Progress | None, version: Version) -
 
 
 def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a frame's header says that it is the last of its stream."""
+    """Return whether a frame's header says that it is the last of its stream."""
     return any(name == STREAM_HEADER and value.lower() == b"end" for name, value in headers)
 
 
 def is_empty(members: document.Members) -> bool:
-    """Whether an answer has a null result and nothing else, which over a stream is its end and no event."""
+    """Return whether an answer has only a null result, which is the end of a stream and no event."""
     return members.get("result") == _NULL and "error" not in members
 
 

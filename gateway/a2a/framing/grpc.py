@@ -19,7 +19,7 @@ _PREFIX = struct.Struct(">BI")
 
 
 def frame(message: bytes) -> bytes:
-    """A message behind its prefix.
+    """Return a message behind its prefix.
 
     Raises:
         ValueError: it is longer than a prefix can tell.
@@ -30,7 +30,7 @@ def frame(message: bytes) -> bytes:
 
 
 def unframe(data: bytes) -> list[bytes]:
-    """The messages of a whole body, without their prefixes.
+    """Return the messages of a whole body, without their prefixes.
 
     Raises:
         ValueError: one is compressed or has another flag, or the body ends within one.
@@ -60,7 +60,7 @@ class FrameDecoder:
         longest: Longest message in bytes, its prefix not counted.
 
     Attributes:
-        refused: Why nothing more is read: set with the events that came before, raised by the next `feed`.
+        refused: The error that ended reading; set when events came before it, and raised by the next `feed`.
     """
 
     def __init__(self, longest: int) -> None:
@@ -71,9 +71,9 @@ class FrameDecoder:
         self._needed = _PREFIX.size
 
     def only(self, chunk: bytes) -> Event | None:
-        """The event that `chunk` is, where it is one message behind its prefix, whole, and nothing else.
+        """Return the event of a chunk that is one whole message behind its prefix; otherwise None.
 
-        It has been read then. None for anything else, which is for `feed`.
+        None means that nothing was read: the chunk is for `feed`.
         """
         if self._buffer or self.refused is not None or len(chunk) < _PREFIX.size:
             return None
@@ -83,7 +83,7 @@ class FrameDecoder:
         return Event(chunk, line=chunk[_PREFIX.size :])
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that `chunk` completes.
+        """Return the events that `chunk` completes.
 
         Raises:
             UpstreamProtocol: a message is compressed or longer than the cap, and none came before it in this chunk.
@@ -122,12 +122,12 @@ class FrameDecoder:
 
     @property
     def held(self) -> int:
-        """Bytes behind the last whole message."""
+        """Return the number of bytes behind the last whole message."""
         return len(self._buffer)
 
     @property
     def last(self) -> Event | None:
-        """None: every message tells its own end.
+        """Return None: a message has its length in front.
 
         Raises:
             UpstreamProtocol: the stream ended within one.

@@ -1,14 +1,13 @@
 """Frames of agents on stdio: the base protocol of language servers, and a JSON text a line (A2A issue 1074; LSP 3.17).
 
-A frame is header fields as HTTP writes them, an empty line, and as many bytes of content as `Content-Length` says; the
-content is one JSON-RPC message in UTF-8. Or, without a header, it is a line that is such a message. Which of the two a
-frame is shows in its first byte, `{` or a letter, so whoever reads need not be told; whoever writes is.
+A frame is HTTP-like header fields, an empty line, and `Content-Length` bytes of content: one JSON-RPC message in UTF-8.
+Or, without a header, it is a line with such a message. The first byte, `{` or a letter, tells the two apart.
 
 States: between frames (blank lines are skipped), inside a header, inside the content, inside a line of JSON. Refused:
-a first byte that begins neither, a header that is too long, of too many fields, or with a field that is none; a length
-that is missing, there twice, or no plain number; blank lines without end; content or a line longer than the cap, which
-for content is known before a byte of it came; a charset that is not UTF-8. After that nothing more can be read: nobody
-knows where the next frame begins. Lenient on reading: `Content-Type` may be missing, and a line may end with LF alone.
+another first byte; a header that is too long, has too many fields or a malformed one; a length that is missing, there
+twice, or no plain number; endless blank lines; content or a line longer than the cap; a charset other than UTF-8.
+Nothing is read after a refusal, because the start of the next frame is unknown. `Content-Type` may be missing, and LF
+alone ends a line.
 
 Time is in proportion to the bytes, and memory to the cap.
 """
@@ -42,21 +41,21 @@ _FLATTEN = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Framing(StrEnum):
-    """How frames are written; the words are those of the file."""
+    """The format of written frames, named as in the configuration."""
 
     LSP = "lsp"
     NDJSON = "ndjson"
 
 
 class BadFrame(ValueError):  # noqa: N818 - named after what is wrong, like the faults
-    """What came is no frame, so nothing behind it can be read; the text says why, and shows nothing of it."""
+    """The bytes are no frame, so nothing behind them can be read; the text says why, and quotes nothing."""
 
 
 class Frame(msgspec.Struct, frozen=True):
     """One message, as it was framed.
 
     Attributes:
-        headers: Names in lower case, in order; none where it is a line.
+        headers: Names in lower case, in order; empty for a line.
     """
 
     content: bytes
@@ -64,27 +63,25 @@ class Frame(msgspec.Struct, frozen=True):
     framing: Framing
 
     def header(self, name: bytes) -> bytes | None:
-        """The first header called `name` (in lower case), or None."""
+        """Return the first header called `name` (in lower case), or None."""
         return next((value for known, value in self.headers if known == name), None)
 
 
 def encode(content: bytes, framing: Framing, headers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
-    """One frame, to be written in one go.
-
-    A line has no header, so `headers` are lost there; and its content is one line, whatever white space stands in it.
+    """Return one frame. A line has no header, so `headers` are lost there; its content is put on one line.
 
     Args:
         content: A JSON text.
-        headers: Beside `Content-Length` and `Content-Type`.
+        headers: Other headers than `Content-Length` and `Content-Type`.
 
     Raises:
-        ValueError: a header is none, or one that frames; the text names no value.
+        ValueError: a header is malformed, or one of these two; the text quotes no value.
     """
     return whole(content, framing, header_lines(headers))
 
 
 def whole(content: bytes, framing: Framing, lines: bytes) -> bytes:
-    """The frame that these parts make.
+    """Return the frame of these parts.
 
     Args:
         lines: From `header_lines`.
@@ -96,7 +93,7 @@ def whole(content: bytes, framing: Framing, lines: bytes) -> bytes:
 
 
 def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Header fields beside those that frame, a line for each.
+    """Return header fields, a line for each.
 
     Raises:
         ValueError: as `encode`.
@@ -104,13 +101,13 @@ def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = []
     for name, value in headers:
         if not can_be_header(name, value):
-            raise ValueError("a header can be none of a frame")
+            raise ValueError("a header cannot be in a frame")
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
 
 
 def can_be_header(name: bytes, value: bytes) -> bool:
-    """Whether a header can be one of a frame, which is plain ASCII."""
+    """Return whether a header can be one of a frame, which is plain ASCII."""
     return _NAME.fullmatch(name) is not None and name.lower() not in _OURS and _VALUE.fullmatch(value) is not None
 
 
@@ -121,7 +118,7 @@ class FrameDecoder:
         longest: Bytes of the longest content or line, its end not counted.
 
     Attributes:
-        refused: Why nothing more is read: set with the frames that came before, raised by the next `feed`.
+        refused: The error that ended reading; set when frames came before it, and raised by the next `feed`.
     """
 
     def __init__(self, longest: int = LONGEST) -> None:
@@ -130,7 +127,7 @@ class FrameDecoder:
         self._buffer = bytearray()
         # Where the search for the end of a line goes on.
         self._searched = 0
-        # What is known of the frame whose header is read: None between frames.
+        # The header fields so far of the frame that is read; None between frames.
         self._headers: Pairs | None = None
         self._header_bytes = 0
         # Bytes of content that are to come, once its header is read.
@@ -140,10 +137,10 @@ class FrameDecoder:
         self._blank = 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """The frames that `chunk` completes.
+        """Return the frames that `chunk` completes.
 
         Raises:
-            BadFrame: something is no frame, and none came before it in this chunk.
+            BadFrame: the bytes are no frame, and no frame came before them in this chunk.
         """
         if self.refused is not None:
             raise self.refused
@@ -162,12 +159,12 @@ class FrameDecoder:
 
     @property
     def midway(self) -> bool:
-        """Whether a frame has begun and has not ended."""
+        """Return whether a frame has begun and has not ended."""
         return bool(self._buffer) or self._headers is not None
 
     @property
     def last(self) -> Frame | None:
-        """The line that nobody ended, or None where nothing stands behind the last frame.
+        """Return the line that nobody ended, or None where nothing stands behind the last frame.
 
         Raises:
             BadFrame: the stream ended within a frame.
@@ -180,7 +177,7 @@ class FrameDecoder:
         return Frame(rest, [], Framing.NDJSON) if rest else None
 
     def _next(self) -> Frame | None:
-        """The next whole frame, or None where more is needed."""
+        """Return the next whole frame, or None where more is needed."""
         while self._length is None:
             if self._headers is None:
                 if not self._skip_blank():
@@ -205,10 +202,10 @@ class FrameDecoder:
         return Frame(content, headers, Framing.LSP)
 
     def _skip_blank(self) -> bool:
-        """Whether a frame begins, once what stands before it is gone."""
+        """Skip blank lines and a byte-order mark; return whether a frame follows."""
         if not self._begun:
             if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
-                # What some runtimes write before anything else; the rest of it may still come.
+                # Some runtimes write it first; the rest of it may still come.
                 return False
             self._begun = True
             if self._buffer.startswith(_BOM):
@@ -233,7 +230,7 @@ class FrameDecoder:
         return Frame(line.rstrip(_BLANK), [], Framing.NDJSON)
 
     def _line(self, longest: int, too_long: str) -> bytes | None:
-        """The next line without its end, or None while that has not come.
+        """Return the next line without its end, or None while that has not come.
 
         Args:
             longest: Bytes, with its end.

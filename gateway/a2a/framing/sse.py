@@ -1,11 +1,11 @@
 """Server-sent events, bytes in and events out (WHATWG HTML §9.2).
 
-States: between events, inside an event. A line ends with LF, CRLF or CR; an empty line ends an event. Refused: an
-event longer than the cap, which is never shortened. The bytes of an event are kept as they came, so that a relay
-passes on what the agent wrote; `data` is read from them only by those who look inside.
+States: between events, inside an event. A line ends with LF, CRLF or CR; an empty line ends an event. An event longer
+than the cap is refused, never shortened. The bytes of an event are kept, so that a relay forwards the agent's own;
+`data` is parsed from them only on demand.
 
-Time is in proportion to the bytes and memory to the cap, whatever an agent makes of them: a flood of empty lines and
-comments is one piece, and an event of a million lines is never a million objects.
+Time is in proportion to the bytes and memory to the cap: a flood of empty lines and comments is one piece, and an event
+of a million lines is never a million objects.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.a2a.fault import UpstreamProtocol
 
-# What ends an event, and the empty lines and short comments right behind it.
+# The end of an event, with the empty lines and short comments right behind it.
 _END = re.compile(
     rb"((?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n)))(?:(?::[^\r\n]{0,64}+)?(?:\r\n|\n|\r(?!\n)))*+",
 )
@@ -45,7 +45,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     line: bytes | None = None
 
     def read(self) -> tuple[str, bytes] | None:
-        """The event's name and its data, lines joined by LF; None for comments and events without data.
+        """Return the event's name and its data, lines joined by LF; None for comments and events without data.
 
         Raises:
             UpstreamProtocol: it has too many lines that are not all of one kind.
@@ -54,7 +54,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
             return "message", self.line
         raw = self.raw
         if raw.startswith(_DATA) and raw.endswith(b"\n\n") and raw.count(b"\n") == 2 and b"\r" not in raw:
-            # What most servers write: one line of data.
+            # As most servers write it: one line of data.
             return "message", raw[len(_DATA) : -2]
         if self.silent or b"data" not in raw:
             return None
@@ -103,7 +103,7 @@ class SseDecoder:
         cap: Longest event in bytes.
 
     Attributes:
-        refused: Why nothing more is read: set with the events that came before, raised by the next `feed`.
+        refused: The error that ended reading; set when events came before it, and raised by the next `feed`.
     """
 
     def __init__(self, cap: int) -> None:
@@ -115,9 +115,9 @@ class SseDecoder:
         self._first = True
 
     def only(self, chunk: bytes) -> Event | None:
-        """The event that `chunk` is, where it is what most servers write: one line of data, whole, and nothing else.
+        """Return the event of a chunk that is one whole line of data, as most servers write it; otherwise None.
 
-        It has been read then. None for anything else, which is for `feed`.
+        None means that nothing was read: the chunk is for `feed`.
         """
         if (
             chunk.startswith(_DATA)
@@ -134,7 +134,7 @@ class SseDecoder:
         return None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that `chunk` completes.
+        """Return the events that `chunk` completes.
 
         Raises:
             UpstreamProtocol: an event is longer than the cap, and none came before it in this chunk.
@@ -190,22 +190,22 @@ class SseDecoder:
 
     @property
     def held(self) -> int:
-        """Bytes behind the last whole event."""
+        """Return the number of bytes behind the last whole event."""
         return len(self._buffer)
 
     @property
     def rest(self) -> bytes:
-        """What stands behind the last whole event."""
+        """Return the bytes behind the last whole event."""
         return bytes(self._buffer)
 
     @property
     def last(self) -> Event | None:
-        """The event that nobody ended, or None where there is nothing behind the last whole one."""
+        """Return the event without an end behind the last whole one, or None."""
         return Event(self.rest, first=self._first) if self._buffer else None
 
 
 def _is_plain(chunk: bytes) -> bool:
-    """Whether a chunk is what most servers write: whole events, each ended by two line feeds and nothing else."""
+    """Return whether a chunk is whole events, each ended by two line feeds alone, as most servers write them."""
     return (
         chunk.endswith(b"\n\n")
         and not chunk.startswith(b"\n")
@@ -216,7 +216,7 @@ def _is_plain(chunk: bytes) -> bool:
 
 
 def encode(data: bytes, name: str | None = None) -> bytes:
-    """One event of JSON on one line, without line ends as compact JSON has none.
+    """Return one event of JSON on one line, without line ends as compact JSON has none.
 
     To the line readers of Python, httpx's and with it a2a-sdk's, these three end a line as well. They stand in strings
     only, where an escape says the same.
@@ -230,7 +230,7 @@ def encode(data: bytes, name: str | None = None) -> bytes:
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:
-    """The name and the value of a line; a comment has no name."""
+    """Return the name and the value of a line; a comment has no name."""
     field, _, value = line.partition(b":")
     return field, value[1:] if value[:1] == b" " else value
 

@@ -81,6 +81,7 @@ def unwrapped(tree: Any) -> list[tuple[Any, Any]]:
 def test_answers_and_events_of_jsonrpc_become_the_same(operation: Operation, tree: Any) -> None:
     for theirs, ours in unwrapped(tree):
         answer = jsonrpc.open_answer(json.dumps(theirs).encode())
+        assert answer is not None
         assert json.loads(rest.write_answer(operation, answer.result)) == ours
 
 
