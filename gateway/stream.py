@@ -220,10 +220,17 @@ class Stream:
             return False
         event = self._decoder.only(chunk)
         said = self._events(chunk) if event is None else self._bring(event)
+        exchange = self._exchange
         if len(said) > _TURN:
             self._unsent = said
             return False
-        return (not said or self._write_nowait(said)) and not self._waiting and not self._has_ended
+        if not said:
+            return not self._waiting and not self._has_ended
+        if exchange.first_byte is None:
+            self._open()
+            exchange.first_byte = self._heard
+        exchange.moved(len(said))
+        return self._wire.write_nowait(said) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
         """Return what goes out for the events that end in a chunk.
@@ -368,10 +375,16 @@ class Stream:
         self._meter.event(told.event)
         if told is _BLANK:
             return None
-        claims = exchange.claims
+        claims, before = exchange.claims, exchange.progress
         # Nearly all events of a stream name what its first one did.
         if claims is None or (exchange.pushing is None and claims.knows(told)):
-            exchange.saw(told)
+            if (
+                told.state
+                or told.event != before.event
+                or told.task_id != before.task_id
+                or told.context_id != before.context_id
+            ):
+                exchange.saw(told)
             return None
         exchange.saw(claims.mark.unmarked_progress(told))
         return told
