@@ -139,9 +139,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if not (frame.isascii() or _is_text(frame)):
         return None
     try:
-        # As `_compact`, without a call for every event of every stream.
-        if _SPACED in frame and len(frame) < _SHORT:
-            frame = msgspec.json.format(frame, indent=-1)
+        frame = _compact(frame) if _SPACED in frame else frame
         envelope = _envelope.decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None
