@@ -9,9 +9,7 @@ Only whole events are written, so that a heartbeat or the gateway's own last eve
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
 from contextlib import suppress
-from typing import Protocol
 
 from gateway.a2a.agent_frame import event_reader
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
@@ -38,28 +36,6 @@ _EARLY = 0.001
 _BLANK = Progress()
 
 
-class Decoder(Protocol):
-    """Splits what arrives into events; `SseDecoder` documents the methods."""
-
-    @property
-    def last(self) -> Event | None:
-        """The event that the stream ended within."""
-
-    @property
-    def refused(self) -> Fault | None:
-        """The reason why nothing more is read."""
-
-    @property
-    def held(self) -> int:
-        """Bytes of an incomplete event."""
-
-    def only(self, chunk: bytes) -> Event | None:
-        """Return the one event that a chunk is."""
-
-    def feed(self, chunk: bytes) -> Iterable[Event]:
-        """Return the events that end in a chunk."""
-
-
 class Stream:
     """Delivers the events of one reply."""
 
@@ -78,7 +54,7 @@ class Stream:
         # Clients of gRPC get no heartbeats: HTTP/2 has pings.
         self._beats = delivery.exchange.binding is not Binding.GRPC
         longest = backing.bounds.event
-        self._decoder: Decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
+        self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
         self._headers: Pairs | None = None
@@ -220,10 +196,17 @@ class Stream:
             return False
         event = self._decoder.only(chunk)
         said = self._events(chunk) if event is None else self._bring(event)
+        exchange = self._exchange
         if len(said) > _TURN:
             self._unsent = said
             return False
-        return (not said or self._write_nowait(said)) and not self._waiting and not self._has_ended
+        if not said:
+            return not self._waiting and not self._has_ended
+        if exchange.first_byte is None:
+            self._open()
+            exchange.first_byte = self._heard
+        exchange.moved(len(said))
+        return self._wire.write_nowait(said) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
         """Return what goes out for the events that end in a chunk.
@@ -368,10 +351,16 @@ class Stream:
         self._meter.event(told.event)
         if told is _BLANK:
             return None
-        claims = exchange.claims
+        claims, before = exchange.claims, exchange.progress
         # Nearly all events of a stream name what its first one did.
         if claims is None or (exchange.pushing is None and claims.knows(told)):
-            exchange.saw(told)
+            if (
+                told.state
+                or told.event != before.event
+                or told.task_id != before.task_id
+                or told.context_id != before.context_id
+            ):
+                exchange.saw(told)
             return None
         exchange.saw(claims.mark.unmarked_progress(told))
         return told

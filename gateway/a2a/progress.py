@@ -121,7 +121,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
         void: Whether the answer may have neither result nor error.
     """
     try:
-        answer = open_answer(_compact(frame))
+        answer = open_answer(_compact(frame) if _SPACED in frame else frame)
     except (msgspec.DecodeError, RecursionError):
         return None
     if answer is None:
@@ -149,7 +149,7 @@ def read_bare(frame: bytes) -> Progress | None:
     if not (frame.isascii() or document.is_utf8(frame)):
         return None
     try:
-        frame = _compact(frame)
+        frame = _compact(frame) if _SPACED in frame else frame
     except (msgspec.DecodeError, RecursionError):
         return None
     if has_twins(frame):
@@ -179,7 +179,7 @@ def _compact(frame: bytes) -> bytes:
     Raises:
         msgspec.DecodeError, RecursionError: it is no JSON.
     """
-    return msgspec.json.format(frame, indent=-1) if _SPACED in frame and len(frame) < _SHORT else frame
+    return msgspec.json.format(frame, indent=-1) if len(frame) < _SHORT else frame
 
 
 def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
