@@ -65,14 +65,14 @@ ROWS = (
         "an agent refuses connections",
         "`upstream_connect` in < 100 ms, and at most two repeats; others' p99 unchanged",
         (_AGENTS + "test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing",),
-        (_FAULTS, "tests/test_repetition.py"),
+        (_FAULTS, "tests/test_retry.py"),
     ),
     Row(
         "R2",
         "it accepts, and resets or closes without a byte",
         "`upstream_reset` in < 100 ms; sent once; again only what may be repeated",
         (_AGENTS + "test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once",),
-        (_FAULTS, "tests/test_repetition.py", "tests/test_once.py"),
+        (_FAULTS, "tests/test_retry.py", "tests/test_once.py"),
     ),
     Row(
         "R3",
@@ -114,7 +114,7 @@ ROWS = (
         "it answers 5xx or 429",
         "passed on unchanged; counted against it are 502, 503, 504, failed connects and resets",
         (_AGENTS + "test_r8_an_agents_own_errors_pass_unchanged",),
-        (_FAULTS, "tests/upstream/test_fuse.py", "tests/test_group.py"),
+        (_FAULTS, "tests/upstream/test_circuit_breaker.py", "tests/test_balancer.py"),
     ),
     Row(
         "R9",
@@ -130,7 +130,7 @@ ROWS = (
         "DNS says another address",
         "new calls use it within 30 s; what is left of the old one is drained",
         (_AROUND + "test_r10_another_address_of_a_name_is_used_soon",),
-        ("tests/test_headless.py", "tests/upstream/test_connections.py"),
+        ("tests/test_dns.py", "tests/upstream/test_connections.py"),
     ),
     Row(
         "R11",

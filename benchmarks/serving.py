@@ -28,10 +28,13 @@ def serving(
     Raises:
         NotStarted: as `started`.
     """
-    file = folder / f"{name}.yaml"
+    # The file lies by itself: the gateway watches the folder that it is in.
+    file, state = folder / f"{name}-configuration" / f"{name}.yaml", folder / f"{name}-state"
+    for place in (file.parent, state):
+        place.mkdir(exist_ok=True)
     # JSON is YAML.
     file.write_text(json.dumps(configuration))
     command = [sys.executable, "-m", "gateway", "serve", "-c", file]
-    environ = {"PYTHONPATH": str(tree), "STATE_DIRECTORY": str(folder)}
+    environ = {"PYTHONPATH": str(tree), "STATE_DIRECTORY": str(state)}
     with started(name, command, folder=folder, ports=ports, environ=environ, told="serving") as process:
         yield process

@@ -288,9 +288,12 @@ class Gateway:
         ready = False
         try:
             snapshot.open(self._background)
+            # Between steps that each take some milliseconds with many agents, others are served.
+            await asyncio.sleep(0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WARM):
                     await snapshot.settled()
+            await asyncio.sleep(0)
             ready = not self.draining
         finally:
             if not ready:

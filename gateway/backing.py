@@ -1,7 +1,10 @@
-"""One backend of one agent, with all that belongs to it, and how it is made of what the file says."""
+"""The backends of an agent, made of what the configuration says of them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import ipaddress
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +13,6 @@ from gateway.a2a.card import parse_card
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
-from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
 from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.catalog.trust import Trust, Trusting
@@ -20,44 +22,47 @@ from gateway.config.agent import (
     Agent,
     Backend,
     Card,
+    Health,
     IdentityHeaders,
     Retry,
     UpstreamAuth,
     is_several,
     is_stdio,
+    place_name,
+    replica_name,
 )
-from gateway.config.agent import Timeouts as WrittenTimeouts
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.routes import shared
-from gateway.group import Group
+from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.holdings import Holdings
-from gateway.roster import Roster
 from gateway.routing.route import backend_key, read_backend_key
-from gateway.stdio_backing import OnStdio
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.tenure import Tenure
+from gateway.upstream import retry
+from gateway.upstream.balancer import AffinityPolicy, Balancer, Condition, Replica, Target
+from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.connections import PoolLimits
-from gateway.upstream.repeating import NEVER, Budget, Missed, Repeats
-from gateway.upstream.replica import Replica
+from gateway.upstream.dns import Discovery, port_of
+from gateway.upstream.health_check import HealthCheck, HealthChecker
+from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
-OWN_IDS = "ids"
-"""The agent answers under ids of its own."""
+OWN_IDS = retry.OWN_IDS
 _CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerBounds:
-    """What an answer may hold on its way to the client; see `config.limit.Connections`.
+    """The bounds of an answer on its way to the client; see `config.limit.Connections`.
 
     Attributes:
-        event: Longest event of a stream, in bytes.
-        kept: Longest answer of one frame, in bytes.
-        heartbeat: Seconds of silence after which a client is told that its stream is alive.
+        event: Bytes of the longest event of a stream.
+        kept: Bytes of the longest answer of one frame.
+        heartbeat: Seconds of silence after which a client gets a heartbeat.
     """
 
     event: int
@@ -67,16 +72,13 @@ class AnswerBounds:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """One backend of one agent, with all that belongs to it.
+    """One backend of one agent, with everything that belongs to it.
 
     Attributes:
-        product: Whether its card is the agent's own, written in the file, and not that of this one backend.
-        tenure: How its tasks are kept apart; None where they are not.
-        replica: Which of its replicas this is, with how it is.
-        group: All of them, where there may be several, or the backend may be left alone; else None.
-        repeats: What is sent again.
-        budget: How often.
-        warned: Names of the oddities of the agent that the log has been told of: `OWN_IDS`.
+        upstream: Speaks to the first replica; for what all replicas have in common.
+        product: Whether its card is written for the agent, and not read from this backend.
+        tenure: How its tasks are kept apart; None if they are not.
+        warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
     """
 
     agent: str
@@ -87,22 +89,39 @@ class Backing:
     methods: frozenset[Operation] | None
     meter: AgentMeter
     bounds: AnswerBounds
-    replica: Replica
+    balancer: Balancer
+    retry: RetryPolicy
+    budget: RetryBudget
     product: bool = False
     tenure: Tenure | None = None
-    group: Group | None = None
-    repeats: Repeats = field(default_factory=Repeats)
-    budget: Budget = field(default_factory=lambda: Budget(0.2))
     warned: set[str] = field(default_factory=set)
 
     @property
     def replicas(self) -> list[Replica]:
-        """Those that there are now."""
-        return [self.replica] if self.group is None else list(self.group.replicas())
+        """Return the current replicas."""
+        return list(self.balancer.replicas.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One backend, as the file writes it.
+
+    Attributes:
+        name: The name of the agent.
+        key: The key of the backend.
+        written: Its replicas.
+    """
+
+    name: str
+    key: str
+    agent: Agent
+    written: tuple[Backend, ...]
+    treatment: Treatment
+    meter: AgentMeter
 
 
 class Backings:
-    """Makes the backings of agents."""
+    """Makes the backends of agents."""
 
     def __init__(
         self,
@@ -127,18 +146,17 @@ class Backings:
         self._holdings = Holdings() if holdings is None else holdings
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._shared = shared(examined.config)
-        self._retry = effective.retry(examined.config)
-        self._health = effective.health(examined.config)
-        self._affinity = effective.affinity(examined.config)
+        # Few of a thousand agents have settings of their own.
+        self._defaults = effective.retry(self._config), effective.health(self._config), effective.affinity(self._config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
 
     def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
-        """Those of one agent."""
+        """Yield the backends of one agent."""
         names = effective.identity_headers(self._config, agent)
         if agent.backend:
             treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
-            yield self._backing(name, agent, meter, key=name, written=agent.backend, treatment=treatment)
+            yield self._backing(_Entry(name, name, agent, agent.backend, treatment, meter))
         for tenant, own in agent.by_tenant.items():
             treatment = _treatment(
                 agent,
@@ -146,110 +164,50 @@ class Backings:
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
-            yield self._backing(
-                name, agent, meter, key=backend_key(name, tenant), written=own.backend, treatment=treatment
-            )
+            yield self._backing(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
 
-    def _backing(
-        self,
-        name: str,
-        agent: Agent,
-        meter: AgentMeter,
-        *,
-        key: str,
-        written: tuple[Backend, ...],
-        treatment: Treatment,
-    ) -> Backing:
-        url, *others = (one.url for one in written)
-        card = Card() if agent.card is None else agent.card
-        limits = effective.cards(self._config, agent)
-        pool_limits, bounds = _connections(effective.connections(self._config, agent), self._config.gateway.heartbeat)
-        marks = self._examined.marks
+    def _backing(self, entry: _Entry) -> Backing:
+        config, holdings, marks = self._config, self._holdings, self._examined.marks
+        name, key, agent, written, treatment = entry.name, entry.key, entry.agent, entry.written, entry.treatment
+        limits, bounds = _connections(effective.connections(config, agent), config.gateway.heartbeat)
         trusting = Trusting(
-            effective.authorities(self._config, name, marks),
-            effective.shown_certificate(self._config, name, marks),
-            effective.server_name(self._config, name),
+            effective.authorities(config, name, marks),
+            effective.shown_certificate(config, name, marks),
+            effective.server_name(config, name),
         )
-        trusted = self._trust.of(trusting.authorities, trusting.shown)
+        timeouts = _timeouts(effective.timeouts(config, agent))
+        card = Card() if agent.card is None else agent.card
         wrong: list[str] = []
-        static = None if card.file is None else self._static(name, card.file, limits.size, wrong)
-        timeouts = _timeouts(effective.timeouts(self._config, agent))
-        way: Approach | OnStdio
-        if is_stdio(url):
+        longest = effective.cards(config, agent).size
+        static = None if card.file is None else self._static(name, card.file, longest, wrong)
+        policy, share = self._retry(agent)
+        connector: NetworkConnector | StdioConnector
+        if is_stdio(written[0].url):
             tenant = read_backend_key(key)[1]
             at = ("agents", name, "backend") if tenant is None else ("agents", name, "by_tenant", tenant)
-            way = OnStdio(
-                key,
-                written[0],
-                marks.place(at).file,
-                self._holdings,
-                timeouts=timeouts,
-                treatment=treatment,
-                stub=static,
+            file = marks.place(at).file
+            connector = StdioConnector(
+                key, written[0], file, holdings, timeouts=timeouts, treatment=treatment, stub=static
             )
             static = None
+            policy = RetryPolicy(0, frozenset(), policy.idempotent)
         else:
-            way = Approach(
+            connector = NetworkConnector(
                 key,
                 written,
-                timeouts=timeouts,
-                treatment=treatment,
-                limits=pool_limits,
-                longest=max(bounds.event, bounds.kept),
-                gateway=self._config.gateway,
-                trust=self._trust,
-                trusting=trusting,
-                public_url=self._public.origin + self._public.prefix,
-                holdings=self._holdings,
+                timeouts,
+                treatment,
+                limits,
+                max(bounds.event, bounds.kept),
+                config.gateway,
+                self._trust,
+                trusting,
+                self._public.origin + self._public.prefix,
+                holdings,
             )
-        place = CardPlace(
-            url,
-            card_url=card.url,
-            static=static,
-            wrong=tuple(wrong),
-            declared=written[0].a2a_version is not None,
-            credentials={key.decode(): value.decode("latin-1") for key, value in treatment.credentials},
-            ttl=limits.refresh,
-            keep=limits.keep,
-            longest=limits.size,
-            others=tuple(others),
-            server_name=trusting.server_name,
-        )
-        discretion = Discretion(
-            overrides=card.set, secrets=self._secrets(url, *others, card.url), own=self._own(_hosts(agent)), name=name
-        )
-        before = self._holdings.before(("card", key))
-        source = self._holdings.hold(
-            ("card", key),
-            (name, place, trusted.client, discretion, way.asks),
-            lambda: _begun(
-                CardSource(
-                    place,
-                    trusted.client,
-                    CardWatch(on_report=self._count_card(name)),
-                    discretion=discretion,
-                    asker=way.asker(),
-                    turns=trusted.turns,
-                ),
-                way,
-                before,
-            ),
-            run=lambda made: (f"card of {key}", made.run),
-        )
-        config = self._config
-        # Hardly any agent says something of its own, and a thousand of them are made one after the other.
-        retry = effective.retry(config, agent) if agent.retry.model_fields_set else self._retry
-        health = effective.health(config, agent) if agent.health.model_fields_set else self._health
-        affinity = effective.affinity(config, agent) if agent.affinity.model_fields_set else self._affinity
-        roster = Roster(key, written, health, self._holdings)
-        if isinstance(way, OnStdio):
-            replicas = [roster.alone(way.upstream(source))]
-            repeats = replace(NEVER, idempotent=agent.message_id_idempotent)
-        else:
-            replicas = roster.replicas(way, source, treatment.credentials)
-            repeats = _repeats(retry, idempotent=agent.message_id_idempotent)
-        meter.backends |= {each.key for each in replicas}
-        upstream = replicas[0].upstream
+        place = self._card_place(entry, trusting, static, tuple(wrong))
+        source = self._card_source(entry, place, trusting, connector)
+        balancer, upstream = self._balancer(entry, connector, source)
         methods = None if agent.methods is None else frozenset(agent.methods)
         cards = ServedCards(
             source,
@@ -257,36 +215,146 @@ class Backings:
             self._public,
             schemes=self._schemes,
             exposed=tuple(BINDINGS[binding] for binding in agent.expose),
-            methods=methods if self._config.push.mode != "none" else _without_push(methods),
+            methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
         )
-        ejections = self._metrics.backend_ejections
-        group = roster.group(affinity, lambda replica: ejections.add((name, replica.key)))
-        share = (retry.budget or 0) / 100
-        backing = Backing(
+        return Backing(
             name,
-            url,
+            written[0].url,
             upstream,
             source,
             cards,
             methods,
-            meter,
+            entry.meter,
             bounds,
-            replicas[0],
+            balancer,
+            policy,
+            holdings.hold(("budget", key), share, lambda: RetryBudget(share)),
             product=card.file is not None or card.url is not None,
-            tenure=self._tenure(key, agent, follows=is_several(written) and affinity.by != "none"),
-            group=group,
-            repeats=repeats,
-            budget=self._holdings.hold(("budget", key), share, lambda: Budget(share)),
-            warned=self._holdings.hold(("warned", name), name, set[str]),
+            tenure=self._tenure(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
+            warned=holdings.hold(("warned", name), name, set[str]),
         )
-        if group is not None:
-            roster.fill(group, backing, replicas, None if isinstance(way, OnStdio) else way)
-        return backing
+
+    def _retry(self, agent: Agent) -> tuple[RetryPolicy, float]:
+        """Return the retry policy and the share of its budget."""
+        own = agent.retry.model_fields_set
+        written: Retry = effective.retry(self._config, agent) if own else self._defaults[0]
+        when = frozenset(RetryOn(one) for one in written.when or ())
+        return RetryPolicy(written.max or 0, when, agent.message_id_idempotent), (written.budget or 0) / 100
+
+    # ---- The card ------------------------------------------------------------------------------------------------
+
+    def _card_place(self, entry: _Entry, trusting: Trusting, static: Tree | None, wrong: tuple[str, ...]) -> CardPlace:
+        agent, written = entry.agent, entry.written
+        limits = effective.cards(self._config, agent)
+        return CardPlace(
+            written[0].url,
+            card_url=None if agent.card is None else agent.card.url,
+            static=static,
+            wrong=wrong,
+            declared=written[0].a2a_version is not None,
+            credentials={key.decode(): value.decode("latin-1") for key, value in entry.treatment.credentials},
+            ttl=limits.refresh,
+            keep=limits.keep,
+            longest=limits.size,
+            others=tuple(one.url for one in written[1:]),
+            server_name=trusting.server_name,
+        )
+
+    def _card_source(
+        self, entry: _Entry, place: CardPlace, trusting: Trusting, connector: NetworkConnector | StdioConnector
+    ) -> CardSource:
+        name, key, agent = entry.name, entry.key, entry.agent
+        hosts = tuple(match.host for match in agent.match if match.host is not None)
+        discretion = Discretion(
+            overrides={} if agent.card is None else agent.card.set,
+            secrets=self._secrets(place.backend_url, *place.others, place.card_url),
+            # The gateway's own authorities are on every card.
+            own=self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),)),
+            name=name,
+        )
+        trusted = self._trust.of(trusting.authorities, trusting.shown)
+        before = self._holdings.before(("card", key))
+
+        def make() -> CardSource:
+            watch = CardWatch(on_report=_CardCounter(self._metrics, name))
+            asker = connector.card_asker()
+            source = CardSource(place, trusted.client, watch, discretion=discretion, asker=asker, turns=trusted.turns)
+            if isinstance(connector, StdioConnector):
+                connector.begin(source, before)
+            return source
+
+        return self._holdings.hold(
+            ("card", key),
+            (name, place, trusted.client, discretion, connector.card_key),
+            make,
+            run=lambda made: (f"card of {key}", made.run),
+        )
+
+    def _secrets(self, *urls: str | None) -> tuple[str, ...]:
+        """Return the hosts that no card may name: those of the agent that are not the gateway's own."""
+        places = [urlsplit(self._public.origin)]
+        if self._grpc is not None:
+            places.append(urlsplit("//" + self._grpc.public))
+        own = {name for place in places for name in (place.netloc, place.hostname)}
+        return tuple(host for host in upstream_hosts(*urls) if host not in own)
+
+    def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
+        written = self._examined.marks.place(("agents", name, "card")).file
+        raw = (Path(written).parent / file).read_bytes()
+        return parse_card(raw, longest=longest, wrong=wrong)
+
+    # ---- The replicas --------------------------------------------------------------------------------------------
+
+    def _balancer(
+        self, entry: _Entry, connector: NetworkConnector | StdioConnector, cards: CardSource
+    ) -> tuple[Balancer, Upstream]:
+        """Return the balancer, and the upstream of the first replica, or of its DNS name."""
+        name, key, agent, written = entry.name, entry.key, entry.agent, entry.written
+        _, health, affinity = self._defaults
+        if agent.health.model_fields_set:
+            health = effective.health(self._config, agent)
+        if agent.affinity.model_fields_set:
+            affinity = effective.affinity(self._config, agent)
+        opened = health.breaker.after or 0, health.breaker.time or 5.0
+        ejections = self._metrics.backend_ejections
+        balancer = Balancer(
+            AffinityPolicy(affinity.by or "task", affinity.gone != "other", affinity.wait or 0.0),
+            self._holdings.hold(("breaker", key), opened, lambda: CircuitBreaker(*opened)),
+            max_ejected=health.eject.most or 0,
+            on_ejection=lambda replica: ejections.add((name, replica.key)),
+        )
+        upstreams = []
+        for one in written:
+            site = _Site(key, one, health, self._holdings, is_several=is_several(written))
+            entry.meter.backends |= {site.metric}
+            if isinstance(connector, StdioConnector):
+                upstream: Upstream = connector.upstream(cards)
+                replica = site.replica(upstream, site.condition())
+                balancer.fixed[replica.name] = replica
+            else:
+                target = Target(connector.connections(one), site.condition())
+                upstream = connector.upstream(one, cards, target.connections)
+                if one.dns is None:
+                    replica = site.replica(upstream, target.condition)
+                    balancer.fixed[replica.name] = replica
+                    balancer.own_addresses |= _address(one.url)
+                    balancer.former_names[place_name(one)] = replica.name
+                    site.check_health(target, None, connector.treatment)
+                else:
+                    discovery = site.discovery(connector)
+                    make = partial(_resolved, site, connector, cards)
+                    balancer.names.append((discovery, make))
+                    balancer.former_names[place_name(one)] = ""
+                    site.check_health(target, discovery, connector.treatment)
+            upstreams.append(upstream)
+        if not is_several(written) and not balancer.breaker.can_open:
+            [balancer.only] = balancer.fixed.values()
+        return balancer, upstreams[0]
 
     def _tenure(self, key: str, agent: Agent, *, follows: bool) -> Tenure | None:
-        """How the tasks of a backend are kept apart.
+        """Return how the tasks of a backend are kept apart.
 
         Args:
             follows: Whether it matters which of its replicas made a task.
@@ -297,7 +365,7 @@ class Backings:
         homes = None
         if follows:
             ledger = self._ledger
-            # Where no ledger is kept it is not asked, and may be another each time.
+            # A ledger that is not used may be another one each time.
             made_of = (ledger if keeps else None, keeps)
             homes = self._holdings.hold(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
         return Tenure(
@@ -311,31 +379,107 @@ class Backings:
             homes=homes,
         )
 
-    def _secrets(self, *urls: str | None) -> tuple[str, ...]:
-        # The gateway's own host is on every card; an agent on the same machine is told apart by its port.
-        places = [urlsplit(self._public.origin)]
-        if self._grpc is not None:
-            places.append(urlsplit("//" + self._grpc.public))
-        own = {name for place in places for name in (place.netloc, place.hostname)}
-        return tuple(host for host in upstream_hosts(*urls) if host not in own)
 
-    def _own(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        """The gateway's own authorities, for all that it serves."""
-        return self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),))
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """One replica, or DNS name, as the file writes it.
 
-    def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
-        written = self._examined.marks.place(("agents", name, "card")).file
-        raw = (Path(written).parent / file).read_bytes()
-        return parse_card(raw, longest=longest, wrong=wrong)
+    Attributes:
+        key: The key of the backend.
+    """
 
-    def _count_card(self, agent: str) -> "_CardCounter":
-        return _CardCounter(self._metrics, agent)
+    key: str
+    written: Backend
+    health: Health
+    holdings: Holdings
+    is_several: bool
+
+    @property
+    def name(self) -> str:
+        return replica_name(self.written)
+
+    @property
+    def metric(self) -> str:
+        return f"{self.key}@{self.name}" if self.is_several else self.key
+
+    def replica(self, upstream: Upstream, condition: Condition, address: str | None = None) -> Replica:
+        """Return the replica, or the one at a resolved address."""
+        one, own = self.written, self.name
+        if address is not None:
+            port = urlsplit(one.url).netloc.rpartition(":")[2]
+            own = f"{address}:{port}" if port.isdigit() else address
+        return Replica(
+            own if self.is_several else "",
+            self.metric,
+            upstream,
+            one.url if address is None else f"{one.url} at {address}",
+            weight=one.weight,
+            label=one.label,
+            condition=condition,
+            place="" if is_stdio(one.url) else own,
+        )
+
+    def condition(self) -> Condition:
+        """Return what is known about the replica, from an earlier configuration where that says the same of it."""
+        name, before = ("condition", self.key, self.name), self.holdings.before
+        # A replica that is added to a backend starts slowly; those of a new backend do not.
+        is_new = before(name) is None and before(("card", self.key)) is not None
+        since = time.monotonic() if is_new else None
+        return self.holdings.hold(name, self._watched, lambda: self._condition(since))
+
+    def discovery(self, connector: NetworkConnector) -> Discovery:
+        """Return the DNS discovery of its name."""
+        endpoint = connector.endpoint(self.written)
+
+        def make(address: str, since: float | None) -> Target:
+            return Target(endpoint.open(address), self._condition(since), address)
+
+        return self.holdings.hold(
+            ("addresses", self.key, self.name),
+            (endpoint, self._watched),
+            lambda: Discovery(self.written.url, make),
+            run=lambda made: (f"addresses of {self.key}@{self.name}", made.run),
+            close=lambda made: made.aclose,
+        )
+
+    def check_health(self, target: Target, discovery: Discovery | None, treatment: Treatment) -> None:
+        """Run health checks, if the file says so."""
+        if self.health.path is None:
+            return
+        check = HealthCheck(**{name: getattr(self.health, name) for name in HealthCheck.__dataclass_fields__})
+        url, key, credentials = self.written.url, self.metric, treatment.credentials
+        targets: Callable[[], Iterable[Target]] = lambda: (target,) if discovery is None else discovery.targets.values()  # noqa: E731
+        self.holdings.hold(
+            ("health", self.key, self.name),
+            (url, check, credentials, target.connections, target.condition, discovery),
+            lambda: HealthChecker(key, url, targets, check, credentials),
+            run=lambda made: (f"health of {key}", made.run),
+            lingers=False,
+        )
+
+    @property
+    def _watched(self) -> tuple[object, ...]:
+        """Return what the file says about detecting failures; with other words the replica is another one."""
+        eject = self.health.eject
+        return self.written.url, eject.after, eject.time, eject.longest, self.health.path
+
+    def _condition(self, since: float | None) -> Condition:
+        eject = self.health.eject
+        return Condition(CircuitBreaker(eject.after or 0, eject.time or 10.0, eject.longest or 300.0), since)
 
 
-def _begun(source: CardSource, way: Approach | OnStdio, before: object) -> CardSource:
-    if isinstance(way, OnStdio):
-        way.begin(source, before)
-    return source
+def _resolved(site: _Site, connector: NetworkConnector, cards: CardSource, target: Target) -> Replica:
+    """Return the replica at an address that DNS has found."""
+    upstream = connector.upstream(site.written, cards, target.connections)
+    return site.replica(upstream, target.condition, target.address)
+
+
+def _address(url: str) -> set[tuple[str, int]]:
+    """Return the address and port of a URL; nothing if its host is a name."""
+    try:
+        return {(str(ipaddress.ip_address(urlsplit(url).hostname or "")), port_of(url))}
+    except ValueError:
+        return set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,44 +492,32 @@ class _CardCounter:
 
 
 def _without_push(methods: frozenset[Operation] | None) -> frozenset[Operation]:
-    """What a card may promise where no webhook is called."""
+    """Return what a card may promise where no webhook is called."""
     offered = CALLABLE if methods is None else methods
     return frozenset(operation for operation in offered if operation.kind is not Kind.PUSH)
-
-
-def _hosts(agent: Agent) -> tuple[str, ...]:
-    """Hosts, or patterns of them, at which the agent is found."""
-    return tuple(match.host for match in agent.match if match.host is not None)
 
 
 def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None, names: IdentityHeaders) -> Treatment:
     credentials: list[tuple[bytes, bytes]] = []
     if auth is not None and auth.bearer is not None:
         credentials.append((b"authorization", b"Bearer " + auth.bearer.get_secret_value().encode("latin-1")))
-    if auth is not None:
-        credentials += [
-            (name.lower().encode("ascii"), value.get_secret_value().encode("latin-1"))
-            for name, value in auth.header.items()
-        ]
+    for name, value in () if auth is None else auth.header.items():
+        credentials.append((name.lower().encode("ascii"), value.get_secret_value().encode("latin-1")))
+    told: dict[str, Any] = {}
+    claims: dict[str, str] = dict(names.claims.items())
+    for key in USUAL_HEADERS:
+        told |= {key: (getattr(names, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
     return Treatment(
         tenant=tenant,
         credentials=tuple(credentials),
         forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
         forward_caller=agent.forward_caller,
-        identity=_identity_names(names),
+        identity=IdentityNames(**told),
     )
 
 
-def _identity_names(written: IdentityHeaders) -> IdentityNames:
-    names: dict[str, Any] = {}
-    claims: dict[str, str] = dict(written.claims.items())
-    for key in USUAL_HEADERS:
-        names |= {key: (getattr(written, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
-    return IdentityNames(**names)
-
-
-def _timeouts(written: WrittenTimeouts) -> Timeouts:
-    return Timeouts(**{name: getattr(written, name) for name in type(written).model_fields})
+def _timeouts(written: Any) -> Timeouts:  # noqa: ANN401 - the configuration's class has the same name
+    return Timeouts(**{name: getattr(written, name) for name in Timeouts.__dataclass_fields__})
 
 
 def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, AnswerBounds]:
@@ -401,7 +533,3 @@ def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, An
         header_count=int(number("header_count")),
     )
     return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
-
-
-def _repeats(written: Retry, *, idempotent: bool) -> Repeats:
-    return Repeats(written.max or 0, frozenset(Missed(one) for one in written.when or ()), idempotent)

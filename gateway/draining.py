@@ -45,4 +45,6 @@ class OutgoingSnapshots:
         await snapshot.calls.ended()
         self._draining.discard(snapshot)
         await snapshot.aclose()
+        # Two steps that each take some milliseconds with many agents: others are served in between.
+        await asyncio.sleep(0)
         self._closed()

@@ -1,7 +1,7 @@
 """FORWARD: the agent is asked, in the client's own dialect or in one of the agent's.
 
-Relay or translate: where both sides speak the same dialect the client's bytes go on and the agent's come back
-(`relay.py`); else the call is translated, and what comes back as well (`interpreter.py`).
+Relay or translate: where both sides speak the same dialect the client's bytes go on and the agent's come back; else
+the call is translated, and the reply as well (`reply.py`).
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from gateway import otherwise
-from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -29,27 +28,26 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
 from gateway.claims import claims_of
-from gateway.enquiry import Enquiry
+from gateway.delivery import Delivery
 from gateway.exchange import Exchange
-from gateway.group import Group
-from gateway.interpreter import Interpreter
+from gateway.list_tasks import TaskLister
 from gateway.once import Once
 from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
-from gateway.relay import Relay
-from gateway.repetition import Asking
+from gateway.reply import deliver
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.upstream.balancer import Balancer, Replica
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
+from gateway.upstream.reply import Reply
 from gateway.upstream.response import Response
-from gateway.upstream.stdio.upstream import StdioUpstream
+from gateway.upstream.retry import Attempt
 from gateway.upstream.upstream import Caller, Upstream
 from gateway.webhooks import Webhooks
 from gateway.wire import Wire
 
 if TYPE_CHECKING:
-    from gateway.grpc_relay import GrpcRelay
     from gateway.upstream.grpc_answer import GrpcAnswer
 
 _MAYBE_NAMED = (
@@ -92,7 +90,7 @@ class Forwarder:
         Raises:
             Fault: as `_forward`; BadParams where another message has the same id.
         """
-        if backing.repeats.idempotent:
+        if backing.retry.idempotent:
             once = self._once.get(backing.upstream.backend)
             if once is None:
                 once = self._once[backing.upstream.backend] = Once(self._clock)
@@ -121,15 +119,15 @@ class Forwarder:
         assert principal is not None
         key = self._key(principal, backing.upstream, call)
         alias = None if key is None else await self._alias(key, backing, call)
-        binds, home = False, None
-        if backing.group is not None:
-            backing, binds, home = await self._lead(backing, backing.group, principal, call, alias)
-        upstream = backing.upstream
+        replica, binds, home = backing.balancer.only, False, None
+        if replica is None:
+            replica, binds, home = await self._lead(backing, backing.balancer, principal, call, alias)
+        upstream = replica.upstream
         call, meant = self._meaning(exchange, call, key, alias)
         interface = upstream.interface(call, meant)
         if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(exchange, backing, interface, call, wire, binds=binds)
+            await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
             return
         claims = None
         if backing.tenure is not None:
@@ -159,7 +157,9 @@ class Forwarder:
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call)
+        asking = _Asking(
+            exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+        )
         asking.home, asking.translation = home, translation
         meter.forwarding(1)
         exchange.sent = self._clock()
@@ -169,18 +169,18 @@ class Forwarder:
             exchange.on_event = None
             asking.end()
             meter.forwarding(-1)
-            meter.answered(asking.backing.replica.key, asking.status)
+            meter.answered(asking.replica.key, asking.status)
 
     @staticmethod
     async def _lead(
-        backing: Backing, group: Group, principal: Principal, call: Call, alias: Alias | None
-    ) -> tuple[Backing, bool, str | None]:
+        backing: Backing, group: Balancer, principal: Principal, call: Call, alias: Alias | None
+    ) -> tuple[Replica, bool, str | None]:
         """Which replica a call goes to, whether to that or to none, and which one made its task.
 
         The last is empty where nobody knows, and None where any replica knows of any task.
 
         Raises:
-            NoHealthyBackend: as `Group.admit` and `Group.lead`.
+            NoHealthyBackend: as `Balancer.admit` and `Balancer.lead`.
             TaskNotFound: the same, of a task that is not the caller's.
             StateUnavailable: nobody knows where it belongs.
         """
@@ -196,11 +196,11 @@ class Forwarder:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
         claims = claims_of(backing.tenure, principal, "")
         home, by_task = await home_of(claims, named)
-        home = group.called(home) if home else ""
+        home = group.current_name(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.who}"), False, ""
-        binds = home != "" and group.keeping.binds(by_task=by_task)
-        if binds and not group.has(home):
+        binds = home != "" and group.affinity.binds(by_task=by_task)
+        if binds and home not in group.replicas:
             # Who may not know of something is not told that its replica is gone.
             for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
                 await claims.claim(each, call.dialect.version)
@@ -209,117 +209,114 @@ class Forwarder:
         return group.lead(home, binds=binds), binds, home if by_task else ""
 
     async def _list(
-        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        call: Call,
+        wire: Wire,
+        *,
+        replica: Replica,
+        binds: bool,
     ) -> None:
-        """Bring the client those of an agent's tasks that are the caller's."""
+        """Deliver those of an agent's tasks that are the caller's."""
         assert backing.tenure is not None
         assert exchange.principal is not None
         claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
-        asking = Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
-        enquiry = Enquiry(exchange, asking, self._clock)
+        asking = Attempt(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
+        lister = TaskLister(asking, claims, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
         try:
-            await enquiry.list_tasks(call, claims, wire)
+            await lister.list_tasks(call, wire)
         finally:
             asking.end()
             backing.meter.forwarding(-1)
-            backing.meter.answered(asking.backing.replica.key, enquiry.status)
+            backing.meter.answered(asking.replica.key, lister.status)
 
     async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
-            await self._over_http(asking, call, wire)
-        else:
-            await self._over_grpc(asking, call, wire)
-        claims = asking.exchange.claims
-        if claims is not None and asking.missed:
-            await claims.gone()
-
-    async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+        """Send the call, again where it may be, and deliver the reply."""
         exchange = asking.exchange
+        send = partial(asking.send, call)
         try:
-            response = await asking.over_http(call)
+            reply = await send()
         except Fault as fault:
-            response = await asking.again(call, fault, partial(asking.over_http, call))
+            reply = await asking.again(call, fault, send)
         while True:
             try:
-                await self._bring(asking, call, response, wire)
+                await self._deliver(asking, call, reply, wire)
+                break
             except (UpstreamReset, UpstreamConnect) as fault:
                 # The head was there and the rest was not, or it was asked by another verb and there was nobody any
-                # more; where nobody was told of it, it is as if there were none.
+                # more; if the client has got nothing of it, it counts as no reply.
                 if exchange.status:
                     raise
-                response = await asking.again(call, fault, partial(asking.over_http, call))
-            else:
-                return
+                reply = await asking.again(call, fault, send)
+        if exchange.claims is not None and asking.missed:
+            await exchange.claims.gone()
 
-    async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
-        """Bring the client an answer."""
-        exchange = asking.exchange
-        if response.status in FAILING:
-            response = await asking.unless_busy(call, response, partial(asking.over_http, call))
-        if response.status in FAILING:
-            asking.answered(response.status)
-        elif call.operation.streams:
-            # A stream has gone well once there is an event, and whatever is none once all of it is there.
-            exchange.on_event = partial(asking.answered, response.status)
-        translation = asking.translation
+    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Wire) -> None:
+        exchange, translation = asking.exchange, asking.translation
+        if not isinstance(reply, Response):
+            asking.heard(reply)
+        elif reply.status in FAILING:
+            reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
+            if reply.status in FAILING:
+                asking.answered(reply.status)
+        if exchange.on_event is None and call.operation.streams and reply.http_status not in FAILING:
+            # A stream has gone well once there is an event, and any other answer once all of it is there.
+            exchange.on_event = partial(asking.answered, reply.http_status)
         if translation is not None and call.operation in otherwise.TWO_WAYS:
             # What was asked before it was asked in another way, and is asked again now.
             translation.call = call
-        relay = (
-            Relay(exchange, asking.backing, asking.interface, self._clock)
-            if translation is None
-            else asking.interpreter(translation, self._clock)
-        )
+        delivery = self._delivery(asking, reply, translation, call)
         try:
-            if call.operation in otherwise.TWO_WAYS:
-                relay, response = await self._otherwise(asking, call, relay, response)
-            asking.status = response.status
+            if call.operation in otherwise.TWO_WAYS and isinstance(reply, Response):
+                delivery = await self._otherwise(asking, delivery)
+            asking.status = delivery.reply.http_status
             exchange.received = self._clock()
             try:
-                await relay.run(response, wire)
+                await deliver(delivery, wire)
             except Fault as fault:
-                asking.broke(response, fault)
+                if isinstance(delivery.reply, Response):
+                    asking.broke(delivery.reply, fault)
                 raise
         finally:
-            response.close()
-        asking.answered(response.status)
+            delivery.reply.close()
+        asking.answered(delivery.reply.http_status)
 
-    async def _otherwise(
-        self, asking: "_Asking", call: Call, relay: Relay, response: Response
-    ) -> tuple[Relay, Response]:
-        """The same, or the answer in another way, which is the only one that the agent knows, and who brings it."""
-        exchange, backing, client = asking.exchange, asking.backing, asking.exchange.call
+    def _delivery(
+        self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
+    ) -> Delivery:
+        return Delivery(
+            reply,
+            asking.exchange,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
+
+    async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
+        """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
+        exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
         if client is None or not isinstance(backing.upstream, HttpUpstream):
-            return relay, response
-        if isinstance(relay, Interpreter) and call.operation is Operation.SUBSCRIBE_TO_TASK:
-            response = await _by_the_other_verb(relay, response, call, asking)
-        if not await otherwise.is_unknown(call, asking.interface.dialect, relay, response):
-            return relay, response
-        asking.answered(response.status)
+            return delivery
+        if call.operation is Operation.SUBSCRIBE_TO_TASK and await otherwise.is_unknown_path(delivery):
+            delivery.reply.close()
+            call = otherwise.by_the_other_verb(call)
+            delivery = self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+        if not await otherwise.is_unknown(delivery, asking.interface.dialect):
+            return delivery
+        asking.answered(delivery.reply.http_status)
         translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
-        ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
-        found = await otherwise.find(call, translation, ask, interpreter)
+        found = await otherwise.find(call, translation, asking.over_http, partial(self._delivery, asking))
         if found is None:
-            return relay, response
-        response.close()
+            return delivery
+        delivery.reply.close()
         return found
-
-    async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        exchange = asking.exchange
-        try:
-            answer = await asking.over_grpc(call)
-        except Fault as fault:
-            answer = await asking.again(call, fault, partial(asking.over_grpc, call))
-        asking.heard(answer)
-        asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
-        exchange.received = self._clock()
-        try:
-            await _grpc_relay(asking, self._clock).run(answer, wire)
-        finally:
-            answer.close()
 
     async def _alias(self, key: Key, backing: Backing, call: Call) -> Alias | None:
         kept = self._kept(backing)
@@ -397,7 +394,7 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._aside, translate)
 
 
-class _Asking(Asking):
+class _Asking(Attempt[Exchange, Backing]):
     """One call on its way to an agent.
 
     Attributes:
@@ -414,40 +411,17 @@ class _Asking(Asking):
         """Send the call to the replica of the moment, which answers as one over HTTP does."""
         return cast("Coroutine[Any, Any, Response]", self.send(call))
 
-    def interpreter(self, translation: Translation, clock: Callable[[], float]) -> Interpreter:
-        """Who brings the answer to a client that speaks otherwise."""
-        return Interpreter(self.exchange, self.backing, self.interface, clock, translation)
-
-    def over_grpc(self, call: Call) -> "Coroutine[Any, Any, GrpcAnswer]":
-        """As `over_http`, behind gRPC."""
-        return cast("Coroutine[Any, Any, GrpcAnswer]", self.send(call))
-
     @property
     def missed(self) -> bool:
         """Whether the agent has said that it knows no such task, or that it is over.
 
         Of several replicas that is for the one to say that made it: another knows nothing of it.
         """
-        if self.home is not None and self.home != self.backing.replica.name:
+        if self.home is not None and self.home != self.replica.name:
             return False
         if self.exchange.progress.error is not None:
             return self.exchange.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
-
-
-async def _by_the_other_verb(interpreter: Interpreter, response: Response, call: Call, asking: _Asking) -> Response:
-    """The answer to a subscription by the other HTTP method, where the agent does not know the first one."""
-    if not await interpreter.misses(response):
-        return response
-    response.close()
-    call = replace(call, verb="GET" if call.verb == "POST" else "POST")
-    return await asking.over_http(call)
-
-
-def _grpc_relay(asking: _Asking, clock: Callable[[], float]) -> "GrpcRelay":
-    from gateway.grpc_relay import GrpcRelay  # noqa: PLC0415 - only those who have such agents pay for its schemas
-
-    return GrpcRelay(asking.exchange, asking.backing, asking.interface, clock, asking.translation)
 
 
 def _message_id(key: Key, call: Call) -> str:

@@ -23,7 +23,7 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress
 from gateway.exchange import Exchange
-from gateway.upstream.repeating import message_id
+from gateway.upstream.retry import message_id
 from gateway.wire import Wire
 
 KEPT = 600.0

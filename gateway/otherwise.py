@@ -17,10 +17,8 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.path import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.answer_head import answer_head
-from gateway.interpreter import Interpreter
-from gateway.relay import Relay
-from gateway.upstream.response import Response
+from gateway.delivery import Delivery
+from gateway.upstream.reply import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
 """Operations that some agents know in one of two ways."""
@@ -33,43 +31,60 @@ _LENGTHY = 6
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
-async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Response) -> bool:
-    """Whether an agent does not know how it was asked, and may know the other way; such an answer has been read then.
+async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
+    """Return whether an agent does not know how it was asked, and may know the other way.
+
+    The reply has been read then, and can still be delivered.
 
     Args:
-        call: As the agent got it.
-        theirs: The dialect that it speaks there.
-        relay: Who would pass the answer on, and still can.
+        theirs: The dialect that the agent speaks there.
 
     Raises:
-        UpstreamReset, UpstreamTimeout, UpstreamProtocol: as the relay reads it.
+        UpstreamReset, UpstreamTimeout, UpstreamProtocol: as `Delivery.read`.
     """
-    if theirs != JSONRPC_0_3 or call.operation not in TWO_WAYS or answer_head(response).streams:
+    call, reply = delivery.call, delivery.reply
+    if theirs != JSONRPC_0_3 or call.operation not in TWO_WAYS or reply.is_stream:
         return False
     if call.path.legacy_card:
-        if response.status not in _UNKNOWN_PATH:
+        if reply.http_status not in _UNKNOWN_PATH:
             return False
-        await relay.read(response)
+        await delivery.read()
         return True
-    length = response.header(b"content-length")
-    if length is not None and len(length) > _LENGTHY:
+    if any(name == b"content-length" and len(value) > _LENGTHY for name, value in reply.headers):
         # It says more than that it does not know.
         return False
-    error = envelope.error(call, response.status, await relay.read(response))
+    error = envelope.error(call, reply.http_status, await delivery.read())
     return error is not None and error.code in _UNKNOWN_METHOD
+
+
+async def is_unknown_path(delivery: Delivery) -> bool:
+    """Return whether the agent does not know a path by this method: for some there are two (protocol trap 1)."""
+    reply, translation = delivery.reply, delivery.translation
+    if translation is None or delivery.call.dialect.binding is Binding.JSONRPC:
+        return False
+    if reply.http_status not in _UNKNOWN_PATH:
+        return False
+    body = await delivery.read()
+    return reply.http_status == 405 or translation.read_error(404, body) is None
+
+
+def by_the_other_verb(call: Call) -> Call:
+    """Return a call with the other HTTP method that the path may be known by."""
+    return replace(call, verb="GET" if call.verb == "POST" else "POST")
 
 
 async def find(
     call: Call,
     translation: Translation,
-    ask: Callable[[Call], Awaitable[Response]],
-    interpreter: Callable[[Translation], Interpreter],
-) -> tuple[Interpreter, Response] | None:
-    """The answer to the same in other ways, and who brings it to the client; None where the agent knows none of them.
+    ask: Callable[[Call], Awaitable[Reply]],
+    deliver: Callable[[Reply, Translation], Delivery],
+) -> Delivery | None:
+    """Return the reply to the same call made in other ways; None if the agent knows none of them.
 
     Args:
         call: As the agent got it and did not know it.
         translation: Of the client's call, to the method of 0.3.
+        deliver: Makes a delivery of a reply.
 
     Raises:
         Fault: as `ask`.
@@ -77,20 +92,20 @@ async def find(
     by_method = translation.call
     for way in _ways(call, by_method):
         translation.call = way
-        bringing = interpreter(translation)
         try:
-            response = await ask(way)
+            reply = await ask(way)
         except BaseException:
             translation.call = by_method
             raise
+        delivery = deliver(reply, translation)
         try:
-            # Who asked by the path is told what the agent says of the method.
-            if call.path.legacy_card or not await is_unknown(way, JSONRPC_0_3, bringing, response):
-                return bringing, response
+            # A client that asked by the path gets what the agent says of the method.
+            if call.path.legacy_card or not await is_unknown(delivery, JSONRPC_0_3):
+                return delivery
         except BaseException:
-            response.close()
+            reply.close()
             raise
-        response.close()
+        reply.close()
     translation.call = by_method
     return None
 

@@ -28,10 +28,10 @@ from gateway.telemetry.shared_stream import SharedStream
 from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
 
-_COLLECTOR = (50_000, 20, 100)
-"""Thresholds of Python's collector. With its own, calls that are open at a time have it go through everything every few
-hundred calls: a third of what a call costs, and 45 ms and more for every socket that waits. What is there at the start
-is left out (`gc.freeze`); calls leave no cycles behind."""
+_COLLECTOR = (10_000, 100, 100)
+"""Thresholds of Python's garbage collector. Its own make a third of the CPU time of a call, because every few hundred
+open calls start a collection of all objects. Calls leave no cycles behind, and objects of the start are frozen. The
+first threshold also bounds a pause during a reload: 10,000 new objects take at most 10 ms."""
 _SWITCH = 0.0001
 """Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
 socket would wait that long, one after the other, while a thread reads a configuration."""

@@ -1,7 +1,7 @@
 """The line: what happens to a request, in order.
 
     LOCATE → IDENTIFY → ADMIT → READ → DECODE → SELECT → FORWARD → OBSERVE → ENCODE
-    `intake`                           `intake`          `forward`, `relay` or `interpreter`
+    `intake`                           `intake`          `forward`, `reply`
                                                          a fault, from anywhere: `refusal`
 
 What lies before FORWARD is decided in plain synchronous code from what is in memory; only the body, a key set that is

@@ -34,7 +34,7 @@ from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
-from gateway.upstream.replica import Replica
+from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
 from gateway.webhooks import Webhooks
@@ -204,8 +204,8 @@ class Snapshot:
         for backing in self.backings.values():
             if not backing.source.settled.is_set():
                 await backing.source.settled.wait()
-            if backing.group is not None and not backing.group.is_settled:
-                await backing.group.settled()
+            if not backing.balancer.is_settled:
+                await backing.balancer.settled()
         for keys in self.key_sets.values():
             await keys.settled()
 

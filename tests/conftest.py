@@ -1,5 +1,6 @@
 """What every test may ask for, how property tests are run, and what would cost each of thousands of gateways time."""
 
+import asyncio
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from gateway.catalog import trust
 from gateway.telemetry import sink
 from gateway.upstream.connections import client_tls
-from tests.loops import LEFT_OPEN, PLAIN
+from tests.loops import LEFT_OPEN, PLAIN, Policy
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test. Each run draws other examples, but
 # in CI; tests/long draws ten times as many.
@@ -20,6 +21,8 @@ settings.register_profile("here", _PATIENT)
 settings.register_profile("ci", _PATIENT, derandomize=True)
 settings.register_profile("long", _PATIENT, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here"))
+
+asyncio.set_event_loop_policy(Policy())
 
 # Each of the processes that tests start would compile the whole gateway.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

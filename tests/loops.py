@@ -22,7 +22,7 @@ import uvloop
 _Args = TypeVarTuple("_Args")
 
 
-_MOMENT = 0.2
+_MOMENT = 2.0
 """Seconds in which what is open may still end by itself."""
 LEFT_OPEN: list[str] = []
 """What was open in loops that were closed, for whoever fails their test (`conftest`)."""
@@ -41,7 +41,20 @@ def _noted(name: str) -> Any:
     return opened
 
 
-class _Late:
+class _Tolerant:
+    """A loop that ignores what grpc's poller still reports to it once it is closed."""
+
+    def call_soon_threadsafe(
+        self: Any, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
+    ) -> asyncio.Handle:
+        # Of a thread of the gateway's own it stays a defect.
+        if self.is_closed() and threading.current_thread() is threading.main_thread():
+            return asyncio.Handle(callback, args, self, context)
+        handle: asyncio.Handle = cast("Any", super()).call_soon_threadsafe(callback, *args, context=context)
+        return handle
+
+
+class _Late(_Tolerant):
     """What either loop does otherwise.
 
     Attributes:
@@ -77,15 +90,6 @@ class _Late:
             self.run_until_complete(asyncio.sleep(0))
         cast("Any", super()).close()
 
-    def call_soon_threadsafe(
-        self: Any, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
-    ) -> asyncio.Handle:
-        # Of a thread of the gateway's own it stays a defect.
-        if self.is_closed() and threading.current_thread() is threading.main_thread():
-            return asyncio.Handle(callback, args, self, context)
-        handle: asyncio.Handle = cast("Any", super()).call_soon_threadsafe(callback, *args, context=context)
-        return handle
-
 
 def _left_open(loop: Any) -> Iterator[Any]:
     for known in loop.opened:
@@ -103,6 +107,17 @@ class PlainLoop(_Late, asyncio.SelectorEventLoop):
 
 class FastLoop(_Late, uvloop.Loop):  # type: ignore[misc]  # its own types differ from those of asyncio
     """uvloop's."""
+
+
+class _RunLoop(_Tolerant, asyncio.SelectorEventLoop):
+    """The loop of `asyncio.run` in a test that has no loop of its own."""
+
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    """Makes loops for `asyncio.run` that outlive reports of grpc's poller."""
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return _RunLoop()
 
 
 PLAIN = ("asyncio", {"loop_factory": PlainLoop})

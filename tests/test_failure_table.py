@@ -20,9 +20,8 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from gateway.group import Group
+from gateway.upstream.balancer import Balancer, Replica
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.replica import Replica
 from tests.doubles.gateway import JSON, Running, card_of, running
 from tests.doubles.grpc_agent import grpc_over
 from tests.doubles.grpc_gateway import LISTENS, request
@@ -141,7 +140,7 @@ async def posts(gateway: Running, call: str) -> object:
 async def leaves(gateway: Running, call: str) -> None:
     client = await gateway.client()
     await client.ask("POST", "/echo", CALLS[call], (JSON,))
-    [replica] = group_of(gateway).replicas()
+    [replica] = balancer_of(gateway).replicas.values()
     await gateway.until(lambda: replica.condition.active > 0)
     client.leave()
     await gateway.until(lambda: replica.condition.active == 0)
@@ -255,10 +254,8 @@ def rows() -> dict[str, tuple[str, str]]:
     return {row: (counts, sent) for row, counts, sent in cells}
 
 
-def group_of(gateway: Running) -> Group:
-    group = gateway.gateway.snapshot.backings["echo"].group
-    assert group is not None
-    return group
+def balancer_of(gateway: Running) -> Balancer:
+    return gateway.gateway.snapshot.backings["echo"].balancer
 
 
 @asynccontextmanager
@@ -288,8 +285,8 @@ async def site(case: Case, folder: Path, *, over_grpc: bool) -> AsyncIterator[Ru
 async def test_a_row_says_what_happens(row: str, case: Case, over_grpc: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest gives it
     counts, sent = rows()[row]
     async with site(case, tmp_path, over_grpc=over_grpc) as gateway:
-        group = group_of(gateway)
-        [replica] = group.replicas()
+        balancer = balancer_of(gateway)
+        [replica] = balancer.replicas.values()
         blocked = 0
         if case.blocked:
             client = await gateway.client()
@@ -297,11 +294,11 @@ async def test_a_row_says_what_happens(row: str, case: Case, over_grpc: bool, tm
             await gateway.until(lambda: replica.condition.active > 0)
             blocked = 1
         for number, call in enumerate(case.calls, 1):
-            marked(group, replica)
+            marked(balancer, replica)
             await (posts if case.ask is None else case.ask)(gateway, call)
             await gateway.until(partial(over, gateway, number, replica, blocked))
             attempts = gateway.lines[-1]["attempts"]
-            told = (replica.condition.ejection.failures, group.breaker.failures)
+            told = (replica.condition.ejection.failures, balancer.breaker.failures)
             expected = {"a failure": 1 + attempts, "an answer": 0, "nothing": 1}[counts]
             assert told == (expected, expected), (call, gateway.lines[-1])
             assert attempts == SENT[sent][call], (call, gateway.lines[-1])
@@ -312,20 +309,20 @@ def over(gateway: Running, number: int, replica: Replica, active: int) -> bool:
     return len(gateway.lines) == number and replica.condition.active == active
 
 
-def marked(group: Group, replica: Replica) -> None:
+def marked(balancer: Balancer, replica: Replica) -> None:
     """One failure in a row, of the replica and of the backend."""
-    group.succeeded(replica)
-    group.failed(replica, "before")
+    balancer.succeeded(replica)
+    balancer.failed(replica, "before")
 
 
 @pytest.mark.parametrize("call", [*UNARY, "SubscribeToTask"])
 async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str) -> None:
     assert rows()[GONE] == ("nothing", "at another replica, and that is no repeat")
     async with replicated(named("a"), named("b"), more="    retry: { max: 0 }\n") as (gateway, backends):
-        group = group_of(gateway)
-        gone, there = group.replicas()
-        group.chance = lambda: 0.0
-        marked(group, gone)
+        balancer = balancer_of(gateway)
+        gone, there = balancer.replicas.values()
+        balancer.chance = lambda: 0.0
+        marked(balancer, gone)
         await cast("HttpUpstream", gone.upstream).pool.aclose()
         # What the others do with it is theirs; it has come to one that is there.
         await gateway.post("/echo", CALLS[call].replace(b'"t"', b'"b-1"'))
@@ -339,9 +336,9 @@ async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str)
 
 async def test_a_call_that_belongs_to_a_replica_that_has_just_gone_is_told_so() -> None:
     async with replicated(named("a"), named("b")) as (gateway, backends):
-        group = group_of(gateway)
-        gone, _ = group.replicas()
-        group.chance = lambda: 0.0
+        balancer = balancer_of(gateway)
+        gone, _ = balancer.replicas.values()
+        balancer.chance = lambda: 0.0
         made = (await gateway.post("/echo", sends())).json["result"]["task"]["id"]
         gone.condition.gone = True
         await cast("HttpUpstream", gone.upstream).pool.aclose()

@@ -62,7 +62,7 @@ async def test_calls_that_are_open_at_once_are_told_apart() -> None:
         told = {stream: dict(client.headers[stream]) | dict(client.trailers.get(stream, [])) for stream in streams}
         served = {streams[stream] for stream, pairs in told.items() if pairs[b"grpc-status"] == b"0"}
         assert served == {("acme", TO_ACME), ("globex", TO_GLOBEX), ("both", TO_ACME), ("both", TO_GLOBEX)}
-        by_id = {dict(client.headers[stream])[b"x-request-id"].decode(): who for stream, who in streams.items()}
+        by_id = {told[stream][b"x-request-id"].decode(): who for stream, who in streams.items()}
         for name, asked in site.asked:
             caller, body = by_id[str(asked.told("x-request-id")[0])]
             assert asked.told("x-a2a-subject") == [caller]

@@ -9,8 +9,8 @@ from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, RateLimited, UpstreamProtocol
-from gateway.listing import Complaint
-from gateway.relay import AnswerTooLong
+from gateway.list_tasks import AgentFailed
+from gateway.upstream.reply import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of
 from tests.doubles.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of
@@ -48,7 +48,7 @@ class Verbose(SharedAgent):
         params = hub_params(asked(call))
         if params["pageSize"] > self.fit:
             self.asked.append((params.get("pageToken", ""), params["pageSize"]))
-            raise AnswerTooLong("the agent's answer is too long")
+            raise AnswerTooLong(1)
         return await SharedAgent.ask(self, call)
 
 
@@ -85,7 +85,7 @@ class Complaining(SharedAgent):
         if len(self.asked) < self.good:
             return await SharedAgent.ask(self, call)
         token = hub_params(asked(call)).get("pageToken", "")
-        raise Complaint(error_of(self.code, f"Invalid page token: {token}"))
+        raise AgentFailed(error_of(self.code, f"Invalid page token: {token}"))
 
 
 def test_an_agent_that_does_not_take_its_token_any_more_is_told_as_a_token_that_is_none() -> None:
@@ -103,14 +103,14 @@ def test_an_agent_that_does_not_take_the_token_that_it_just_gave_is_at_fault() -
 
 @pytest.mark.parametrize("code", [-32603, -32001, -32004, -31429, -31413, 42])
 def test_no_complaint_about_a_token_repeats_it(code: int) -> None:
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(AgentFailed) as caught:
         answered(listed(pageSize=2), Complaining(crowd(*["globex"] * 9), code=code, good=1).ask)
     assert caught.value.error.code == code
     assert "globex" not in repr(caught.value.error)
 
 
 def test_a_complaint_about_the_first_page_is_the_agents_own() -> None:
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(AgentFailed) as caught:
         answered(listed(), Complaining([], code=-32004).ask)
     assert caught.value.error.message == "Invalid page token: "
 

@@ -157,7 +157,6 @@ async def test_an_extended_card_is_rebuilt_in_every_binding(target: str, call: A
         b'{"jsonrpc":"2.0","id":1}',
         b'{"jsonrpc":"2.0","id":1,"result":null}',
         b'{"jsonrpc":"2.0","id":1,"result":CARD,"result":CARD}',
-        b'{"jsonrpc":"2.0","id":1,"ID":1,"result":CARD}',
         b'{"jsonrpc":"2.0","id":1,"result":"http://PLACE/"}',
         b'{"jsonrpc":"2.0","id":1,"error":false,"result":CARD}',
         b'{"jsonrpc":"2.0","id":1,"error":{},"result":CARD}',

@@ -29,6 +29,7 @@ class Head(msgspec.Struct, frozen=True):
             has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: The client certificate of the connection, where one was requested.
+        timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
     """
 
     method: str
@@ -42,6 +43,7 @@ class Head(msgspec.Struct, frozen=True):
     known: dict[object, object] = {}
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -49,7 +51,8 @@ class Head(msgspec.Struct, frozen=True):
 
     def forget(self) -> None:
         """Release the headers and everything derived from them; they are not read again."""
-        self.known.clear()
+        # Not cleared: heads of one connection share it.
+        force_setattr(self, "known", {})
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 

@@ -82,6 +82,9 @@ _status = msgspec.json.Decoder(_Status | None)
 _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
+_SPACED = b'": '
+_SHORT = 64 * 1024
+"""Bytes of a frame up to which the spaces between its tokens are taken out first."""
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -117,7 +120,10 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     Args:
         void: Whether the answer may have neither result nor error.
     """
-    answer = open_answer(frame)
+    try:
+        answer = open_answer(_compact(frame) if _SPACED in frame else frame)
+    except (msgspec.DecodeError, RecursionError):
+        return None
     if answer is None:
         return None
     identity = bytes(answer.id)
@@ -140,7 +146,13 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
 
 def read_bare(frame: bytes) -> Progress | None:
     """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
-    if not (frame.isascii() or document.is_utf8(frame)) or has_twins(frame):
+    if not (frame.isascii() or document.is_utf8(frame)):
+        return None
+    try:
+        frame = _compact(frame) if _SPACED in frame else frame
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if has_twins(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -159,6 +171,15 @@ def read_list(body: bytes) -> Progress | None:
     if not (body.isascii() or document.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
+
+
+def _compact(frame: bytes) -> bytes:
+    """Return a short frame without spaces between its tokens, which the search for double members reads twice as fast.
+
+    Raises:
+        msgspec.DecodeError, RecursionError: it is no JSON.
+    """
+    return msgspec.json.format(frame, indent=-1) if len(frame) < _SHORT else frame
 
 
 def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below

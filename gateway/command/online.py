@@ -41,8 +41,8 @@ from gateway.telemetry.metrics import Metrics
 from gateway.tls_failure import kind
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.failure import explained
+from gateway.upstream.health_check import check_health
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.probe import Probe, Probing
 from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Upstream
 
@@ -251,15 +251,13 @@ async def _webhook(snapshot: Snapshot, target: Target, policy: WebhookPolicy) ->
 async def _silent(backing: Backing) -> str:
     """Which of several replicas do not answer, and why; empty where all do, whatever they say."""
     found = []
-    probing = Probing(_WELL_KNOWN, timeout=DEADLINE)
-    for replica in [] if backing.group is None else backing.replicas:
+    for replica in backing.replicas if backing.balancer.only is None else ():
         upstream = replica.upstream
         connections = _connections(upstream)
         if connections is None:
             continue
-        probe = Probe(replica.key, upstream.url, tuple, probing, credentials=upstream.treatment.credentials)
         try:
-            await probe.answer(connections)
+            await check_health(connections, upstream.url, _WELL_KNOWN, DEADLINE, upstream.treatment.credentials)
         except Fault as fault:
             found.append(f"{replica.name or replica.key}: {explained(fault)}")
     return "; ".join(found)

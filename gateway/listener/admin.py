@@ -23,7 +23,7 @@ from gateway.listener.request import host_name
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
-from gateway.upstream.replica import Replica
+from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
@@ -279,15 +279,15 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
 def _health_of(backing: Backing) -> dict[str, Any]:
     """How a backend is, and each of its replicas, in words."""
     now = time.monotonic()
-    group = backing.group
+    balancer = backing.balancer
     replicas = [_replica(each, now) for each in backing.replicas]
     found: dict[str, Any] = {"up": any(each["up"] for each in replicas), "replicas": replicas}
-    if group is not None and group.trouble:
-        found["trouble"] = group.trouble
-    if group is not None and group.breaker.opened:
-        left = group.breaker.left(now)
-        when = f"for {left:.0f} s more" if left else "until a call goes well"
-        found["breaker"] = f"open {when}: the last failure: {group.breaker.why}"
+    if balancer.trouble:
+        found["trouble"] = balancer.trouble
+    if balancer.breaker.is_open:
+        left = balancer.breaker.left(now)
+        when = f"for {left:.0f} s more" if left else "until a call succeeds"
+        found["breaker"] = f"open {when}: the last failure: {balancer.breaker.why}"
     return found
 
 

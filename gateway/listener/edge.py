@@ -1,5 +1,6 @@
 """What the connections of one listener share: who answers, how much is allowed, and how many there are of whom."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,25 +17,14 @@ _MOST_OPENINGS = 64
 _LONGEST_OPENING = 1024
 
 
-class ServerState(Protocol):
-    """What uvicorn's server shares with its connections."""
-
-    default_headers: list[tuple[bytes, bytes]]
-    connections: set[Any]
-    tasks: set[Any]
-    total_requests: int
-
-
 class Accepted(Protocol):
-    """What a server asks of a connection, whichever protocol it speaks; each is one of asyncio's protocols, too."""
+    """A connection, as the server uses it; `made` and `introduction` are as in `ClientConnection`."""
 
     @property
-    def made(self) -> bool:
-        """Whether there is a connection; it will be told when that is lost."""
+    def made(self) -> bool: ...  # noqa: D102
 
     @property
-    def introduction(self) -> Introduction:
-        """How it began."""
+    def introduction(self) -> Introduction: ...  # noqa: D102
 
     def shutdown(self) -> None:
         """End with what is on its way, or now."""
@@ -44,6 +34,21 @@ class Accepted(Protocol):
 
     def abort(self) -> None:
         """End now, and drop what was written."""
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The connections and requests of one server.
+
+    Attributes:
+        default_headers: Of every answer; another list when one of them changes.
+        tasks: Of the requests that are served.
+    """
+
+    default_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    connections: set[Accepted] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    total_requests: int = 0
 
 
 class Crowd:

@@ -16,8 +16,10 @@ import secrets
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -29,6 +31,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
 from grpc._cython import cygrpc  # type: ignore[import-untyped]  # as above
+from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
 from gateway.a2a.call import Head
@@ -53,7 +56,10 @@ _OVER_LIMIT = 2
 _MOST_CERTIFICATES = 4096
 _MOST_ASIDE = 1000
 """Calls to health and reflection at a time: strangers may make them, and keep them open."""
-_MOST_MILLISECONDS = 10**8
+_MOST_HEADS = 1024
+_LONGEST_KEPT = 4096
+"""Bytes of the metadata of a call whose head is kept."""
+_HEAD_KEPT_FOR = 1.0
 _NO_METADATA = frozenset({"te", "content-type", "content-length", "host"})
 """They say how a request is written."""
 _CONTROL = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
@@ -71,33 +77,143 @@ def _tells_no_metadata(record: logging.LogRecord) -> bool:
 logging.getLogger("grpc._cython.cygrpc").addFilter(_tells_no_metadata)
 
 
-class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
-    """grpc.aio's server, which lives on when a path is no UTF-8.
+_CALLED: ContextVar[str] = ContextVar("_CALLED", default="")
+"""The path of the method that was called, in the task that grpcio starts for a call."""
 
-    grpcio decodes the path of every call that has no registered method in the loop that accepts calls: one such call
-    of a stranger ends the server. So every method is registered, and that loop is shown no other call.
+
+class _NextCall(asyncio.Future[Any]):
+    """The next call, as grpcio takes it: it asks for the result just before it starts a task for the call."""
+
+    method = ""
+
+    def result(self) -> Any:  # noqa: ANN401 - grpcio's own state of a call
+        """Return the call, and leave its method where its task finds it."""
+        _CALLED.set(self.method)
+        return super().result()
+
+
+class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
+    """A grpc.aio server that survives a path that is not UTF-8, and accepts calls at a cost that methods do not raise.
+
+    The accept loop of grpcio decodes the path of every call of an unregistered method: one such call from a stranger
+    ends the server. So every method is registered, and the loop never sees any other call. For registered methods the
+    loop waits for one future each, and a call costs a sixth more with the methods of A2A. So it gets one future for all
+    of them. A grpcio that asks for no future here still works, as fast as it does by itself.
 
     Attributes:
-        refuse: Ends a call of no registered method; None for a server of somebody else.
+        refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.
     """
 
     refuse: Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
+
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as grpcio
+        super().__init__(*args)
+        self._next: _NextCall | None = None
+        self._arrived: deque[tuple[str, Any]] = deque()
+        self._stopped: list[bytes | None] = []
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def _request_call(self) -> object:
         while True:
             state = await super()._request_call()
             if self.refuse is None:
                 return state
-            loop = asyncio.get_running_loop()
-            task = loop.create_task(self.refuse(cygrpc._ServicerContext(state, None, None, loop)))  # noqa: SLF001 - grpcio has no public way
-            _REFUSALS.add(task)
-            task.add_done_callback(_REFUSALS.discard)
+            context = cygrpc._ServicerContext(state, None, None, asyncio.get_running_loop())  # noqa: SLF001 - grpcio has no public way
+            self._start(self.refuse(context))
 
+    def _make_request_call_future(self, method: bytes | None) -> asyncio.Future[Any]:
+        """Return a future of the next call, whichever method it calls.
 
-_REFUSALS: set[asyncio.Task[None]] = set()
-"""The loop itself keeps tasks by weak references."""
+        Args:
+            method: Asked for once per registered method, then None.
+        """
+        if self.refuse is None:
+            found: asyncio.Future[Any] = super()._make_request_call_future(method)
+            return found
+        if self._next is None or not self._next.done():
+            self._stopped.append(method)
+        while self._stopped:
+            self._start(self._accept(self._stopped.pop()))
+        if self._next is None or self._next.done():
+            self._next = _NextCall()
+            self._hand_over()
+        return self._next
+
+    async def _accept(self, method: bytes | None) -> None:
+        """Accept the calls of one method, or those of unregistered methods."""
+        try:
+            while True:
+                state = await (self._request_call() if method is None else self._request_registered_call(method))
+                self._arrived.append(((method or b"").decode(), state))
+                self._hand_over()
+        except Exception as error:  # noqa: BLE001 - grpcio's loop decides: it ends, or asks again
+            self._stopped.append(method)
+            self._arrived.append(("", error))
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._next is None or self._next.done() or not self._arrived:
+            return
+        self._next.method, state = self._arrived.popleft()
+        if isinstance(state, Exception):
+            self._next.set_exception(state)
+        else:
+            self._next.set_result(state)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
 
 cygrpc.AioServer = _CoreServer
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
+    """Handlers by the method that `_CoreServer` tells."""
+
+    def __init__(self, handlers: Mapping[str, grpc.RpcMethodHandler]) -> None:
+        self._handlers = handlers
+
+    def service(self, _details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """Return the handler of a call."""
+        return self._handlers.get(_CALLED.get())
+
+
+class _Heads:
+    """The heads of recent calls, so that what one call worked out from its head serves the next with the same head.
+
+    A head holds a credential, so one that no call has had for a second or two is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._recent: dict[object, Head] = {}
+        self._older: dict[object, Head] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def find(self, key: object) -> Head | None:
+        """Return the head that was kept under a key."""
+        found = self._recent.get(key)
+        if found is None:
+            found = self._older.pop(key, None)
+            if found is not None:
+                self._recent[key] = found
+        return found
+
+    def keep(self, key: object, head: Head) -> None:
+        """Keep a head, unless it is long."""
+        if sum(len(value) for _, value in head.headers) > _LONGEST_KEPT:
+            return
+        if len(self._recent) >= _MOST_HEADS:
+            self._recent.clear()
+        self._recent[key] = head
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_HEAD_KEPT_FOR, self._age)
+
+    def _age(self) -> None:
+        self._older, self._recent = self._recent, {}
+        more = bool(self._older)
+        self._timer = asyncio.get_running_loop().call_later(_HEAD_KEPT_FOR, self._age) if more else None
 
 
 @dataclass(slots=True)
@@ -114,6 +230,7 @@ class _Server:
     longest: int
     certificates: dict[bytes, Certificate] = field(default_factory=dict)
     void: bool = False
+    heads: _Heads = field(default_factory=_Heads)
 
     def certificate(self, context: grpc.aio.ServicerContext) -> Certificate | None:
         """Return what the client of a call has shown, or None."""
@@ -228,9 +345,11 @@ class GrpcListener:
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
         server = grpc.aio.server(options=self._options(longest))
         bound = _Server(server, tls, longest)
-        for path, handler in {**self._aside_handlers, **self._call_handlers(bound)}.items():
+        handlers = {**self._aside_handlers, **self._call_handlers(bound)}
+        for path, handler in handlers.items():
             service, _, name = path[1:].partition("/")
             server.add_registered_method_handlers(service, {name: handler})
+        server.add_generic_rpc_handlers((_Handlers(handlers),))
         server._server.refuse = self._refuse_path  # noqa: SLF001 - as above
         try:
             if tls is None:
@@ -283,7 +402,36 @@ class GrpcListener:
     async def _call(
         self, server: _Server, method: GrpcMethod, _messages: object, context: grpc.aio.ServicerContext
     ) -> bytes:
+        head = await self._head(server, method, context)
+        wire = GrpcWire(context, self._pace, streams=method.operation.streams)
+        task = asyncio.get_running_loop().create_task(self._serve(head, wire))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await wire.send()
+
+    async def _head(self, server: _Server, method: GrpcMethod, context: grpc.aio.ServicerContext) -> Head:
+        """Return the head of a call; a call whose metadata are refused ends here."""
         metadata: Metadata = context.invocation_metadata()
+        certificate = server.certificate(context)
+        key = (context.peer(), method.path, metadata, certificate)
+        head = server.heads.find(key)
+        if head is None:
+            await self._refuse_metadata(metadata, context)
+            head = Head(
+                "POST",
+                method.path.encode("ascii"),
+                headers=_headers(metadata),
+                peer=_address(context.peer()),
+                scheme="http" if server.tls is None else "https",
+                grpc=method,
+                certificate=certificate,
+            )
+            server.heads.keep(key, head)
+        remaining = context.time_remaining()
+        # Always a head of its own, as a stream lets go of what is in it.
+        return replace(head, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
+
+    async def _refuse_metadata(self, metadata: Metadata, context: grpc.aio.ServicerContext) -> None:
         most = self._written.http.header_count
         if len(metadata) > most:
             words = f"there are more than {most} headers"
@@ -291,21 +439,6 @@ class GrpcListener:
         if any(isinstance(value, str) and _CONTROL.search(value) for _, value in metadata):
             words = "a header is malformed"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words, self._refused(context, 400, words))
-        head = Head(
-            "POST",
-            method.path.encode("ascii"),
-            headers=_headers(metadata, context.time_remaining()),
-            peer=_address(context.peer()),
-            scheme="http" if server.tls is None else "https",
-            grpc=method,
-            certificate=server.certificate(context),
-        )
-        wire = GrpcWire(context, self._pace, streams=method.operation.streams)
-        context.add_done_callback(lambda _: wire.finished())
-        task = asyncio.get_running_loop().create_task(self._serve(head, wire))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await wire.send()
 
     async def _serve(self, head: Head, wire: GrpcWire) -> None:
         try:
@@ -344,18 +477,13 @@ def _credentials(tls: PemTls) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([(tls.key, tls.chain)], tls.authorities, require_client_auth=asks)
 
 
-def _headers(metadata: Metadata, remaining: float | None) -> tuple[tuple[bytes, bytes], ...]:
-    """Return metadata as HTTP/2 has them, with what is left of the client's deadline."""
-    pairs = [
+def _headers(metadata: Metadata) -> tuple[tuple[bytes, bytes], ...]:
+    """Return metadata as HTTP/2 has them."""
+    return tuple(
         (name.encode("ascii"), b64encode(value) if isinstance(value, bytes) else value.encode())
         for name, value in metadata
         if name not in _NO_METADATA
-    ]
-    if remaining is not None:
-        milliseconds = max(int(remaining * 1000), 1)
-        if milliseconds < _MOST_MILLISECONDS:
-            pairs.append((b"grpc-timeout", b"%dm" % milliseconds))
-    return tuple(pairs)
+    )
 
 
 def _address(peer: str) -> str:

@@ -196,6 +196,7 @@ class GrpcWire:
             if self._size > FULL:
                 # What the client does not take counts for the caller's limits as long as it is held.
                 self._ended = asyncio.get_running_loop().create_future()
+                self._context.add_done_callback(lambda _: self._release())
                 await self._ended
         finally:
             self._gone = None
@@ -222,12 +223,12 @@ class GrpcWire:
         self._lost = True
         self._out.clear()
         self._size = 0
-        self.finished()
+        self._release()
         gone, self._gone = self._gone, None
         if gone is not None:
             gone()
 
-    def finished(self) -> None:
+    def _release(self) -> None:
         """Let those go on who wait for the client."""
         for waiter in (self._drained, self._ended):
             if waiter is not None and not waiter.done():
@@ -244,11 +245,13 @@ class GrpcWire:
         return await self._send_status(self._status)
 
     async def _send_written(self) -> None:
+        if not self._streams:
+            return
         if self._opening is not None:
             opening, self._opening = self._opening, None
             if opening:
                 await self._context.send_initial_metadata(_metadata(opening))
-        while self._streams and self._out:
+        while self._out:
             message = self._out.popleft()
             try:
                 async with asyncio.timeout(self._pace.stall + len(message) / _SLOWEST):
@@ -264,6 +267,9 @@ class GrpcWire:
 
     async def _send_status(self, pairs: Pairs) -> bytes:
         """Send a status; one that says that all is well, and the message in front of it, grpc.aio sends itself."""
+        if self._opening:
+            # An answer of one message has its metadata behind it: in front they are a write of their own.
+            pairs = [*self._opening, *pairs]
         status = dict(pairs)
         code = int(status.pop(b"grpc-status", b"0"))
         words = unquote(status.pop(b"grpc-message", b"").decode("ascii"))

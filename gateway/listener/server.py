@@ -1,22 +1,21 @@
-"""Starts and stops uvicorn on a socket of ours, in a loop of ours, with no signal handling of its own."""
+"""Listening sockets, and the servers that accept HTTP/1.1 connections on them."""
 
 import asyncio
 import logging
 import resource
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from email.utils import formatdate
 from functools import partial
 from pathlib import Path
-from typing import cast
-
-import uvicorn
+from typing import Any
 
 from gateway.background import Background
 from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
-from gateway.listener.edge import Accepted, Edge
+from gateway.listener.edge import Edge, ServerState
 from gateway.listener.handshake import Handshakes
 from gateway.listener.protocol import ClientConnection
 
@@ -167,24 +166,6 @@ def _tune(listener: socket.socket, limits: Http) -> None:
                 listener.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, for what it leaves out."""
-
-    protocol: Callable[..., asyncio.Protocol]
-    tls: ServerTls | None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections on these sockets; over TLS `Handshakes` does."""
-        factory = partial(self.protocol, server_state=self.server_state)
-        loop = asyncio.get_running_loop()
-        self.servers = []
-        if self.tls is None:
-            self.servers = [
-                await loop.create_server(factory, sock=each, backlog=self.config.backlog) for each in sockets or ()
-            ]
-        self.started = True
-
-
 class HttpServer:
     """One listening socket and what answers behind it.
 
@@ -200,31 +181,16 @@ class HttpServer:
         *,
         tls: ServerTls | None = None,
     ) -> None:
-        config = uvicorn.Config(
-            _nothing,
-            http=ClientConnection,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            backlog=_BACKLOG,
-        )
-        config.load()
         _tune(listener, edge.limits)
         self._listener = listener
         self._edge = edge
         edge.tls = self._tls = tls
-        self._server = _Server(config)
-        self._server.protocol = partial(ClientConnection, edge)
-        self._server.tls = tls
-        self._server.lifespan = config.lifespan_class(config)
-        self._accepting = False
-        self._winding_down = False
-        self._shaking: asyncio.Task[None] | None = None
+        self.state = ServerState()
+        self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._winding_down = False
+        self._stopped = False
 
     @property
     def address(self) -> str:
@@ -233,19 +199,19 @@ class HttpServer:
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
-        server = self._server
-        await server.startup(sockets=[self._listener])
-        self._accepting = True
-        if self._tls is not None:
-            made = partial(server.protocol, server_state=server.server_state)
+        connection = partial(ClientConnection, self._edge, server_state=self.state)
+        if self._tls is None:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
+        else:
+            self._handshakes = Handshakes(self._listener, self._tls, self._edge, lambda peer: connection(peer=peer))
+            self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
+        self._tasks.append(background.start(f"{name} clock", self._tell_time))
 
-            def connection(peer: str) -> Accepted:
-                return cast("Accepted", made(peer=peer))  # it is both
-
-            self._handshakes = Handshakes(self._listener, self._tls, self._edge, connection)
-            self._shaking = background.start(f"{name} handshakes", self._handshakes.run)
-        # Keeps the Date header right; it returns once `should_exit` is set.
-        background.start(f"{name} clock", server.main_loop)
+    async def _tell_time(self) -> None:
+        while True:
+            self.state.default_headers = [(b"date", formatdate(usegmt=True).encode("ascii"))]
+            await asyncio.sleep(1)
 
     def renew(self, tls: ServerTls) -> None:
         """Show another certificate from now on, and verify clients' by other authorities, in new handshakes.
@@ -255,7 +221,7 @@ class HttpServer:
         """
         if self._handshakes is not None:
             self._edge.tls = self._tls = self._handshakes.tls = tls
-            for connection in self._connections:
+            for connection in list(self.state.connections):
                 if not connection.introduction.outlives(tls):
                     connection.shutdown()
 
@@ -271,52 +237,42 @@ class HttpServer:
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
         self._winding_down = self._edge.closing = True
-        if not self._accepting:
-            self._listener.close()
+        if self._stopped:
             return
-        self._accepting = False
-        self._server.should_exit = True
-        for server in self._server.servers:
-            server.close()
-        if self._shaking is None:
+        self._stopped = True
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._handshakes is None:
             self._listener.close()
         else:
             # The loop has to let go of it first.
-            self._shaking.add_done_callback(lambda _: self._listener.close())
-            self._shaking.cancel()
-        for connection in self._connections:
+            self._tasks[0].add_done_callback(lambda _: self._listener.close())
+        for connection in list(self.state.connections):
             connection.shutdown()
-
-    @property
-    def _connections(self) -> list[Accepted]:
-        return cast("list[Accepted]", list(self._server.server_state.connections))  # it knows no others
 
     async def aclose(self, timeout: float = 1.0) -> None:  # noqa: ASYNC109 - the last step before the process ends
         """Close what is left, after `timeout` seconds also what is still in use."""
         self.stop_accepting()
-        state = self._server.server_state
+        state = self.state
         async with _at_most(timeout):
             while state.tasks:
                 await asyncio.wait(list(state.tasks))
         for task in list(state.tasks):
             task.cancel()
-        for connection in self._connections:
+        for connection in list(state.connections):
             connection.end()
         # What was written goes out first; a client that does not read would keep it for ever.
         await self._emptied(timeout)
-        for connection in self._connections:
+        for connection in list(state.connections):
             connection.abort()
         await self._emptied(timeout)
 
     async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
-        state = self._server.server_state
         async with _at_most(timeout):
-            while state.tasks or state.connections:  # noqa: ASYNC110 - uvicorn tells nobody when one is gone
+            while self.state.tasks or self.state.connections:  # noqa: ASYNC110 - nobody tells when one is gone
                 await asyncio.sleep(_GLANCE)
-
-
-async def _nothing(_scope: object, _receive: object, _send: object) -> None:
-    """Where uvicorn would look for an application; connections of ours ask their edge."""
 
 
 @asynccontextmanager

@@ -18,10 +18,11 @@ from gateway.tasks.surplus import drop_surplus
 
 _MOST_MARKS = 10_000
 _TRY_EVERY = 0.5
-_EXPIRE_EVERY = 30.0
-_EXPIRE_AT_ONCE = 500
-# Rounds of expiry from one going through all names and homes to the next: an hour.
-_BOUND_EVERY = 120
+_RENEW_EVERY = 30.0
+_EXPIRE_AT_ONCE = 10_000
+# Expiry reads all of a file. Rounds of `_RENEW_EVERY` between two runs, here and for notes that nothing else bounds.
+_EXPIRE_ROUNDS = 4
+_BOUND_ROUNDS = 120
 
 logger = logging.getLogger("gateway.tasks")
 
@@ -115,11 +116,12 @@ class Ledger:
     async def run(self) -> None:
         """Forget what is past its time, and what a tenant has too much of, for ever."""
         for number in itertools.count(1):
-            await asyncio.sleep(_EXPIRE_EVERY)
+            await asyncio.sleep(_RENEW_EVERY)
             with suppress(StateUnavailable):
                 await self.renew()
-                await self._expire()
-                if number % _BOUND_EVERY == 0:
+                if number % _EXPIRE_ROUNDS == 0:
+                    await self._expire()
+                if number % _BOUND_ROUNDS == 0:
                     await drop_surplus(self.store, NAMES, self.bounds.tasks)
                     await drop_surplus(self.store, HOMES, self.bounds.contexts)
 
@@ -138,10 +140,10 @@ class Ledger:
             self._marks.clear()
 
     async def _expire(self) -> None:
-        more = True
-        while more:
-            more = await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE) >= _EXPIRE_AT_ONCE
-            # Others have their turn between two batches.
+        forgotten = 1
+        while forgotten:
+            forgotten = await self.store.expire(self.now(), self.bounds, _EXPIRE_AT_ONCE)
+            # Other tasks of the event loop run between two batches.
             await asyncio.sleep(0)
 
     async def _unseal(self, secret: bytes | None = None) -> Seal:

@@ -44,6 +44,8 @@ TIMEOUT = 0.25
 """Seconds that a call waits for another process."""
 REOPEN = 0.25
 """Seconds between two attempts to open the file."""
+LOOK_EVERY = 2.0
+"""Seconds between two looks whether the file still lies at its place."""
 
 # Seconds for which another process may keep this one from opening the file at first: one that starts makes tables.
 _OPENING = 5.0
@@ -55,16 +57,19 @@ _SORRY = "whose task this is cannot be told at the moment; try again"
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 # Rows that are counted without a thread: some tenths of a millisecond.
 _COUNTED_INLINE = 1_000
+# Rows that are forgotten at once without a thread: some milliseconds.
+_EXPIRED_INLINE = 500
 # Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
 _DELETED_AT_ONCE = 100
 
 _TASK = """
     SELECT tenant, principal, context, state, replica, dialect, made, seen FROM task WHERE scope = ? AND id = ?"""
 _CONTEXT = "SELECT tenant, principal, seen FROM context WHERE scope = ? AND id = ?"
-_NEW_TASK = """
+_ADD_TASK = """
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_NEW_CONTEXT = "INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?)"
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_ADD_CONTEXT = """
+    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _UPDATE_TASK = "UPDATE task SET context = ?, state = ?, open = ?, seen = max(seen, ?) WHERE scope = ? AND id = ?"
 _UPDATE_CONTEXT = "UPDATE context SET seen = max(seen, ?) WHERE scope = ? AND id = ?"
 _OPEN_TASKS = "SELECT 1 FROM task WHERE tenant = ? AND open = 1"
@@ -86,17 +91,17 @@ _NOTES = f"""
     SELECT kind, key, value, tenant, "group", due, until FROM note
     WHERE (kind, key) > (?, ?) AND {_CURRENT} ORDER BY kind, key LIMIT ?"""  # noqa: S608 - constant
 
-# From one tenant to the next in an index, instead of over all rows.
-_TENANTS = """
-    WITH RECURSIVE holder (name) AS (
-        SELECT min(tenant) FROM {table}
-        UNION ALL
-        SELECT (SELECT min(tenant) FROM {table} WHERE tenant > name) FROM holder WHERE name IS NOT NULL
-    ) SELECT name FROM holder WHERE name IS NOT NULL"""
-_OLD_TASKS = "SELECT scope, id, seen FROM task WHERE tenant = ? AND open = ? AND seen < ? ORDER BY seen LIMIT ?"
-_OLD_CONTEXTS = "SELECT scope, id, seen FROM context WHERE tenant = ? AND seen < ? ORDER BY seen LIMIT ?"
-_FIRST_TASKS = "SELECT scope, id, seen FROM task WHERE tenant = ? ORDER BY open, seen LIMIT ?"
-_FIRST_CONTEXTS = "SELECT scope, id, seen FROM context WHERE tenant = ? ORDER BY seen LIMIT ?"
+# Only the index of tasks by tenant is kept up to date with each call; a scan in a thread finds the rest.
+_OLD = {
+    "task": "SELECT scope, id, seen FROM task WHERE seen < :ended AND (open = 0 OR seen < :open) LIMIT :most",
+    "context": "SELECT scope, id, seen FROM context WHERE seen < :open LIMIT :most",
+}
+_SIZE = "SELECT count(*) FROM {table}"
+_CROWDED = "SELECT tenant, count(*) - :bound FROM {table} GROUP BY tenant HAVING count(*) > :bound"
+_FIRST = {
+    "task": "SELECT scope, id, seen FROM task WHERE tenant = ? ORDER BY open, seen LIMIT ?",
+    "context": "SELECT scope, id, seen FROM context WHERE tenant = ? ORDER BY seen LIMIT ?",
+}
 _FORGET = "DELETE FROM {table} WHERE scope = ? AND id = ? AND seen = ?"
 _FORGET_NOTES = "DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE until > 0 AND until <= ? LIMIT ?)"
 _ERASE = "DELETE FROM {table} WHERE (scope, id) IN (SELECT scope, id FROM {table} WHERE tenant = ? LIMIT ?)"
@@ -237,8 +242,9 @@ class SqliteStore:
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
         """As `Store.expire`."""
-        self._db.check_place()
-        return await self._in_thread(lambda db: _expire(db, now, bounds, most))
+        # In memory it runs on the event loop.
+        few = most if self._path is not None else min(most, _EXPIRED_INLINE)
+        return await self._in_thread(lambda db: _expire(db, now, bounds, few))
 
     async def figures(self) -> list[Figures]:
         """As `Store.figures`."""
@@ -305,9 +311,6 @@ class _Memory:
         if db is not None:
             db.close()
 
-    def check_place(self) -> bool:
-        return True
-
     def __enter__(self) -> sqlite3.Connection:
         if self._closed:
             raise StateUnavailable(_SORRY, detail="it is closed")
@@ -342,6 +345,7 @@ class SqliteFile:
         self._fault = "it is closed"
         self._attempt_at = math.inf
         self._log_at = -math.inf
+        self._look_at = -math.inf
         self._identity: tuple[int, int] | None = None
         # Whether another file, or none, was found at its place.
         self._is_astray = False
@@ -385,6 +389,9 @@ class SqliteFile:
         return self._check is not None and self._check.damaged
 
     def __enter__(self) -> sqlite3.Connection:
+        if (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_EVERY
+            self.check_place()
         if self._is_damaged and not self._is_astray and self.check_place():
             self._let_go()
             self._attempt_at = time.monotonic()
@@ -457,11 +464,12 @@ class SqliteFile:
 
 @contextlib.contextmanager
 def step(db: sqlite3.Connection) -> Iterator[None]:
-    """Write what is written inside as a whole, or not at all."""
+    """Commit the statements inside as a whole; roll back on an error. The block may roll back by itself."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
-        db.execute("COMMIT")
+        if db.in_transaction:
+            db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
@@ -480,33 +488,50 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _meet(db: sqlite3.Connection, scope: str, sighting: Sighting) -> Met:
+    """Record a sighting; write first and read only what is known, since most sightings name a new task."""
     owner, now = sighting.owner, sighting.now
     task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
     context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
-    known = _task(db.execute(_TASK, (scope, task)).fetchone()) if task else None
-    holder = db.execute(_CONTEXT, (scope, context)).fetchone() if context else None
+    known = _add_task(db, scope, task, context, sighting) if task else None
+    holder = _add_context(db, scope, context, sighting, is_likely_known=known is not None) if context else None
     of_task = None if known is None else known.owner
     of_context = None if holder is None else Owner(holder[0], holder[1])
     if sighting.is_foreign(of_task, of_context):
+        db.execute("ROLLBACK")
         return Met(of_task, of_context)
     if known is not None:
         state = later_state(known.state, sighting.state)
         if state != known.state or (context and not known.context) or now - known.seen >= SEEN_AGAIN:
             db.execute(_UPDATE_TASK, (known.context or context, state, state in OPEN, now, scope, task))
-    elif task:
-        db.execute(
-            _NEW_TASK,
-            (
-                scope, task, owner.tenant, owner.principal, context, sighting.state, sighting.state in OPEN,
-                sighting.replica, sighting.dialect, now, now,
-            ),
-        )  # fmt: skip
-    if holder is not None:
-        if holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
-            db.execute(_UPDATE_CONTEXT, (now, scope, context))
-    elif context:
-        db.execute(_NEW_CONTEXT, (scope, context, owner.tenant, owner.principal, now))
+    if holder is not None and holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
+        db.execute(_UPDATE_CONTEXT, (now, scope, context))
     return Met((of_task or owner) if task else None, (of_context or owner) if context else None)
+
+
+def _add_task(db: sqlite3.Connection, scope: str, task: str, context: str, sighting: Sighting) -> Task | None:
+    """Insert the task; return what is known of it already, or None if it is new."""
+    owner, state, now = sighting.owner, sighting.state, sighting.now
+    values = (
+        scope, task, owner.tenant, owner.principal, context, state, state in OPEN,
+        sighting.replica, sighting.dialect, now, now,
+    )  # fmt: skip
+    if db.execute(_ADD_TASK, values).rowcount:
+        return None
+    return _task(db.execute(_TASK, (scope, task)).fetchone())
+
+
+def _add_context(
+    db: sqlite3.Connection, scope: str, context: str, sighting: Sighting, *, is_likely_known: bool
+) -> tuple[str, str, int] | None:
+    """Insert the context; return its tenant, principal and time if it is known already, or None if it is new."""
+    owner, holder = sighting.owner, None
+    if is_likely_known:
+        holder = db.execute(_CONTEXT, (scope, context)).fetchone()
+    if holder is None:
+        values = (scope, context, owner.tenant, owner.principal, sighting.now)
+        if not db.execute(_ADD_CONTEXT, values).rowcount:
+            holder = db.execute(_CONTEXT, (scope, context)).fetchone()
+    return None if holder is None else (holder[0], holder[1], holder[2])
 
 
 def _put_row(db: sqlite3.Connection, row: Row) -> int:
@@ -516,11 +541,10 @@ def _put_row(db: sqlite3.Connection, row: Row) -> int:
             row.scope, row.id, task.owner.tenant, task.owner.principal, task.context, task.state, task.state in OPEN,
             task.replica, task.dialect, task.made, task.seen,
         )  # fmt: skip
-        return db.execute(f"{_NEW_TASK} ON CONFLICT DO NOTHING", values).rowcount
+        return db.execute(_ADD_TASK, values).rowcount
     if owner is None:
         return 0
-    values_of_context = (row.scope, row.id, owner.tenant, owner.principal, row.seen)
-    return db.execute(f"{_NEW_CONTEXT} ON CONFLICT DO NOTHING", values_of_context).rowcount
+    return db.execute(_ADD_CONTEXT, (row.scope, row.id, owner.tenant, owner.principal, row.seen)).rowcount
 
 
 # ---- In a thread -----------------------------------------------------------------------------------------------------
@@ -529,17 +553,13 @@ def _put_row(db: sqlite3.Connection, row: Row) -> int:
 def _expire(db: sqlite3.Connection, now: int, bounds: Bounds, most: int) -> int:
     """Forget what is past its time, then what a tenant has beyond its bounds; return how many."""
     left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
-    for tenant in [name for (name,) in db.execute(_TENANTS.format(table="task"))]:
-        for is_open, kept in ((0, bounds.ended), (1, bounds.open)):
-            left -= _forget(db, "task", db.execute(_OLD_TASKS, (tenant, is_open, now - kept, left)).fetchall())
-        surplus = _number(db.execute("SELECT count(*) FROM task WHERE tenant = ?", (tenant,))) - bounds.tasks
-        if surplus > 0:
-            left -= _forget(db, "task", db.execute(_FIRST_TASKS, (tenant, min(surplus, left))).fetchall())
-    for tenant in [name for (name,) in db.execute(_TENANTS.format(table="context"))]:
-        left -= _forget(db, "context", db.execute(_OLD_CONTEXTS, (tenant, now - bounds.open, left)).fetchall())
-        surplus = _number(db.execute("SELECT count(*) FROM context WHERE tenant = ?", (tenant,))) - bounds.contexts
-        if surplus > 0:
-            left -= _forget(db, "context", db.execute(_FIRST_CONTEXTS, (tenant, min(surplus, left))).fetchall())
+    for table, bound in (("task", bounds.tasks), ("context", bounds.contexts)):
+        times = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
+        left -= _forget(db, table, db.execute(_OLD[table], times).fetchall())
+        if _number(db.execute(_SIZE.format(table=table))) <= bound:
+            continue
+        for tenant, surplus in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
+            left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(surplus, left))).fetchall())
     return most - left
 
 

@@ -237,10 +237,11 @@ class Metrics:
 
         Those of an agent that comes back begin at 0, as after a restart.
         """
-        for counted in self._counted:
-            if "agent" in counted.labels or "scope" in counted.labels:
-                with self.meeting:
-                    counted.drop(_gone(counted.labels, self._living()))
+        with self.meeting:
+            living = self._living()
+            for counted in self._counted:
+                if "agent" in counted.labels or "scope" in counted.labels:
+                    counted.drop(_gone(counted.labels, living))
 
     def _living(self) -> dict[str, set[str]]:
         """The agents that there are, with their backends."""
@@ -281,7 +282,7 @@ class AgentMeter:
         self._metrics = metrics
         self.agent = agent
         self.backends: frozenset[str] = frozenset()
-        self._tenants = tenants | {NO_TENANT}
+        self._tenants = tenants
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
         self._times: dict[Kind, tuple[Spread, Spread, Spread]] = {}
         with metrics.meeting:
@@ -307,7 +308,8 @@ class AgentMeter:
         if outcomes is None:
             outcomes = self._requests[operation, binding] = metrics.requests.share((agent, operation, binding))
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        metrics.tenant_requests.add((tenant if tenant in self._tenants else OTHER, agent, outcome))
+        known = tenant if tenant == NO_TENANT or tenant in self._tenants else OTHER
+        metrics.tenant_requests.add((known, agent, outcome))
 
     def rejected(self, reason: str) -> None:
         """Count a refusal."""

@@ -32,10 +32,6 @@ _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"conten
 _NAME = re.compile(rb"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
 """What metadata may be (gRPC over HTTP/2, Custom-Metadata); a call with anything else is never sent."""
-_TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
-_FOREVER = 30 * 24 * 3600.0
-"""Seconds from which on a time is none; gRPC reckons with nanoseconds, which have an end."""
-_SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 
 class GrpcUpstream:
@@ -128,7 +124,7 @@ class GrpcUpstream:
 
     def _left(self, head: Head, caller: Caller) -> float | None:
         """Seconds that a client of gRPC still gives the call, or None."""
-        wanted = _clients_timeout(head)
+        wanted = head.timeout
         if wanted is None or caller.since is None:
             return wanted
         left = wanted - (self._clock() - caller.since)
@@ -177,11 +173,3 @@ def _legal(pairs: Pairs | tuple[tuple[bytes, bytes], ...]) -> Pairs:
         for name, value in pairs
         if _NAME.fullmatch(name) is not None and _VALUE.fullmatch(value) is not None
     ]
-
-
-def _clients_timeout(head: Head) -> float | None:
-    """Seconds that a client of gRPC gives the call, or None."""
-    said = head.first(b"grpc-timeout") if head.grpc is not None else None
-    found = None if said is None else _TIMEOUT.fullmatch(said)
-    seconds = _FOREVER if found is None else int(found[1]) * _SECONDS[found[2]]
-    return seconds if seconds < _FOREVER else None

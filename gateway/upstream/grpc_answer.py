@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Self, cast
 
 from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.bindings.grpc_status import read as read_status
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.headers import Pairs
@@ -12,6 +14,7 @@ from gateway.upstream.connection import closing
 from gateway.upstream.grpc_end import own_status
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.headers import EXTENSIONS
+from gateway.upstream.reply import AnswerTooLong, ignore_size
 from gateway.upstream.response import late, silent
 
 
@@ -25,12 +28,17 @@ class GrpcAnswer:
         known: None: nothing that is worked out from them is kept.
         status: How the call ended, where the agent ended it with another status than OK; None while it goes well.
         metadata: What of the metadata behind the answer names extensions.
+        is_stream: Whether the call answers with a stream of messages.
+        alone: True: the library tells the answers of one connection apart.
     """
 
-    __slots__ = ("_call", "_channel", "_message", "_over", "headers", "known", "metadata", "status")
+    __slots__ = ("_call", "_channel", "_message", "_over", "headers", "is_stream", "known", "metadata", "status")
+
+    alone = True
 
     def __init__(self, call: aio.Call, channel: aio.Channel) -> None:
         self.headers: Pairs = []
+        self.is_stream = False
         self.known: None = None
         self.status: Status | None = None
         self.metadata: Pairs = []
@@ -43,16 +51,37 @@ class GrpcAnswer:
         """The message of an answer that has one; None where the call streams or failed."""
         return self._message if self._over else None
 
-    def forget(self) -> None:
-        """Let go of the message, which may be long: whoever needs it has it."""
-        self._message = None
+    @property
+    def http_status(self) -> int:
+        """The status in HTTP's numbers."""
+        return 200 if self.status is None else read_status(self.status, Version.V1_0).http_status
+
+    @property
+    def failure(self) -> Status | None:
+        """The status that the agent ended the call with, other than OK."""
+        return self.status
+
+    async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ARG002, ASYNC109 - the message is there
+        """Return the message of an answer that has one, and keep it no longer.
+
+        Raises:
+            UpstreamProtocol: there is none.
+            AnswerTooLong: it is longer than `limit`.
+        """
+        message, self._message = self.whole(), None
+        if message is None:
+            raise UpstreamProtocol("the agent's answer is empty")
+        if len(message) > limit:
+            raise AnswerTooLong(limit)
+        hold(len(message))
+        return message
 
     async def flow(
         self,
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
         timeout: float,  # noqa: ASYNC109 - of silence
-        lag: Callable[[int], None] = lambda _size: None,  # noqa: ARG002 - gRPC makes the agent wait
+        lag: Callable[[int], None] = ignore_size,  # noqa: ARG002 - gRPC makes the agent wait
     ) -> None:
         """Give the messages of a stream to `take` as they come, each in its frame; `status` tells how they ended.
 
@@ -83,6 +112,9 @@ class GrpcAnswer:
             self._call.cancel()
 
     disown = close
+
+    def distrust(self) -> None:
+        """Do nothing: no call is mistaken for another."""
 
     # ---- Between an answer and its channel -------------------------------------------------------------------------
 
@@ -121,6 +153,7 @@ class GrpcAnswer:
         Args:
             timeout: Seconds to wait.
         """
+        self.is_stream = True
         self._message = await self._next(timeout, late)
         if self.status is None:
             self.headers = _pairs(await self._call.initial_metadata())

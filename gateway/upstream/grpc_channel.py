@@ -137,12 +137,15 @@ class GrpcChannel:
             Draining: it was closed meanwhile.
         """
         line = self._line_for(message)
-        answer = self._begun(line, line.unary(path)(message, timeout=timeout, metadata=metadata))
+        call = line.unary(path)(message, timeout=timeout, metadata=metadata)
+        self._calls.add(call)
         try:
-            return await answer.only(timeout, expired)
+            return await GrpcAnswer(call, line.channel).only(timeout, expired)
         except UpstreamConnect:
             self._let_go(line)
             raise
+        finally:
+            self._calls.discard(call)
 
     async def stream(
         self,
@@ -164,9 +167,11 @@ class GrpcChannel:
                 `unary`.
         """
         line = self._line_for(message)
-        answer = self._begun(line, line.stream(path)(message, timeout=timeout, metadata=metadata))
+        call = line.stream(path)(message, timeout=timeout, metadata=metadata)
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         try:
-            return await answer.begin(first)
+            return await GrpcAnswer(call, line.channel).begin(first)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -189,14 +194,6 @@ class GrpcChannel:
         if line is None or line.channel.get_state() is _FAILED:
             line = self._line = _Line(self._make())
         return line
-
-    def _begun(self, line: "_Line", call: aio.Call) -> GrpcAnswer:
-        self._calls.add(call)
-        call.add_done_callback(self._over)
-        return GrpcAnswer(call, line.channel)
-
-    def _over(self, call: aio.Call) -> None:
-        self._calls.discard(call)
 
     def _let_go(self, line: "_Line") -> None:
         if self._line is line:

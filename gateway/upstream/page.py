@@ -1,34 +1,34 @@
-"""An answer that is none of A2A's: what an agent, or a server on the way to it, says instead.
+"""Refuse an error page that is no answer of A2A, from an agent or from a server in front of it.
 
-Decision, 2026-11-20: it is `upstream_protocol`, with the statuses of that reason (design §12), for SDKs look at an
-error's text only on HTTP 200 and the page may name addresses or be a script. Passing its status on was refused: HTTP
-machinery acts on 429 and 503 that say when to come again, and only those keep it, with their `Retry-After`.
-A 413 is about the caller's request, whoever says it: the caller is told `body_too_large`.
+Decision, 2026-11-20: the client gets `upstream_protocol` with the statuses of that reason. SDKs look at an error's
+text only on HTTP 200, and the page may name addresses or be a script. Passing on its status was refused, except 429
+and 503 with a `Retry-After`, which HTTP machinery acts on. A 413 is about the caller's request: the caller gets
+`body_too_large`.
 """
 
 import email.utils
 
 from gateway.a2a.fault import BodyTooLarge, UpstreamBusy, UpstreamLimited, UpstreamProtocol, WrongHttpMethod
-from gateway.upstream.response import Response
+from gateway.upstream.reply import Reply
 
 _LONGEST_WAIT = 86_400.0
 
 
-def refuse_page(response: Response) -> None:
-    """Refuse an error that is no answer of A2A.
+def refuse_page(reply: Reply) -> None:
+    """Refuse an error page.
 
     Raises:
         WrongHttpMethod: the agent's path is for another method.
         BodyTooLarge: the agent takes no request as long as this one.
         UpstreamProtocol: else; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
     """
-    status = response.status
-    after = retry_after(response)
+    status = reply.http_status
+    after = retry_after(reply)
     kind = UpstreamProtocol
     if after is not None:
         kind = {429: UpstreamLimited, 503: UpstreamBusy}.get(status, UpstreamProtocol)
-    if status == 405 and (allowed := _allowed(response)):
-        # Clients try the other method then: for a subscription the texts name two (protocol trap 1).
+    if status == 405 and (allowed := _allowed(reply)):
+        # Clients then try the other method: for a subscription the specifications name two (protocol trap 1).
         raise WrongHttpMethod(f"the agent's path is for {', '.join(allowed)}", allowed=allowed)
     if status == 413:
         raise too_large("status 413")
@@ -36,31 +36,31 @@ def refuse_page(response: Response) -> None:
 
 
 def too_large(detail: str) -> BodyTooLarge:
-    """Return the fault of a request that is longer than its agent takes."""
+    """Return the fault of a request that is longer than the agent accepts."""
     return BodyTooLarge("the body is longer than the agent takes", detail=detail)
 
 
-def _allowed(response: Response) -> tuple[str, ...]:
-    said = (response.header(b"allow") or b"").decode("latin-1").upper()
+def _allowed(reply: Reply) -> tuple[str, ...]:
+    said = (_first(reply, b"allow") or b"").decode("latin-1").upper()
     return tuple(method for method in ("GET", "POST", "DELETE") if method in {each.strip() for each in said.split(",")})
 
 
-def refuse_challenge(response: Response) -> None:
-    """Refuse a 401 or 407, whatever is in it.
+def refuse_challenge(reply: Reply) -> None:
+    """Refuse a 401 or 407 with any content.
 
-    To whoever sees one, the credential that was shown *here* is not good. It was: what the agent does not accept is
-    what the gateway showed, or what a caller had it pass on, and an agent challenges nobody through the gateway.
+    A client would take it for a refusal of the credential that it showed the gateway, which was accepted. The agent
+    refuses the credential that the gateway showed or passed on, so it challenges no client.
 
     Raises:
         UpstreamProtocol: it is one.
     """
-    if response.status in (401, 407):
-        raise UpstreamProtocol("the agent does not accept the gateway", detail=f"status {response.status}")
+    if reply.http_status in (401, 407):
+        raise UpstreamProtocol("the agent does not accept the gateway", detail=f"status {reply.http_status}")
 
 
-def retry_after(response: Response) -> float | None:
-    """Seconds after which the agent wants to be asked again, or None if it does not say."""
-    return seconds_of(response.header(b"retry-after"), response.header(b"date"))
+def retry_after(reply: Reply) -> float | None:
+    """Return the seconds after which the agent accepts another call, or None if it does not say."""
+    return seconds_of(_first(reply, b"retry-after"), _first(reply, b"date"))
 
 
 def seconds_of(retry: bytes | None, date: bytes | None) -> float | None:
@@ -85,13 +85,17 @@ def seconds_of(retry: bytes | None, date: bytes | None) -> float | None:
         return None
 
 
-def only_type(response: Response) -> bytes | None:
-    """The Content-Type, or None where there is none.
+def _first(reply: Reply, name: bytes) -> bytes | None:
+    return next((value for known, value in reply.headers if known == name), None)
+
+
+def only_type(reply: Reply) -> bytes | None:
+    """Return the Content-Type, or None.
 
     Raises:
-        UpstreamProtocol: there are two, and clients would differ on which one counts.
+        UpstreamProtocol: there are two, and clients would differ on which one applies.
     """
-    types = [value for name, value in response.headers if name == b"content-type"]
+    types = [value for name, value in reply.headers if name == b"content-type"]
     if len(types) > 1:
         raise UpstreamProtocol("the agent's answer is of two types", detail=f"{types[0][:64]!r} and {types[1][:64]!r}")
     return types[0] if types else None

@@ -1,64 +1,65 @@
-"""An answer whose body may still be on its way."""
+"""A response over HTTP/1.1, or over a pipe that imitates it, while it arrives."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol, Self
 
-from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamReset, UpstreamTimeout
+from gateway.a2a.headers import Pairs, is_event_stream
 from gateway.upstream.reader import ResponseReader
+from gateway.upstream.reply import AnswerTooLong, ignore_size
 
 CUT = "the agent closed the connection before its answer was complete"
 
 
-def _nothing(_size: int) -> None:
-    """Where nobody asks how much waits."""
-
-
 class Carrier(Protocol):
-    """What a response needs of the connection that it arrives on."""
+    """The connection that a response arrives on, as the response uses it."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where time comes from."""
+        """The event loop, which has the clock."""
 
     def fail(self, fault: Fault) -> None:
-        """Close at once, and let the exchange know why."""
+        """Close at once and fail the response with `fault`."""
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
-        """What to wait for until `deadline`; then the exchange fails with `expired()`."""
+        """Return a future to wait for until `deadline`; then the response fails with `expired()`."""
 
     def expect_by(self, deadline: float) -> None:
-        """What is waited for may take until then, which is no earlier than before."""
+        """Extend the deadline of the current wait."""
 
     def expect_nothing(self, response: "Response") -> None:
-        """`response` waits no longer."""
+        """End the wait of `response`."""
 
     def distrust(self) -> None:
-        """Serve nothing that has not begun yet."""
+        """Serve no request that has not begun yet."""
 
     def pause_reading(self) -> None:
-        """What has arrived is not taken yet."""
+        """Stop reading: what has arrived is not taken yet."""
 
     def resume_reading(self) -> None:
-        """What had arrived was taken."""
+        """Read on: what had arrived was taken."""
 
 
 class Response:
-    """An answer, from its head on.
+    """A `Reply`, from its head on.
 
-    Whoever has one reads it to the end or calls `close`: until then it occupies a place in the pool. The connection
-    goes back by itself when the last byte arrives, read or not. Cancelling a read closes the connection.
+    Until it is read to the end or closed it occupies a place in the pool. The connection returns by itself when the
+    last byte arrives, read or not. Cancelling a read closes the connection.
 
     Attributes:
         status: 200 to 599; redirects and errors are returned as they are.
         headers: Names in lower case, in order.
         alone: Whether its connection has carried no call before this one.
-        known: What was worked out from the headers, or None where nothing is kept of them: as `ResponseReader.known`.
-        reader: What has been read of it; between a response and its connection, as is the next.
-        flows: Whether the body goes on as it arrives: `pour` takes it.
-        patience: Seconds of silence that it is given while it flows.
+        known: A cache for what is worked out from the headers, as `ResponseReader.known`; None where nothing is kept.
+        reader: The parser of this response; used by the connection, as are the following.
+        flows: Whether `pour` pushes the body on as it arrives.
+        patience: Seconds of silence that are accepted while it flows.
         lag: Told how many bytes wait, by a connection that cannot be paused.
     """
+
+    metadata: Pairs = []  # noqa: RUF012 - never changed: HTTP has no headers behind the body
+    failure = None
 
     __slots__ = (
         "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "alone", "flows", "headers",
@@ -72,87 +73,89 @@ class Response:
         self.known = reader.known
         self.reader = reader
         self._carrier = connection
-        # None once the exchange is over; the connection may serve another one by then.
+        # None once the exchange is over; by then the connection may serve another one.
         self._connection: Carrier | None = connection
         self._fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
-        # Where the body goes while `flow` waits, how long it may stay silent, and why `flow` wakes.
+        # The sink of the body while `flow` waits, the silence it accepts, and the reason why `flow` wakes.
         self.flows = False
         self._take_on: Callable[[bytes], bool] = _nowhere
         self.patience = 0.0
-        self.lag: Callable[[int], None] = _nothing
+        self.lag: Callable[[int], None] = ignore_size
         self._full = False
         self._refused: Exception | None = None
 
     @property
     def fault(self) -> Fault | None:
-        """Why what comes is no whole answer; None while it may be one."""
+        """The reason why the response is incomplete; None while it may be complete."""
         return self._fault
 
     def header(self, name: bytes) -> bytes | None:
-        """The first header called `name` (in lower case), or None."""
+        """Return the first header called `name` (in lower case), or None."""
         for known, value in self.headers:
             if known == name:
                 return value
         return None
 
-    async def read(self, limit: int, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
-        """The whole body.
+    @property
+    def http_status(self) -> int:
+        """The status, as every reply has it."""
+        return self.status
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is a stream of server-sent events."""
+        return is_event_stream(self.header(b"content-type"))
+
+    async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
+        """Return the whole body.
 
         Args:
             limit: Most bytes that are accepted.
             timeout: Seconds for all of it.
+            hold: Told how many bytes are held; what it raises ends the read.
 
         Raises:
-            UpstreamProtocol: the body is longer than `limit`, or no HTTP.
+            AnswerTooLong: the body is longer than `limit`.
+            UpstreamProtocol: it is no HTTP.
             UpstreamTimeout: it is not complete in time.
             UpstreamReset: the agent closed before the end.
         """
         reader = self.reader
-        parts: list[bytes] = []
-        size = 0
+        # Not a list of parts: of an agent that sends byte by byte it would take many times the size of the body.
+        gathered: bytes | bytearray = b""
         deadline = 0.0
+        if not reader.ended and int(self.header(b"content-length") or 0) > limit:
+            self.close()
+            raise AnswerTooLong(limit)
         while True:
-            size += reader.held
+            size = len(gathered) + reader.held
             if size > limit:
                 self.close()
-                raise UpstreamProtocol(f"the agent's answer exceeds {limit} bytes")
+                raise AnswerTooLong(limit)
+            hold(size)
             if reader.held:
-                parts.append(self._take())
+                part = self._take()
+                if not gathered:
+                    gathered = part
+                else:
+                    if isinstance(gathered, bytes):
+                        gathered = bytearray(gathered)
+                    gathered += part
             if self._fault is not None:
                 raise self._fault
             if reader.ended:
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return bytes(gathered)
             deadline = deadline or self._deadline(timeout)
             await self._more(deadline, late)
 
-    def whole(self) -> bytes | None:
-        """The whole body, where all of it has arrived already and none of it was read; None where it has not."""
-        reader = self.reader
-        # Nothing is held back any more: what is whole has let its connection go.
-        return reader.take() if reader.ended and self._fault is None else None
-
     async def chunk(self, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
-        """The next bytes of the body: all that have arrived, or b"" after the last ones.
+        """Return the bytes of the body that have arrived since the last call, or b"" after the last ones.
 
-        Times and faults are those of `chunk_or_pause`.
-        """
-        data = await self.chunk_or_pause(timeout, None)
-        return b"" if data is None else data
-
-    async def chunk_or_pause(
-        self,
-        timeout: float,  # noqa: ASYNC109 - as `chunk`
-        pause: float | None,
-    ) -> bytes | None:
-        """The next bytes of the body, b"" after the last ones, or None if nothing came for `pause` seconds.
-
-        After None the answer is as good as before: ask again with what is left of `timeout`. What arrived before a
-        fault is returned before the fault is raised.
+        What arrived before a fault is returned before the fault is raised.
 
         Args:
             timeout: Seconds of silence that are accepted; interim framing is silence.
-            pause: Seconds after which the caller wants to know of a silence that is still accepted, or None.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
@@ -161,52 +164,33 @@ class Response:
         """
         reader = self.reader
         deadline = 0.0
-        alarm: asyncio.TimerHandle | None = None
-        paused = False
-
-        def ring() -> None:
-            # A flag, for uvloop rings up to a millisecond before its own clock says so.
-            nonlocal paused
-            paused = True
-            self.arrived()
-
-        try:
-            while True:
-                if reader.held:
-                    return self._take()
-                if self._fault is not None:
-                    raise self._fault
-                if reader.ended:
-                    return b""
-                if paused:
-                    return None
-                if not deadline:
-                    deadline = self._now() + timeout
-                    if pause is not None and self._connection is not None:
-                        alarm = self._connection.loop.call_later(pause, ring)
-                await self._more(deadline, silent)
-        finally:
-            if alarm is not None:
-                alarm.cancel()
+        while True:
+            if reader.held:
+                return self._take()
+            if self._fault is not None:
+                raise self._fault
+            if reader.ended:
+                return b""
+            deadline = deadline or self._deadline(timeout)
+            await self._more(deadline, silent)
 
     async def flow(
         self,
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
         timeout: float,  # noqa: ASYNC109 - as `chunk`
-        lag: Callable[[int], None] = _nothing,
+        lag: Callable[[int], None] = ignore_size,
     ) -> None:
-        """Give the body to `take` as it comes, to its end.
+        """Push the body to `take` as it arrives, to its end.
 
-        The headers are let go: a stream may last for hours.
-
-        `take` is called from within the reading of the connection. Where it answers False nothing more is given to it
-        before `settle` was awaited. What arrived before a fault is given before the fault is raised.
+        The headers are released: a stream may last for hours. `take` is called while the connection is being read.
+        After it returns False nothing more is pushed until `settle` has been awaited. What arrived before a fault is
+        pushed before the fault is raised.
 
         Args:
             timeout: Seconds of silence that are accepted; interim framing is silence.
-            lag: Told how many bytes wait, each time that some come to those which wait already, on a connection that
-                cannot be paused; what it raises ends the answer.
+            lag: Told how many bytes wait, whenever more arrive on a connection that cannot be paused; what it raises
+                ends the response.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
@@ -217,52 +201,53 @@ class Response:
         self._take_on, self.patience, self.lag = take, timeout, lag
         self.headers.clear()
         self.known = reader.known = None
-        while True:
-            if reader.held:
-                if not take(reader.take()):
-                    # Whoever reads a stream slowly, or not at all, would else have as much wait here as there.
-                    self._pause()
+        try:
+            while True:
+                if reader.held:
+                    if not take(reader.take()):
+                        # A client that reads slowly, or not at all, must not have the gateway buffer its stream.
+                        self._pause()
+                        await settle()
+                    continue
+                if self._fault is not None:
+                    raise self._fault
+                if reader.ended:
+                    return
+                if self._connection is not None:
+                    self._connection.resume_reading()
+                self.flows = True
+                try:
+                    await self._more(self._deadline(timeout), silent)
+                finally:
+                    self.flows = False
+                if self._refused is not None:
+                    raise self._refused
+                if self._full:
+                    self._full = False
                     await settle()
-                continue
-            if self._fault is not None:
-                raise self._fault
-            if reader.ended:
-                return
-            if self._connection is not None:
-                self._connection.resume_reading()
-            self.flows = True
-            try:
-                await self._more(self._deadline(timeout), silent)
-            finally:
-                self.flows = False
-            if self._refused is not None:
-                raise self._refused
-            if self._full:
-                self._full = False
-                await settle()
+        finally:
+            # The sink knows the response: a circle would keep alive all that either refers to.
+            self._take_on, self.lag = _nowhere, ignore_size
 
     def close(self) -> None:
-        """Be done with the answer. If it is not complete, the agent sees the connection close at once."""
+        """Release the response. If it is incomplete, the agent sees the connection close at once."""
         connection = self._connection
         if connection is not None:
             connection.fail(UpstreamReset(CUT, detail="closed by the gateway"))
 
     def disown(self) -> None:
-        """As `close`, also where the answer is complete: it was not one to what was asked.
-
-        Whose it was nobody knows, nor whose the next one on that connection would be (safety T14).
-        """
+        """Close, and reuse the connection for nothing: the response may belong to another call (safety T14)."""
         self.close()
         self.distrust()
 
     def distrust(self) -> None:
-        """Have its connection serve nothing after this answer, which goes on."""
+        """Have the connection serve nothing after this response, which goes on."""
         self._carrier.distrust()
 
     # ---- Between a response and its connection ------------------------------------------------------------------
 
     async def head(self, deadline: float) -> Self:
-        """Wait until the head is there."""
+        """Return the response once its head has arrived."""
         while self.status == 0:
             if self._fault is not None:
                 raise self._fault
@@ -270,44 +255,44 @@ class Response:
         return self
 
     def arrived(self) -> None:
-        """Something was read: tell the task that waits."""
+        """Wake the task that waits, or push on what has arrived."""
         self._learn_head()
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
         if self.flows and self._connection is not None:
-            # Framing is silence.
+            # Framing alone counts as silence.
             if self.reader.held and self.pour(self._take()):
                 self._connection.expect_by(self._connection.loop.time() + self.patience)
         else:
             waiter.set_result(None)
 
     def pour(self, data: bytes) -> bool:
-        """Give on bytes of the body that have just arrived; False where nobody is there to take them.
+        """Push on bytes of the body that have just arrived; return False if no task takes them.
 
-        Only while it `flows`; whoever pours sees to it that the next ones may take `patience` again.
+        Only while it `flows`. The caller extends the deadline by `patience`.
         """
         waiter = self._waiter
         if self._connection is None or waiter is None or waiter.done():
-            # Whoever waited was woken or cancelled, and has not run yet.
+            # The waiting task was woken or cancelled, and has not run yet.
             return False
         try:
             if self._take_on(data):
                 return True
             self._full = True
             self._pause()
-        except Exception as error:  # noqa: BLE001 - raised where it can be answered: in the task that waits
+        except Exception as error:  # noqa: BLE001 - raised in the task that waits
             self._refused = error
         if not waiter.done():
             waiter.set_result(None)
         return True
 
     def detach(self, fault: Fault | None = None) -> None:
-        """The exchange is over; `fault` says why if the answer is not complete."""
+        """End the exchange; `fault` is the reason if the response is incomplete."""
         self._connection = None
         self._fault = fault
         self.reader.stop()
-        # Nothing flows any more: the task that waits is woken for what is left.
+        # The waiting task reads what is left.
         self._learn_head()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
@@ -350,15 +335,15 @@ class Response:
 
 
 def _nowhere(_data: bytes) -> bool:
-    """Where the body goes before `flow`: it stays."""
+    """Take nothing: the sink before `flow`."""
     return False
 
 
 def late() -> Fault:
-    """The fault of an answer that did not come in time."""
+    """Return the fault of a reply that did not come in time."""
     return UpstreamTimeout("the agent did not answer in time")
 
 
 def silent() -> Fault:
-    """The fault of a stream on which nothing comes any more."""
+    """Return the fault of a stream that fell silent."""
     return UpstreamIdle("the agent's stream fell silent")

@@ -292,7 +292,7 @@ class Running:
     @property
     def serving(self) -> int:
         """Requests that are being served, by the tasks of the server."""
-        return sum(len(server._server.server_state.tasks) for server in self.gateway._listeners.servers)
+        return sum(len(server.state.tasks) for server in self.gateway._listeners.servers)
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""

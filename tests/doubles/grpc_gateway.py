@@ -232,5 +232,8 @@ async def _told(call: Any, messages: list[bytes]) -> Told:
         code = await call.code()
         trailers = dict(await call.trailing_metadata() or ())
         headers = dict(await call.initial_metadata() or ())
+        if isinstance(call, grpc.aio.UnaryUnaryCall) and code is grpc.StatusCode.OK:
+            # An answer of one message has all of its metadata behind it.
+            headers, trailers = headers | trailers, {}
         details = trailers.pop("grpc-status-details-bin", b"")
         return Told(tuple(messages), code.name, await call.details() or "", details, headers, trailers)

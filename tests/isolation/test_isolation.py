@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.claims import Claims
-from gateway.mark import Mark
+from gateway.tasks.context_prefix import Mark
 from gateway.tasks.store import Owner
 from gateway.tenure import Tenure
 from tests.isolation.ask import OF_TASK, SENDS, SPEECHES

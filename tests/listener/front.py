@@ -91,11 +91,11 @@ class Front:
 
     @property
     def state(self) -> Any:
-        return self.server._server.server_state
+        return self.server.state
 
     @property
     def connections(self) -> list[ClientConnection]:
-        return cast("list[ClientConnection]", self.server._connections)  # those of its protocol
+        return cast("list[ClientConnection]", list(self.server.state.connections))  # those of its protocol
 
     @property
     def connection(self) -> ClientConnection:

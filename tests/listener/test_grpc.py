@@ -150,15 +150,33 @@ async def test_a_head_has_the_metadata_as_http_2_has_them_and_the_rest_of_the_de
         )  # fmt: skip
         assert head.all(b"x-api-key") == (b"one", b"two")
         assert head.first(b"x-own-bin") == b"AP8="
-        assert 9000 < int((head.first(b"grpc-timeout") or b"")[:-1]) <= 10_000
+        assert head.timeout is not None
+        assert 9 < head.timeout <= 10
         names = {name for name, _ in head.headers}
-        assert names == {b"x-api-key", b"x-own-bin", b"user-agent", b"grpc-timeout"}
+        assert names == {b"x-api-key", b"x-own-bin", b"user-agent"}
 
 
-async def test_a_call_without_a_deadline_has_none() -> None:
+async def test_calls_with_one_head_share_what_is_worked_out_from_it_and_nothing_else() -> None:
+    async with fronting() as front, front.channel() as channel, front.channel() as other:
+        for each, value, timeout in ((channel, "a", 10), (channel, "a", None), (channel, "b", 10), (other, "a", 10)):
+            await each.unary_unary(SEND)(b"", metadata=(("x-api-key", value),), timeout=timeout)
+        one, again, different, elsewhere = front.heads
+        assert one.known is again.known
+        assert again.timeout is None
+        # A stream lets go of its head.
+        again.forget()
+        assert one.first(b"x-api-key") == b"a"
+        assert len({id(each.known) for each in (one, different, elsewhere)}) == 3
+
+
+async def test_a_head_is_not_kept_when_no_call_has_had_it_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "_HEAD_KEPT_FOR", 0.02)
     async with fronting() as front, front.channel() as channel:
         await channel.unary_unary(SEND)(b"")
-        assert front.heads[0].first(b"grpc-timeout") is None
+        await asyncio.sleep(0.2)
+        await channel.unary_unary(SEND)(b"")
+        one, again = front.heads
+        assert one.known is not again.known
 
 
 @pytest.mark.parametrize("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])

@@ -66,11 +66,11 @@ async def _extra(front: Front, head: Head, wire: GrpcWire) -> None:
     await wire.answer(200, [(b"content-type", b"application/grpc"), (b"x-request-id", b"1")], frame(b"hi"))
 
 
-async def test_an_answer_has_its_headers_in_front_and_its_status_behind() -> None:
+async def test_an_answer_of_one_message_has_its_metadata_behind_it() -> None:
     async with fronting(_extra) as front, front.channel() as channel:
         call = channel.unary_unary(SEND)(b"", timeout=10)
         assert await call == b"hi"
-        assert tuple(await call.initial_metadata()) == (("x-request-id", "1"), ("ratelimit", "r"))
+        assert tuple(await call.trailing_metadata()) == (("x-request-id", "1"), ("ratelimit", "r"))
         assert await call.code() is grpc.StatusCode.OK
 
 

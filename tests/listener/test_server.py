@@ -197,7 +197,7 @@ async def test_closing_closes_on_a_client_that_does_not_read() -> None:
         await app.asked.wait()
         async with asyncio.timeout(WAIT):
             await server.aclose(0.05)
-        state = server._server.server_state
+        state = server.state
         assert (len(state.connections), len(state.tasks)) == (0, 0)
         writer.close()
 

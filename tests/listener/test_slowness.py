@@ -319,13 +319,13 @@ async def test_an_agent_whose_client_never_reads_is_let_go_of() -> None:
             try:
                 loop = asyncio.get_running_loop()
                 server = gateway.gateway._listeners.servers[0]
-                await gateway.until(lambda: len(server._connections) == 1)  # noqa: B023 - asked at once
+                await gateway.until(lambda: len(server.state.connections) == 1)  # noqa: B023 - asked at once
                 await loop.sock_sendall(client, request("POST", "/echo", call, [JSON]))
                 line = await gateway.line()
                 assert line["outcome"] == "client_gone"
                 await gateway.rested()
                 assert agent.open <= 1 or call is CALL
-                assert not server._connections
+                assert not server.state.connections
             finally:
                 client.close()
 
@@ -336,9 +336,9 @@ async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
         loop = asyncio.get_running_loop()
         slow = slow_socket(gateway.port)
         server = gateway.gateway._listeners.servers[0]
-        await gateway.until(lambda: len(server._connections) == 1)
+        await gateway.until(lambda: len(server.state.connections) == 1)
         await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
-        await gateway.until(lambda: cast("ClientConnection", server._connections[0]).paused)
+        await gateway.until(lambda: cast("ClientConnection", next(iter(server.state.connections))).paused)
         await asyncio.sleep(0.3)
         client = Client(*await asyncio.open_connection(sock=slow, limit=4096))
         await client.head()

@@ -231,12 +231,13 @@ async def test_what_takes_long_to_count_is_counted_in_a_thread(
         await store.count("crm", ACME)
 
 
-async def test_a_file_that_is_gone_is_found_out_and_not_made_again(store: SqliteStore, path: Path) -> None:
+async def test_a_file_that_is_gone_is_found_out_and_not_made_again(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.tasks.sqlite.LOOK_EVERY", 0.0)
     await store.meet("crm", sighting(ACME, "t1"))
     for each in path.parent.iterdir():
         each.unlink()
-    with pytest.raises(StateUnavailable):
-        await store.expire(NOW, Bounds(), 500)
     with pytest.raises(StateUnavailable):
         await store.meet("crm", sighting(ACME, "t2"))
     assert not path.exists()  # noqa: ASYNC240 - a file of the test

@@ -45,7 +45,7 @@ def test_a_file_is_made_where_there_is_none_and_opened_where_there_is_one(tmp_pa
         db = connect(path, 0.25, 0.0)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (1,)
-        assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (1000,)
+        assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (4000,)
         db.close()
     assert pragma(path, "user_version") == VERSION
     assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -10,8 +10,8 @@ import pytest
 from gateway.a2a.fault import Overloaded
 from gateway.upstream.connections import ConnectionPool, PoolLimits
 from gateway.upstream.failure import Reclaimed
-from gateway.upstream.repeating import missed
 from gateway.upstream.response import Response
+from gateway.upstream.retry import retry_reason
 from tests.doubles.pooled import pooled, send
 from tests.doubles.scripted import WAIT, ScriptedBackend, Wire, chunk, head, whole
 
@@ -75,7 +75,7 @@ async def test_a_plain_call_of_another_tenant_gets_through_and_ends_the_newest_s
         with pytest.raises(Reclaimed, match="subscribe") as ended:
             await streams[3].chunk(WAIT)
         assert ended.value.reason == "overloaded"
-        assert missed(ended.value) is None  # the agent has begun: it is never sent again
+        assert retry_reason(ended.value) is None  # the agent has begun: it is never sent again
         # What is free now is had without ending another.
         assert await plain(pool, "globex") == b"ok"
         assert open_ones(streams) == [True, True, True, False]

@@ -28,10 +28,12 @@ def read_tenants(method: GrpcMethod, message: bytes, request: Message) -> tuple[
         BadRequest: something else stands under its number; or as `grpc_field.values`.
     """
     outer, inner = _ways(method.path)
-    refuse_twins(message, "tenant", *outer)
+    if not _is_canonical(message, request):
+        refuse_twins(message, "tenant", *outer)
+        if inner:
+            refuse_twins(message, "tenant", *inner)
     if not inner:
         return request.tenant or None, None
-    refuse_twins(message, "tenant", *inner)
     return request.tenant or None, request.configuration.task_push_notification_config.tenant or None
 
 
@@ -78,6 +80,15 @@ def with_scope(message: bytes, number: int, scope: str | None) -> bytes:
     scoped.scope = scope or ""
     written: bytes = scoped.SerializeToString()
     return written
+
+
+def _is_canonical(message: bytes, request: Message) -> bool:
+    """Return whether the message is what its fields are written as: nothing stands twice then, or is unknown."""
+    known = type(request)()
+    known.CopyFrom(request)
+    known.DiscardUnknownFields()
+    written: bytes = known.SerializeToString()
+    return written == message
 
 
 @cache

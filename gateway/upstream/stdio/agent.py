@@ -1,11 +1,10 @@
-"""The processes of one agent on stdio: started, restarted with a back-off, asked for the agent's card, and ended.
+"""The processes of one agent on stdio: started, restarted with a backoff, asked for the agent's card, and ended.
 
 A process keeps its tasks in its own memory. So a call about a task goes to the process that made it, then one in a
 context to the process that has the context; any other goes to the process with the fewest open calls.
 
-Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks, when another
-configuration takes over (`holdings.py`). Where it has changed, the new configuration starts its own, and the earlier
-ones end with their last call.
+Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks (`holdings.py`).
+Otherwise the new configuration starts its own, and the earlier ones end with their last call.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFail
 from gateway.upstream.stdio.rpc import Rpc
 
 LONGEST_FROM_AGENT = 32 * 1024 * 1024
-"""Bytes of a frame from an agent, by default: as long as an answer may be."""
+"""The default length of the longest frame from an agent, in bytes: as long as an answer may be."""
 NOBODY = ""
 """The tenant of processes that serve all tenants, and of the one that shows the agent's card."""
 TENANT_VARIABLE = "A2A_TENANT"
@@ -38,11 +37,9 @@ TENANT_VARIABLE = "A2A_TENANT"
 MOST_HOMES = 100_000
 """Tasks and contexts whose process is remembered; the least recently named is forgotten first."""
 _LONGEST_ID = 512
-"""Characters of their ids that are remembered."""
 _LOOK_AGAIN = 0.1
 _END_TOGETHER = 0.2
 """Seconds between the exit of a process and the ends of its pipes."""
-_CUT = "the agent ended before its answer was complete"
 
 EXTENDED = "extended"
 PRINTED = "printed"
@@ -55,19 +52,17 @@ logger = logging.getLogger("gateway.upstream.stdio")
 
 
 class State(StrEnum):
-    """A runner's state, as `/-/agents` tells it."""
+    """The state of a runner, as `/-/agents` shows it."""
 
     RESTING = "resting"
-    """Nothing runs: it was not needed yet, or it served and exited with 0, and the next call starts it."""
+    """Nothing runs until the next call: it was not needed yet, or it served and exited with 0."""
     STARTING = "starting"
-    """The process runs and has not answered yet."""
     READY = "ready"
     PAUSED = "paused"
     """It failed, and is started again after a pause."""
     BROKEN = "broken"
     """It keeps failing, and is not started for a longer time."""
     ENDED = "ended"
-    """It is not started any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ class Pace:
     Attributes:
         first: Pause after the first failure; each next one is twice as long.
         longest: No pause is longer.
-        healthy: A process that ran for so long has not failed at starting.
+        healthy: A process that was ready for so long resets the pauses.
         most: Failures within `window` after which nothing is started for `rest`.
     """
 
@@ -87,6 +82,28 @@ class Pace:
     most: int = 5
     window: float = 60.0
     rest: float = 60.0
+
+
+class Backoff:
+    """The restart backoff of one process."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._failures: deque[float] = deque(maxlen=pace.most)
+        self._in_a_row = 0
+
+    def after(self, ready: float, now: float) -> tuple[State, float]:
+        """Return the state and the seconds of the pause after a process that was ready for so many seconds."""
+        pace = self._pace
+        self._in_a_row = 0 if ready >= pace.healthy else self._in_a_row + 1
+        if ready < pace.healthy:
+            self._failures.append(now)
+            if len(self._failures) == pace.most and now - self._failures[0] <= pace.window:
+                self._failures.clear()
+                return State.BROKEN, pace.rest
+        pause = min(pace.first * 2.0 ** min(max(self._in_a_row - 1, 0), 16), pace.longest)
+        # Up to a quarter shorter, so that processes that failed together do not start together.
+        return State.PAUSED, pause * (1 - random.random() / 4)  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +170,8 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
     """Ask an agent for its card.
 
     A pipe has no well-known path, and A2A no method for the public card. So the extended card is asked for, in 1.0 and
-    then in 0.3, or a method that the file names. Any answer shows that somebody reads; an error other than "method not
-    found" also shows the generation.
+    then in 0.3, or a method that the file names. Any answer shows that the agent reads; an error other than "method
+    not found" also shows the generation.
 
     Args:
         card: `extended`, `none`, or a method.
@@ -170,7 +187,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         asked = asked[:1]
     versions: list[Version] = []
     for version in asked:
-        # 0.1 has no such method; whatever it answers shows that it is there.
+        # 0.1 has no such method; any answer to that of 0.3 shows that the agent is there.
         method = _CARD_METHODS.get(version, _CARD_METHODS[Version.V0_3]) if card == EXTENDED else card
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
@@ -186,7 +203,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
 
 @dataclass(slots=True)
 class Figures:
-    """Counts of one agent, for metrics.
+    """The counters of one agent.
 
     Attributes:
         restarts: Starts after the first, of each runner.
@@ -204,44 +221,40 @@ class Runner:
         name: The process, for the log.
 
     Attributes:
+        rpc: The connection, while calls may go there.
+        calls: The number of open calls.
         handshake: The last one; None before the first.
         starts: How often a process was started.
-        resumes: When the next one is started, in seconds of the loop; None where nothing waits for that.
+        resumes: When the next one is started, in seconds of the loop; None without a pause.
         why: The reason for which the last process ended, or None.
     """
 
     def __init__(self, name: str, spec: Spec, pool: "Pool") -> None:
+        self.name = name
         self.state = State.RESTING
         self.handshake: Handshake | None = None
         self.starts = 0
         self.resumes: float | None = None
         self.why: str | None = None
-        self._name = name
         self._spec = spec
         self._pool = pool
-        self._loop = asyncio.get_running_loop()
-        self._failures: deque[float] = deque(maxlen=spec.pace.most)
-        self._in_a_row = 0
-        self._ready_at: float | None = None
         self._process: Process | None = None
         self._rpc: Rpc | None = None
         self._wanted = asyncio.Event()
         self._stopping = asyncio.Event()
 
     @property
-    def rpc(self) -> Rpc | None:
-        """The connection, while calls may go there."""
+    def rpc(self) -> Rpc | None:  # noqa: D102 - see above
         is_ready = self.state is State.READY and self._rpc is not None and self._rpc.is_open
         return self._rpc if is_ready else None
 
     @property
     def pid(self) -> int | None:
-        """The id of the process, while there is one."""
+        """Return the id of the process, if there is one."""
         return None if self._process is None else self._process.pid
 
     @property
-    def calls(self) -> int:
-        """The number of open calls."""
+    def calls(self) -> int:  # noqa: D102 - see above
         return 0 if self._rpc is None else self._rpc.calls
 
     def want(self) -> None:
@@ -257,16 +270,24 @@ class Runner:
 
     async def run(self) -> None:
         """Start the process again and again."""
+        backoff, loop = Backoff(self._spec.pace), asyncio.get_running_loop()
         while not self._stopping.is_set():
-            ran, is_done = await self._run_once()
+            ready, is_done = await self._run_once()
             if self._stopping.is_set() or self._spec.restart == "never":
                 break
             if is_done and self._spec.restart == "on-failure":
                 self._wanted.clear()
                 self._become(State.RESTING)
                 await self._wanted.wait()
-            else:
-                await self._pause(ran)
+                continue
+            state, pause = backoff.after(ready, loop.time())
+            if state is State.BROKEN:
+                logger.error("%s keeps failing: nothing is started for %.0f s", self.name, pause)
+            self.resumes = loop.time() + pause
+            self._become(state)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+            self.resumes = None
         self._become(State.ENDED)
 
     async def _run_once(self) -> tuple[float, bool]:
@@ -275,43 +296,68 @@ class Runner:
         Returns:
             For how many seconds it was ready, and whether it has served and then exited with 0.
         """
+        spec, agent, loop = self._spec, self._pool.agent, asyncio.get_running_loop()
         self._become(State.STARTING)
         self.starts += 1
-        self._pool.agent.figures.restarts += self.starts > 1
+        agent.figures.restarts += self.starts > 1
         try:
-            process = self._process = Process(self._spec.command)
+            process = self._process = Process(spec.command)
         except StartFailed as error:
             self._note(f"it cannot be started: {error}")
             return 0.0, False
-        rpc, errors = self._connection(process), ErrorLog(self._name)
-        self._rpc, self._ready_at = rpc, None
+        errors = ErrorLog(self.name)
+        rpc = self._rpc = Rpc(
+            self.name,
+            process,
+            framing=spec.framing,
+            longest=spec.longest,
+            asked=spec.asked,
+            dropped=agent.figures.dropped,
+            learn=self._pool.learn if spec.processes > 1 else None,
+        )
+        ready_at: float | None = None
         try:
-            why = await self._serve(process, rpc, errors)
+            why = await self._start(process, rpc, errors)
+            if not why:
+                ready_at = loop.time()
+                self._become(State.READY)
+                why = await self._watch(process, rpc)
             if not self._stopping.is_set():
-                # Of an exit and the ends of the pipes any may be seen first.
+                # An exit and the ends of the pipes come in any order.
                 await asyncio.wait((process.exited, rpc.broken, errors.ended), timeout=_END_TOGETHER)
             status = process.exited.result() if process.exited.done() else None
             self._note(why if status is None else _exit(status))
         finally:
-            ran = 0.0 if self._ready_at is None else self._loop.time() - self._ready_at
+            ready = 0.0 if ready_at is None else loop.time() - ready_at
             await self._end(process, rpc)
-        # One that leaves again and again without having served has failed, whatever its exit code says.
-        return ran, status == 0 and (rpc.served > 0 or ran >= self._spec.pace.healthy)
+        # A process that exits without having served has failed, whatever its exit code.
+        return ready, status == 0 and (rpc.served > 0 or ready >= spec.pace.healthy)
 
-    async def _serve(self, process: Process, rpc: Rpc, errors: ErrorLog) -> str:
-        """Make the process ready, and wait until it is not to be used any more; return why."""
+    async def _start(self, process: Process, rpc: Rpc, errors: ErrorLog) -> str:
+        """Connect the process and ask for its card; return why it is not ready, or an empty text."""
+        spec = self._spec
         try:
             await process.connect(rpc, errors, rpc.input_closed)
-            self.handshake = await self._shake_hands(rpc)
+            async with asyncio.timeout(spec.start):
+                if spec.card == PRINTED:
+                    first = rpc.expect_first()
+                    await asyncio.wait((first, rpc.broken), return_when=asyncio.FIRST_COMPLETED)
+                    if not first.done() or first.cancelled():
+                        return rpc.broken.result()
+                    self.handshake = Handshake(first.result())
+                else:
+                    self.handshake = await shake_hands(rpc, spec.card, self._pool.agent.query, spec.start)
         except TimeoutError:
-            return f"it did not introduce itself within {self._spec.start:g} s"
+            return f"it did not introduce itself within {spec.start:g} s"
         except OSError as error:
             return f"its pipes cannot be connected: {error.strerror or error}"
         except Fault as fault:
             # It may have broken before it was asked.
             return rpc.broken.result() if rpc.broken.done() else fault.detail or fault.message
-        self._ready_at = self._loop.time()
-        self._become(State.READY)
+        return ""
+
+    async def _watch(self, process: Process, rpc: Rpc) -> str:
+        """Wait until the process is not to be used any more; return why."""
         ends, pause = (process.exited, rpc.broken), self._spec.ping or None
         while not (await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED))[0]:
             try:
@@ -320,31 +366,10 @@ class Runner:
                 return f"it did not answer a ping: {fault.detail or fault.message}"
         return rpc.broken.result() if rpc.broken.done() else "it exited"
 
-    def _connection(self, process: Process) -> Rpc:
-        spec = self._spec
-        return Rpc(
-            self._name,
-            process,
-            framing=spec.framing,
-            longest=spec.longest,
-            asked=spec.asked,
-            dropped=self._pool.agent.figures.dropped,
-            learn=self._pool.learn if spec.processes > 1 else None,
-        )
-
-    async def _shake_hands(self, rpc: Rpc) -> Handshake:
-        first = rpc.expect_first() if self._spec.card == PRINTED else None
-        async with asyncio.timeout(self._spec.start):
-            if first is None:
-                return await shake_hands(rpc, self._spec.card, self._pool.agent.query, self._spec.start)
-            await asyncio.wait((first, rpc.broken), return_when=asyncio.FIRST_COMPLETED)
-        if not first.done() or first.cancelled():
-            raise UpstreamReset("the agent ended", detail=rpc.broken.result())
-        return Handshake(first.result())
-
     async def _end(self, process: Process, rpc: Rpc) -> None:
-        """End the process: at once, or where the runner is stopped by asking first."""
-        rpc.close(_ending() if self._stopping.is_set() else UpstreamReset(_CUT, detail=self.why or ""))
+        """End the process: at once, or by asking first where the runner is stopped."""
+        message = "the agent ended before its answer was complete"
+        rpc.close(_ending() if self._stopping.is_set() else UpstreamReset(message, detail=self.why or ""))
         if self._stopping.is_set():
             process.close_input()
             if not await process.has_exited(self._spec.stop):
@@ -353,35 +378,10 @@ class Runner:
         await process.aclose()
         self._process = self._rpc = None
 
-    async def _pause(self, ran: float) -> None:
-        """Wait before the next start, longer after each failure; for a while where it keeps failing.
-
-        Args:
-            ran: Seconds for which the last process was ready.
-        """
-        pace, now = self._spec.pace, self._loop.time()
-        self._in_a_row = 0 if ran >= pace.healthy else self._in_a_row + 1
-        pause = min(pace.first * 2.0 ** min(max(self._in_a_row - 1, 0), 16), pace.longest)
-        # Up to a quarter shorter, so that processes that failed together do not start together.
-        pause *= 1 - random.random() / 4  # noqa: S311 - no secret
-        state = State.PAUSED
-        if ran < pace.healthy:
-            self._failures.append(now)
-            if len(self._failures) == pace.most and now - self._failures[0] <= pace.window:
-                self._failures.clear()
-                state, pause = State.BROKEN, pace.rest
-                logger.error("%s keeps failing: nothing is started for %.0f s", self._name, pause)
-        self.resumes = now + pause
-        self._become(state)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._stopping.wait()
-        self.resumes = None
-
     def _note(self, why: str) -> None:
         if not self._stopping.is_set():
             self.why = why
-            logger.warning("%s ended: %s", self._name, why)
+            logger.warning("%s ended: %s", self.name, why)
 
     def _become(self, state: State) -> None:
         self.state = state
@@ -397,18 +397,12 @@ def _ending() -> Fault:
 
 
 class Pool:
-    """The processes that serve the same tenants.
-
-    Args:
-        name: For the log.
-    """
+    """The processes that serve the same tenants."""
 
     def __init__(self, name: str, spec: Spec, agent: "Agent") -> None:
         self.agent = agent
-        self._name = name
         names = [name] if spec.processes == 1 else [f"{name} #{number}" for number in range(1, spec.processes + 1)]
         self.runners = tuple(Runner(each, spec, self) for each in names)
-        self._names = names
         self._background = Background()
         self._running: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
@@ -418,17 +412,17 @@ class Pool:
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls are open, or wait for a process."""
+        """Return whether calls are open, or wait for a process."""
         return self._waiting > 0 or any(runner.calls for runner in self.runners)
 
     @property
     def is_running(self) -> bool:
-        """Whether anything is left of its processes."""
+        """Return whether anything is left of its processes."""
         return not all(task.done() for task in self._running)
 
     @property
     def handshake(self) -> Handshake | None:
-        """The last one of a process, or None before the first."""
+        """Return the last one of a process, or None before the first."""
         return next((runner.handshake for runner in self.runners if runner.handshake is not None), None)
 
     async def rpc(self, task: str | None, context: str | None, seconds: float) -> Rpc:
@@ -436,24 +430,20 @@ class Pool:
 
         Args:
             task: The task that the call is about, or None.
-            context: Likewise.
+            context: The context of the call, or None.
             seconds: To wait for a process that is being started.
 
         Raises:
             NoHealthyBackend: no process is ready by then, or they keep failing.
             Draining: the processes are being ended.
         """
-        found = self.rpc_nowait(task, context)
-        if found is not None:
-            return found
         self._waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                while found is None:
+                while (found := self.rpc_nowait(task, context)) is None:
                     self._refuse_hopeless()
                     self._changed.clear()
                     await self._changed.wait()
-                    found = self.rpc_nowait(task, context)
                 return found
         except TimeoutError as error:
             raise NoHealthyBackend("this agent is still being started", retry_after=1.0, detail=self._why()) from error
@@ -462,10 +452,12 @@ class Pool:
 
     def rpc_nowait(self, task: str | None = None, context: str | None = None) -> Rpc | None:
         """Return the connection for a call, or None where no process is ready."""
-        self._start()
-        found = self._home("task", task) or self._home("context", context)
-        if found is not None:
-            return found
+        if not self._running and not self._stopped:
+            self._running = [self._background.start(runner.name, runner.run) for runner in self.runners]
+        for named in (("task", task or ""), ("context", context or "")):
+            home = self._homes.get(named)
+            if home is not None and home.is_open:
+                return home
         ready = [runner.rpc for runner in self.runners if runner.rpc is not None]
         if not ready:
             for runner in self.runners:
@@ -473,7 +465,7 @@ class Pool:
             return None
         found = min(ready, key=lambda rpc: rpc.calls)
         if len(self.runners) > 1:
-            # Calls that follow at once must not begin the context anew elsewhere.
+            # The next call of a new context may come before the first is answered.
             self.learn(found, None, context)
         return found
 
@@ -503,15 +495,6 @@ class Pool:
         if self._running:
             await asyncio.wait(self._running)
 
-    def _start(self) -> None:
-        if not self._running and not self._stopped:
-            runs = zip(self._names, self.runners, strict=True)
-            self._running = [self._background.start(name, runner.run) for name, runner in runs]
-
-    def _home(self, kind: str, name: str | None) -> Rpc | None:
-        rpc = None if name is None else self._homes.get((kind, name))
-        return rpc if rpc is not None and rpc.is_open else None
-
     def _refuse_hopeless(self) -> None:
         if self._stopped:
             raise _ending()
@@ -540,8 +523,8 @@ class Agent:
         self.spec = spec
         self.query = CardQuery() if query is None else query
         self.figures = Figures()
+        # The least recently used first; then pools of tenants that made room for others.
         self._pools: OrderedDict[str, Pool] = OrderedDict()
-        # Of tenants that made room for others.
         self._leaving: list[Pool] = []
         self._background = Background()
         self._closed = False
@@ -550,8 +533,8 @@ class Agent:
         """Return the processes for a tenant; the least recently used idle tenant makes room where there are too many.
 
         Raises:
-            Overloaded: the processes of all tenants that there is room for are at work.
-            Draining: they are being ended.
+            Overloaded: all tenants that there is room for have open calls.
+            Draining: the processes are being ended.
         """
         if self._closed:
             raise _ending()
@@ -570,10 +553,10 @@ class Agent:
                 yield tenant, runner
 
     async def handshake(self, query: CardQuery, seconds: float, *, again: bool = False) -> Handshake:
-        """Return what a process tells of itself; where tenants have their own, it is one of none of them.
+        """Return the handshake of a process; where tenants have their own, of one that is no tenant's.
 
         Args:
-            again: Whether it is asked now where it has told that before.
+            again: Whether the process is asked now even if an answer is known.
 
         Raises:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Overloaded, Draining: none answers.
@@ -603,25 +586,19 @@ class Agent:
             pool.stop()
 
     def _open(self, tenant: str) -> Pool:
-        if not self.spec.per_tenant:
-            return Pool(self.name, self.spec, self)
+        spec = self.spec
+        if not spec.per_tenant:
+            return Pool(self.name, spec, self)
         if tenant == NOBODY:
-            return Pool(self.name, replace(self.spec, processes=1), self)
-        self._make_room()
-        command = self.spec.command
-        environment = {**command.environment, TENANT_VARIABLE: tenant}
-        own = replace(self.spec, command=replace(command, environment=environment))
+            return Pool(self.name, replace(spec, processes=1), self)
+        tenants = [name for name in self._pools if name != NOBODY]
+        if len(tenants) >= spec.tenants:
+            idle = next((name for name in tenants if not self._pools[name].is_busy), None)
+            if idle is None:
+                raise Overloaded("the agent has no place for one more tenant", retry_after=1.0)
+            leaving = self._pools.pop(idle)
+            leaving.stop()
+            self._leaving = [*(pool for pool in self._leaving if pool.is_running), leaving]
+        environment = {**spec.command.environment, TENANT_VARIABLE: tenant}
+        own = replace(spec, command=replace(spec.command, environment=environment))
         return Pool(f"{self.name} for {tenant}", own, self)
-
-    def _make_room(self) -> None:
-        """End the processes of a tenant that has no open call, where there is no room for one more."""
-        tenants = [tenant for tenant in self._pools if tenant != NOBODY]
-        if len(tenants) < self.spec.tenants:
-            return
-        idle = next((tenant for tenant in tenants if not self._pools[tenant].is_busy), None)
-        if idle is None:
-            raise Overloaded("the agent has no place for one more tenant", retry_after=1.0)
-        self._leaving = [pool for pool in self._leaving if pool.is_running]
-        leaving = self._pools.pop(idle)
-        leaving.stop()
-        self._leaving.append(leaving)

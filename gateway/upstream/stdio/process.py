@@ -1,14 +1,14 @@
-"""One process of an agent on stdio: start it, write to it, read from it, and end it with all of its process group.
+"""One process of an agent on stdio: start it, write to it, read from it, and end it with its whole process group.
 
 The command is a list of words of the configuration; no shell reads it. The environment is what the configuration says.
-The process gets no open file but its three pipes. It leads a session and a process group of its own.
+The process gets no open file but its three pipes, and leads a session and a process group of its own.
 
-When the process exits, the rest of its group is killed. When the gateway itself is killed, the kernel kills the process
-(`PR_SET_PDEATHSIG`) and closes its standard input; what the process started sees that end of input and nothing else.
+When the process exits, the rest of its group is killed. When the gateway is killed, the kernel kills the process
+(`PR_SET_PDEATHSIG`) and closes its standard input; its own children see the end of that input and nothing else.
 
-`subprocess.Popen` is used, and not `asyncio.create_subprocess_exec`: uvloop's leaves descriptors of the gateway open in
-the child, and gives it sockets where agents expect pipes. The kernel sends the death signal when the *thread* that
-forked ends, so a process is started from the thread of the loop.
+`asyncio.create_subprocess_exec` is not used: that of uvloop leaves descriptors of the gateway open in the child, and
+gives it sockets where agents expect pipes. The kernel sends the death signal when the *thread* that forked ends, so the
+thread of the loop starts processes.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, cast
@@ -32,20 +32,20 @@ from typing import IO, cast
 from gateway.policy.bucket import Bucket
 
 LONGEST_LINE = 2048
-"""Bytes of one line of standard error that are logged."""
+"""Bytes of a line of standard error that are logged."""
 _LINES_PER_SECOND = 20.0
 _LINES_AT_ONCE = 100.0
-_GROUP_GONE = 0.5
-"""Seconds for those of the group that were killed to be gone; where nothing reaps orphans they never are."""
 _SKIPPED_EVERY = 10.0
-"""Seconds between two log lines that say how many lines were not logged."""
+"""Seconds between two log lines that count lines that were not logged."""
 _FLOOD_PAUSE = 0.01
-"""Seconds for which standard error is not read once it exceeds the rate: a flood then slows the agent only."""
+"""Seconds without reading standard error after a read that exceeded the rate: a flood slows the agent only."""
+_GROUP_GONE = 0.5
+"""Seconds in which a killed group is gone; never, where nothing reaps orphans."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
-"""Linux alone has it."""
+"""Only on Linux."""
 _REASONS = {
     errno.ENOENT: "there is no such program",
     errno.EACCES: "the program may not be run",
@@ -54,7 +54,7 @@ _REASONS = {
 }
 
 _running: set[int] = set()
-"""The groups whose first process was not reaped."""
+"""The process groups that are not reaped."""
 
 logger = logging.getLogger("gateway.upstream.stdio")
 
@@ -68,7 +68,7 @@ class Command:
         folder: The working directory.
         environment: All of it.
         uid: The user it runs as; None for the gateway's own.
-        memory: Bytes of data that a process may have; 0 for no bound, as in the next two.
+        memory: Bytes of data of a process; 0 for no bound, as in the next two.
         cpu: Seconds of CPU time of a process.
         files: Open files of a process.
     """
@@ -91,49 +91,46 @@ class Process:
 
     Attributes:
         pid: Its process id, which is also the id of its group.
-        exited: Done when it has exited and was reaped, with its exit code; negative for a signal.
+        exited: Done with the exit code when it was reaped; negative for a signal.
 
     Raises:
         StartFailed: it cannot be started.
     """
 
     def __init__(self, command: Command) -> None:
-        _refuse_inspection()
+        # An agent without a `uid` runs as the gateway does. It must not read the gateway's environment and memory,
+        # where all credentials are; neither do debuggers of that user and core dumps from here on.
+        if _prctl is not None:
+            _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         self._loop = asyncio.get_running_loop()
-        with ExitStack() as ours, ExitStack() as theirs:
-            try:
-                stdin, to_stdin = _pipe(theirs, ours)
-                from_stdout, stdout = _pipe(ours, theirs)
-                from_stderr, stderr = _pipe(ours, theirs)
-                self._popen = _spawn(command, stdin, stdout, stderr)
-            except (OSError, subprocess.SubprocessError) as error:
-                raise StartFailed(_reason(error, command)) from error
-            self.pid = self._popen.pid
-            self.exited: asyncio.Future[int] = self._loop.create_future()
-            self._input: asyncio.WriteTransport | None = None
-            self._outputs: list[asyncio.ReadTransport] = []
-            _running.add(self.pid)
-            try:
-                # The two loops share no watcher of processes, and the pool of threads is for short work.
-                threading.Thread(target=self._reap, name=f"wait for {self.pid}", daemon=True).start()
-            except RuntimeError as error:
-                _signal_group(self.pid, signal.SIGKILL)
-                _running.discard(self.pid)
-                self._popen.wait()
+        try:
+            popen = self._popen = _spawn(command)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise StartFailed(_reason(error, command)) from error
+        self.pid = popen.pid
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self._input: asyncio.WriteTransport | None = None
+        self._outputs: list[asyncio.ReadTransport] = []
+        # Pipes without a transport that closes them.
+        self._ends = [cast("IO[bytes]", end) for end in (popen.stdout, popen.stderr, popen.stdin)]
+        _running.add(self.pid)
+        try:
+            # The two kinds of loop share no child watcher, and the pool of threads is for short work.
+            threading.Thread(target=self._reap, name=f"wait for {self.pid}", daemon=True).start()
+        except RuntimeError as error:
+            _signal_group(self.pid, signal.SIGKILL)
+            _running.discard(self.pid)
+            with popen:
                 raise StartFailed("the system has no thread that could wait for its end") from error
-            ours.pop_all()
-        # Those that no transport has yet, and closes.
-        self._ends: list[IO[bytes]] = [os.fdopen(end, "rb", 0) for end in (from_stdout, from_stderr)]
-        self._ends.append(os.fdopen(to_stdin, "wb", 0))
 
     async def connect(
         self, output: asyncio.Protocol, errors: asyncio.Protocol, input_closed: Callable[[], None]
     ) -> None:
-        """Connect the pipes; this waits for nobody.
+        """Connect the pipes.
 
         Args:
-            output: Gets what the process writes to standard output.
-            errors: Gets what it writes to standard error.
+            output: Reads standard output.
+            errors: Reads standard error.
             input_closed: Called when the process has closed its standard input.
 
         Raises:
@@ -148,7 +145,7 @@ class Process:
 
     @property
     def unread(self) -> int:
-        """Bytes that were written and that the process has not read."""
+        """Return the bytes that were written and that the process has not read."""
         return 0 if self._input is None else self._input.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
@@ -157,7 +154,7 @@ class Process:
             self._input.write(data)
 
     def close_input(self) -> None:
-        """Close standard input behind what was written, which asks the process to exit."""
+        """Close standard input after what was written, which asks the process to exit."""
         if self._input is not None:
             self._input.close()
 
@@ -179,7 +176,7 @@ class Process:
         finally:
             for output in self._outputs:
                 output.close()
-            # What is closed for good cannot be aborted any more.
+            # A transport that is closed and has written everything cannot be aborted.
             if self._input is not None and (not self._input.is_closing() or self._input.get_write_buffer_size()):
                 self._input.abort()
             for end in self._ends:
@@ -187,7 +184,7 @@ class Process:
 
     def _reap(self) -> None:
         """Wait for the exit, in a thread of its own."""
-        # Not reaped yet: until it is, no other group can have the number.
+        # While the process is not reaped no other group can have its number.
         with suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         _signal_group(self.pid, signal.SIGKILL)
@@ -197,7 +194,7 @@ class Process:
         while time.monotonic() < until and _signal_group(self.pid, 0):
             time.sleep(0.002)
         with suppress(RuntimeError):
-            # The loop is closed where nobody waited for the end.
+            # The loop is closed if nobody waited for the end.
             self._loop.call_soon_threadsafe(self._ended, status)
 
     def _ended(self, status: int) -> None:
@@ -206,17 +203,9 @@ class Process:
 
 
 def kill_all() -> None:
-    """Kill all processes with their groups, and wait for none of them: the gateway ends without its event loop."""
+    """Kill all processes with their groups, and wait for none: the gateway ends without its event loop."""
     for group in tuple(_running):
         _signal_group(group, signal.SIGKILL)
-
-
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    """Return a new pipe, to read from and to write to; either end is closed with its stack."""
-    ends = os.pipe()
-    for stack, end in zip((reader, writer), ends, strict=True):
-        stack.callback(os.close, end)
-    return ends
 
 
 def _same(protocol: asyncio.Protocol) -> asyncio.Protocol:
@@ -231,25 +220,31 @@ def _reason(error: Exception, command: Command) -> str:
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
-def _spawn(command: Command, stdin: int, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+def _spawn(command: Command) -> "subprocess.Popen[bytes]":
     """Fork and exec; the loop stands still for some milliseconds."""
+    group = None
+    if command.uid is not None:
+        with suppress(KeyError):
+            group = pwd.getpwuid(command.uid).pw_gid
+        group = command.uid if group is None else group
     return subprocess.Popen(  # noqa: S603 - the words are the operator's, and no shell reads them
         command.words,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         cwd=command.folder,
         env=dict(command.environment),
         start_new_session=True,
         user=command.uid,
-        group=None if command.uid is None else _group_of(command.uid),
+        group=group,
         extra_groups=None if command.uid is None else [],
         preexec_fn=partial(_prepare, os.getpid(), _limits(command)),  # noqa: PLW1509 - it takes no lock of a thread
     )
 
 
 def _prepare(gateway: int, limits: tuple[tuple[int, tuple[int, int]], ...]) -> None:
-    """Run in the child between fork and exec, as the user that it will be: a change of user would clear the signal."""
+    """Run in the child between fork and exec, after the change of user: that would clear the signal."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != gateway:
@@ -260,13 +255,14 @@ def _prepare(gateway: int, limits: tuple[tuple[int, tuple[int, int]], ...]) -> N
 
 
 def _limits(command: Command) -> tuple[tuple[int, tuple[int, int]], ...]:
-    """Return the limits to set, none above what the gateway itself has."""
+    """Return the limits to set, none above the gateway's own."""
+    wanted = {
+        resource.RLIMIT_DATA: command.memory,
+        resource.RLIMIT_CPU: command.cpu,
+        resource.RLIMIT_NOFILE: command.files,
+    }
     found = []
-    for limit, most in (
-        (resource.RLIMIT_DATA, command.memory),
-        (resource.RLIMIT_CPU, command.cpu),
-        (resource.RLIMIT_NOFILE, command.files),
-    ):
+    for limit, most in wanted.items():
         if most:
             _, hard = resource.getrlimit(limit)
             bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -274,30 +270,13 @@ def _limits(command: Command) -> tuple[tuple[int, tuple[int, int]], ...]:
     return tuple(found)
 
 
-def _group_of(uid: int) -> int:
-    try:
-        return pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        return uid
-
-
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a group, or 0 for none; return whether there is such a group."""
+    """Send a signal to a group, or none for 0; return whether the group exists."""
     try:
         os.killpg(group, number)
     except OSError:
         return False
     return True
-
-
-def _refuse_inspection() -> None:
-    """Make this process not dumpable (Linux).
-
-    An agent without a `uid` runs as the gateway does. It must not read the gateway's environment and memory, where
-    everybody's credentials are. Debuggers of that user and core dumps do not see them either from then on.
-    """
-    if _prctl is not None:
-        _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class _Input(asyncio.BaseProtocol):
@@ -311,8 +290,8 @@ class _Input(asyncio.BaseProtocol):
 class ErrorLog(asyncio.Protocol):
     """Log what a process writes to standard error, line by line and within a rate.
 
-    A pipe that nobody reads blocks its writer at 64 KiB. So all of it is read; lines above the rate are counted, and
-    the pipe is then read slowly.
+    A pipe that nobody reads blocks its writer at 64 KiB, so all of it is read. Lines above the rate are counted, and
+    the pipe is read more slowly then.
 
     Args:
         name: The process, for the log.
@@ -336,7 +315,7 @@ class ErrorLog(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)  # uvloop's do not inherit from asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Log whole lines; keep the rest, as far as it would be logged."""
+        """Log whole lines, and keep the rest as far as it would be logged."""
         *lines, rest = (self._line + data).split(b"\n")
         self._line = rest[:LONGEST_LINE]
         skipped = self._skipped
@@ -347,7 +326,7 @@ class ErrorLog(asyncio.Protocol):
             self._loop.call_later(_FLOOD_PAUSE, self._resume)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
-        """Log what is left."""
+        """Log the rest."""
         self._log(self._line)
         self._log_skipped()
         if not self.ended.done():
@@ -355,14 +334,12 @@ class ErrorLog(asyncio.Protocol):
 
     def _log(self, line: bytes) -> None:
         text = line[:LONGEST_LINE].decode("utf-8", "replace").strip()
-        if not text:
-            return
-        if self._rate.take(self._loop.time()):
+        if text and self._rate.take(self._loop.time()):
             self._skipped += 1
-            return
-        if self._loop.time() >= self._told + _SKIPPED_EVERY:
-            self._log_skipped()
-        logger.info("%s: %s", self._name, text)
+        elif text:
+            if self._loop.time() >= self._told + _SKIPPED_EVERY:
+                self._log_skipped()
+            logger.info("%s: %s", self._name, text)
 
     def _log_skipped(self) -> None:
         skipped, self._skipped = self._skipped, 0

@@ -41,7 +41,7 @@ async def test_a_send_that_never_went_out_goes_to_another_replica() -> None:
             page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
             assert page["up"] is True
             away, there_ = page["replicas"]
-            assert "left alone" in away["state"]
+            assert "ejected" in away["state"]
             assert "in a row failed" in away["state"]
             assert there_["state"] == "up"
 
@@ -243,11 +243,10 @@ async def test_a_backend_whose_calls_all_fail_is_left_alone_and_tried_by_one_cal
         page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
         assert "open" in page["breaker"]
         backend.script = named("a")
-        group = gateway.gateway.snapshot.backings["echo"].group
-        assert group is not None
-        await gateway.until(lambda: group.breaker.admits(group.clock()))
+        balancer = gateway.gateway.snapshot.backings["echo"].balancer
+        await gateway.until(lambda: balancer.breaker.admits(balancer.clock()))
         assert "result" in await sent(gateway)
-        assert not group.breaker.opened
+        assert not balancer.breaker.is_open
 
 
 # ---- Where it is sent again ------------------------------------------------------------------------------------------
@@ -296,12 +295,11 @@ async def test_one_call_tries_a_backend_however_many_come_at_a_time() -> None:
     more = "health: { breaker: { after: 1, time: 50ms } }\nretry: { max: 0 }"
     async with fronted(agent(answered_once), more) as (gateway, backend):
         await sent(gateway)
-        group = gateway.gateway.snapshot.backings["echo"].group
-        assert group is not None
+        balancer = gateway.gateway.snapshot.backings["echo"].balancer
         # Long enough for the trial to be the only one.
-        group.breaker._time = 60
+        balancer.breaker._time = 60
         backend.script = agent(hangs_up_never)
-        await gateway.until(lambda: group.breaker.admits(group.clock()))
+        await gateway.until(lambda: balancer.breaker.admits(balancer.clock()))
         asking = [asyncio.create_task(sent(gateway, LOOKED_UP)) for _ in range(20)]
         await gateway.until(lambda: sum(each.done() for each in asking) == 19)
         await backend.until(lambda: len(backend.requests) == 2)
@@ -314,12 +312,12 @@ async def test_one_call_tries_a_replica_and_the_others_go_elsewhere() -> None:
     more = "    health: { eject: { after: 1, time: 50ms } }\n    retry: { max: 0 }\n"
     async with replicated(agent(answered_once), named("b"), more=more) as (gateway, backends):
         [tried, _] = gateway.gateway.snapshot.backings["echo"].replicas
-        while not tried.condition.ejection.opened:
+        while not tried.condition.ejection.is_open:
             await sent(gateway)
         tried.condition.ejection._time = 60
         backends[0].script = agent(hangs_up_never)
         before = count(backends[0])
-        await gateway.until(lambda: tried.condition.may_be_asked(time.monotonic()))
+        await gateway.until(lambda: tried.condition.is_available(time.monotonic()))
         asking = [asyncio.create_task(sent(gateway, LOOKED_UP)) for _ in range(20)]
         await gateway.until(lambda: sum(each.done() for each in asking) == 19)
         await backends[0].until(lambda: count(backends[0]) == before + 1)

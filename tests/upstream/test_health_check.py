@@ -1,14 +1,14 @@
 """Replicas are asked how they are: by GET, and over gRPC by grpc.health.v1."""
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from gateway.upstream.balancer import Target
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_library import grpc
+from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.probe import Probe, Probing
-from gateway.upstream.replica import Station
 from tests.doubles.gateway import Running, fronted, running
 from tests.doubles.grpc_agent import Answer, fails, grpc_agent, hangs, says
 from tests.doubles.scripted import Script, Wire, resets_at_once, whole
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.anyio
 HEALTH = "/grpc.health.v1.Health/Check"
 
 
-def probe(gateway: Running, **more: object) -> Probe:
-    backing = gateway.gateway.snapshot.backings["echo"]
-    probing = Probing("/healthz", **{"fail_after": 1, "timeout": 0.5, **more})  # type: ignore[arg-type]  # as it is told
-    upstream = cast("HttpUpstream | GrpcUpstream", backing.upstream)
-    connections = upstream.pool if isinstance(upstream, HttpUpstream) else upstream.channel
-    return Probe("echo", backing.url, lambda: (Station(connections, backing.replica.condition),), probing)
+def checker(gateway: Running, **more: Any) -> HealthChecker:
+    [replica] = gateway.gateway.snapshot.backings["echo"].replicas
+    upstream = cast("HttpUpstream | GrpcUpstream", replica.upstream)
+    target = Target(upstream.pool if isinstance(upstream, HttpUpstream) else upstream.channel, replica.condition)
+    check = HealthCheck("/healthz", **{"fail_after": 1, "timeout": 0.2, **more})
+    return HealthChecker("echo", replica.url, lambda: (target,), check)
 
 
 def state(gateway: Running) -> str:
@@ -54,7 +54,7 @@ def answering(*statuses: bytes) -> Script:
 )
 async def test_a_replica_is_as_it_answers(status: bytes, told: str) -> None:
     async with fronted(answering(status)) as (gateway, backend):
-        await probe(gateway).ask_all()
+        await checker(gateway).check_all()
         assert state(gateway) == told
         assert gateway.metric("backend_up", agent="echo") == (1 if told == "up" else 0)
         assert backend.requests[-1].target == b"/healthz"
@@ -62,15 +62,15 @@ async def test_a_replica_is_as_it_answers(status: bytes, told: str) -> None:
 
 async def test_one_that_leaves_is_down_until_it_answers_and_only_one_that_has_gone_on_failing() -> None:
     async with fronted(resets_at_once) as (gateway, backend):
-        asking = probe(gateway, fail_after=2, pass_after=2)
-        await asking.ask_all()
+        asking = checker(gateway, fail_after=2, pass_after=2)
+        await asking.check_all()
         assert state(gateway) == "up"
-        await asking.ask_all()
+        await asking.check_all()
         assert state(gateway).startswith("down: the agent closed the connection")
         backend.script = answering(b"200 OK")
-        await asking.ask_all()
+        await asking.check_all()
         assert "down" in state(gateway)
-        await asking.ask_all()
+        await asking.check_all()
         assert state(gateway).startswith("up")
 
 
@@ -104,7 +104,7 @@ def checking(answer: Answer) -> Answer:
 )
 async def test_a_replica_behind_grpc_is_asked_by_the_standard_service(answer: Answer, told: str) -> None:
     async with grpc_agent(checking(answer)) as one, running(f"agents:\n  echo: {one.url}\n") as gateway:
-        await probe(gateway).ask_all()
+        await checker(gateway).check_all()
         assert state(gateway).startswith(told)
 
 
@@ -115,7 +115,7 @@ async def test_a_long_answer_is_a_good_one() -> None:
         await wire.hang()
 
     async with fronted(play) as (gateway, _):
-        await probe(gateway).ask_all()
+        await checker(gateway).check_all()
         assert state(gateway) == "up"
         await gateway.rested()
 
@@ -127,6 +127,6 @@ async def test_an_answer_that_does_not_end_is_late() -> None:
         await wire.hang()
 
     async with fronted(play) as (gateway, _):
-        await probe(gateway).ask_all()
+        await checker(gateway).check_all()
         assert state(gateway) == "down: the agent did not answer in time"
         await gateway.rested()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gateway.headless import EVERY, MOST, Headless, resolve
+from gateway.upstream.dns import EVERY, MOST, Discovery, resolve
 from tests.doubles.gateway import Running, running
 from tests.doubles.replicated import asks, count, named, sent
 from tests.doubles.scripted import ScriptedBackend, refused_port
@@ -27,12 +27,11 @@ class Names:
         return list(self.addresses)
 
 
-def headless(gateway: Running) -> Headless:
+def headless(gateway: Running) -> Discovery:
     """The one of the only agent; nobody else looks its name up."""
-    group = gateway.gateway.snapshot.backings["echo"].group
-    assert group is not None
-    [named] = group.names
-    return named.headless
+    balancer = gateway.gateway.snapshot.backings["echo"].balancer
+    [named] = balancer.names
+    return named[0]
 
 
 async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_none() -> None:
@@ -41,7 +40,7 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
         async with running(text, settled=False) as gateway:
             names = headless(gateway)
             names._resolve = dns = Names("127.0.0.1")
-            await names.look()
+            await names.look_up()
             assert dns.asked == [("localhost", one.port)]
             made = (await sent(gateway))["result"]["task"]["id"]
             line = await gateway.line()
@@ -51,19 +50,19 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
             assert gateway.metric("backend_up", backend=f"echo@localhost:{one.port}") == 1
 
             dns.addresses = ["127.0.0.1", "127.0.0.2"]
-            await names.look()
+            await names.look_up()
             assert gateway.metric("backend_up", backend=f"echo@localhost:{one.port}") == 2
             page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
             assert [each["name"] for each in page["replicas"]] == [f"127.0.0.{n}:{one.port}" for n in (1, 2)]
             assert "warming" in page["replicas"][1]["state"]
 
             dns.addresses = []
-            await names.look()
+            await names.look_up()
             assert "cannot be looked up" in names.error
             assert len(gateway.gateway.snapshot.backings["echo"].replicas) == 2
 
             dns.addresses = ["127.0.0.2"]
-            await names.look()
+            await names.look_up()
             before = count(one)
             answer = await gateway.post("/echo", asks("GetTask", id=made))
             reasons = [each["reason"] for each in answer.json["error"]["data"]]
@@ -87,7 +86,7 @@ async def test_a_name_without_addresses_is_told_clearly() -> None:
         names = headless(gateway)
         names._resolve = Names()
         await names.settled.wait()
-        names._take([])
+        names._replace([])
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
 
@@ -97,12 +96,12 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
         names._resolve = dns = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
-        await names.look()
+        await names.look_up()
         assert len(gateway.gateway.snapshot.backings["echo"].replicas) == MOST
         # They stay the same in whichever order they are named.
         version = names.version
         dns.addresses.reverse()
-        await names.look()
+        await names.look_up()
         assert names.version == version
 
 
@@ -120,16 +119,15 @@ async def test_an_address_that_the_file_names_by_itself_is_one_replica_with_its_
         def found() -> dict[str, int]:
             return {each.name: each.weight for each in backing.replicas}
 
-        await names.look()
+        await names.look_up()
         assert found() == {own: 7, f"127.0.0.2:{port}": 100}
-        assert backing.group is not None
-        assert backing.group.called(f"127.0.0.1:{port}") == own
+        assert backing.balancer.current_name(f"127.0.0.1:{port}") == own
         # The name loses it: the file has it all the same.
         dns.addresses = ["127.0.0.2"]
-        await names.look()
+        await names.look_up()
         assert found() == {own: 7, f"127.0.0.2:{port}": 100}
         dns.addresses = ["127.0.0.3", "127.0.0.1"]
-        await names.look()
+        await names.look_up()
         assert found() == {own: 7, f"127.0.0.3:{port}": 100}
 
 
@@ -139,13 +137,12 @@ async def test_an_address_that_two_names_have_is_the_replica_of_the_first() -> N
     text = f"agents:\n  echo: {{ backend: [{{ {one}, weight: 3 }}, {{ {two} }}] }}\n"
     async with running(text, settled=False) as gateway:
         backing = gateway.gateway.snapshot.backings["echo"]
-        assert backing.group is not None
-        first, second = (each.headless for each in backing.group.names)
+        first, second = (each[0] for each in backing.balancer.names)
         first._resolve, second._resolve = dns = Names("127.0.0.1"), Names("127.0.0.1", "127.0.0.2")
 
         async def found() -> dict[str, int]:
-            await first.look()
-            await second.look()
+            await first.look_up()
+            await second.look_up()
             return {each.name: each.weight for each in backing.replicas}
 
         assert await found() == {f"127.0.0.1:{port}": 3, f"127.0.0.2:{port}": 100}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.group import Group
+from gateway.upstream.balancer import Balancer
 from tests.doubles.gateway import JSON, Running, agent, fronted
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent, task
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
@@ -27,17 +27,15 @@ class Site:
         self.first = first
 
     @property
-    def group(self) -> Group:
-        group = self.gateway.gateway.snapshot.backings["echo"].group
-        assert group is not None
-        return group
+    def balancer(self) -> Balancer:
+        return self.gateway.gateway.snapshot.backings["echo"].balancer
 
     def ask(self, body: bytes) -> "asyncio.Task[Any]":
         return asyncio.create_task(sent(self.gateway, body))
 
     async def missed(self, times: int) -> None:
         """Wait until the first replica was missed so often in a row."""
-        condition = next(iter(self.group.replicas())).condition
+        condition = next(iter(self.balancer.replicas.values())).condition
         await self.gateway.until(lambda: condition.ejection.failures >= times)
 
     @asynccontextmanager
@@ -145,9 +143,9 @@ async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> No
     more = WAITS.replace("eject: {", "breaker: { after: 3, time: 1s }, eject: {")
     async with site(more=more) as there:
         await there.first.__aexit__(None, None, None)
-        breaker, clock = there.group.breaker, there.group.clock
+        breaker, clock = there.balancer.breaker, there.balancer.clock
         waiting = [there.ask(GET) for _ in range(8)]
-        await there.gateway.until(lambda: breaker.opened)
+        await there.gateway.until(lambda: breaker.is_open)
         left: list[float] = []
         go = asyncio.Event()
         play = named("a")
@@ -164,9 +162,9 @@ async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> No
             assert left == [0.0]
             assert not breaker.admits(clock())
             go.set()
-            # Some may have come when it was left alone already.
+            # Some may have come when it was ejected already.
             assert any("result" in each for each in await asyncio.gather(*waiting))
-        assert not breaker.opened
+        assert not breaker.is_open
 
 
 async def test_a_call_is_repeated_at_random_moments_and_later_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:

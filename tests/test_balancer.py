@@ -2,17 +2,9 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from gateway.a2a.fault import NoHealthyBackend
-from gateway.backing import Backing
-from gateway.group import Group, Keeping
-from gateway.upstream.fuse import Fuse
-from gateway.upstream.replica import Condition, Replica
-from gateway.upstream.upstream import Upstream
 from tests.doubles.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
 from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
@@ -186,56 +178,6 @@ async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> N
         # Each stream is one more that its replica has to do.
         assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
     assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
-
-
-# ---- Who is left alone -----------------------------------------------------------------------------------------------
-
-
-def group(*names: str, most: int = 50, after: int = 1) -> Group:
-    found = Group(Keeping(), Fuse(0, 1), most_ejected=most, clock=lambda: 100.0)
-    for name in names:
-        replica = Replica(name, f"echo@{name}", cast("Upstream", None), url="", condition=Condition(Fuse(after, 10)))
-        found.members[name] = cast("Backing", SimpleNamespace(replica=replica))
-    return found
-
-
-def failed(found: Group, *names: str) -> list[str]:
-    for name in names:
-        found.failed(found.members[name].replica, "no connection")
-    return [each.name for each in found.replicas() if each.condition.ejection.opened]
-
-
-def test_never_more_than_a_share_of_the_replicas_is_left_alone_but_one_in_any_case() -> None:
-    assert failed(group("a", "b", "c", "d"), "a", "b", "c", "d") == ["a", "b"]
-    assert failed(group("a", "b"), "a", "b") == ["a"]
-    assert failed(group("a", "b", "c", "d", most=0), "a", "b") == ["a"]
-    assert failed(group("a"), "a") == []
-
-
-def test_a_caller_is_led_to_the_same_replica_for_what_is_about_no_task() -> None:
-    found = group("a", "b", "c")
-    led = {f"owner {n}": found.steady(f"owner {n}").replica.name for n in range(60)}
-    assert set(led.values()) == {"a", "b", "c"}
-    failed(found, "a")
-    again = {owner: found.steady(owner).replica.name for owner in led}
-    assert all(again[owner] == name for owner, name in led.items() if name != "a")
-    assert "a" not in again.values()
-
-
-def test_a_call_that_belongs_to_nobody_any_more_is_refused_only_where_it_is_bound() -> None:
-    found = group("a", "b")
-    with pytest.raises(NoHealthyBackend, match="gone"):
-        found.lead("x", binds=True)
-    assert found.lead("x", binds=False).replica.name in ("a", "b")
-    failed(found, "a")
-    assert found.lead("a", binds=True).replica.name == "a"
-    assert found.lead("a", binds=False).replica.name == "b"
-
-
-def test_where_a_call_was_tried_it_is_tried_last() -> None:
-    found = group("a", "b")
-    assert {found.another(["a"]).replica.name for _ in range(10)} == {"b"}
-    assert found.another(["a", "b"]).replica.name in ("a", "b")
 
 
 async def test_what_an_agent_says_in_words_of_a2a_is_no_failure() -> None:

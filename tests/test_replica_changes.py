@@ -10,7 +10,7 @@ import pytest
 
 from gateway.backing import Backing
 from gateway.reload import Report, Result, Trigger
-from gateway.upstream.replica import Condition
+from gateway.upstream.balancer import Condition
 from tests.doubles.assembly import EVENT, streaming, until
 from tests.doubles.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, named, sends, sent
@@ -92,7 +92,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         assert await client.piece() == EVENT
         weights = ("", "", "", ", weight: 0")
         await there.rewrite(auth + written(there.backends, EJECT, weights))
-        while not there.condition("c").ejection.opened:
+        while not there.condition("c").ejection.is_open:
             await gateway.post("/echo", headers=headers)
         made: list[str] = []
         while {each[0] for each in made} != {"a", "b"}:
@@ -108,7 +108,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
             assert ("other" in gateway.gateway.snapshot.backings) == bool(more)
         assert {name: there.condition(name) for name in "abcd"} == before
         assert [each.upstream.pool for each in there.backing.replicas] == pools  # type: ignore[attr-defined]  # over HTTP
-        assert "left alone" in await there.state("c")
+        assert "ejected" in await there.state("c")
         assert there.condition("d").active == 1
         for each in made:
             assert (await sent(gateway, asks("GetTask", id=each), headers=headers))["result"]["id"] == each
@@ -143,7 +143,7 @@ async def test_a_share_may_change_and_nothing_else_does(tmp_path: Path) -> None:
 
 async def test_who_is_watched_otherwise_is_looked_at_afresh(tmp_path: Path) -> None:
     async with site(tmp_path, agent(broken), named("b"), more=EJECT) as there:
-        while not there.condition("a").ejection.opened:
+        while not there.condition("a").ejection.is_open:
             await there.gateway.post("/echo")
         await there.rewrite(written(there.backends, EJECT.replace("5m", "4m")))
         assert await there.state("a") == "up"
@@ -213,26 +213,23 @@ async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Pa
         text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
         async with running(text, path=file, written=True, settled=False) as gateway:
             there = Site(gateway, file, [one])
-            group = there.backing.group
-            assert group is not None
-            [known] = group.names
-            await known.headless.settled.wait()
+            balancer = there.backing.balancer
+            [known] = balancer.names
+            await known[0].settled.wait()
             made = (await sent(gateway))["result"]["task"]["id"]
-            stations = dict(known.headless.stations)
+            stations = dict(known[0].targets)
             await there.rewrite(text + OTHER)
-            now = there.backing.group
-            assert now is not None
-            assert now is not group
-            assert now.names[0].headless is known.headless
-            assert known.headless.stations == stations
+            now = there.backing.balancer
+            assert now is not balancer
+            assert now.names[0][0] is known[0]
+            assert known[0].targets == stations
             assert (await sent(gateway, asks("GetTask", id=made)))["result"]["id"] == made
             await until(lambda: not gateway.gateway._outgoing)
 
             # Asked otherwise it is another, whose addresses are known before it is put to use.
             await there.rewrite(text.replace("headless }", "headless }, connections: { max: 3 }"))
-            last = there.backing.group
-            assert last is not None
-            assert last.names[0].headless is not known.headless
+            last = there.backing.balancer
+            assert last.names[0][0] is not known[0]
             assert last.is_settled
             assert (await sent(gateway, asks("GetTask", id=made)))["result"]["id"] == made
 

@@ -1,0 +1,129 @@
+"""Read one frame of an agent's reply, whichever binding it came over, and refuse a frame that is no answer of A2A."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a import progress
+from gateway.a2a.bindings import echo
+from gateway.a2a.bounds import refuse_crowd
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import BadRequest, UpstreamProtocol
+from gateway.a2a.headers import is_json
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import Progress
+from gateway.a2a.within import Ambiguous, of_body
+
+_TWO_WAYS = "the agent's answer can be read in two ways"
+
+
+def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progress:
+    """Return what an answer tells, which may be an error in an envelope.
+
+    Args:
+        call: The call as the agent got it.
+        content_type: As the agent wrote it.
+
+    Raises:
+        UpstreamProtocol: it is no answer to the call.
+    """
+    binding = call.dialect.binding
+    if binding is Binding.GRPC:
+        told: Progress | None = _grpc_progress().read(call.operation, call.dialect.version, frame)
+        if told is None:
+            raise UpstreamProtocol("the agent's answer is no message of its method")
+        return told
+    if frame and content_type is not None and content_type != b"application/json" and not is_json(content_type):
+        raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
+    refuse_crowd(frame)
+    if binding is Binding.JSONRPC:
+        told = progress.read_jsonrpc(frame, void=call.operation is Operation.DELETE_PUSH_CONFIG)
+        if told is None:
+            raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
+        return told
+    told = progress.read_bare(frame)
+    if told is not None:
+        return told
+    if frame:
+        _refuse_garbage(frame)
+    return progress.read_list(frame) or progress.NOTHING
+
+
+def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress | None:
+    """Return what the body of an HTTP error status tells; None if it is no answer of A2A, like an error page.
+
+    Raises:
+        UpstreamProtocol: a member stands twice where ids are looked for.
+    """
+    refuse_crowd(frame)
+    if not is_json(content_type):
+        return None
+    if call.dialect.binding is Binding.JSONRPC:
+        told = progress.read_jsonrpc(frame)
+        return None if told is None or told.error is None else told
+    told = progress.read_bare(frame)
+    if told is None:
+        return None
+    try:
+        return replace(told, others=of_body(frame) or told.others)
+    except Ambiguous as error:
+        raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice") from error
+
+
+def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
+    """Return the reader of the events of a stream; it returns None for data that is no answer."""
+    if call.dialect.binding is Binding.JSONRPC:
+        return progress.read_jsonrpc
+    if call.dialect.binding is Binding.REST:
+        return progress.read_bare
+    return partial(_grpc_progress().read, call.operation, call.dialect.version)
+
+
+def with_tenant(call: Call, frame: bytes, tenant: str | None) -> bytes:
+    """Return an answer whose push configurations have the client's tenant, or none (protocol §2.1).
+
+    Raises:
+        UpstreamProtocol: it can be read in two ways, so that the agent's tenant might slip through.
+    """
+    if call.dialect.binding is Binding.GRPC:
+        restored: bytes = _grpc().restore_tenant(call.operation, call.dialect.version, frame, tenant)
+        return restored
+    try:
+        return echo.restore_tenant(frame, call.dialect.binding, tenant)
+    except BadRequest as error:
+        raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
+
+
+def echoes_tenant(operation: Operation) -> bool:
+    """Return whether the answer repeats the tenant that the agent was told."""
+    return operation.kind is Kind.PUSH and operation is not Operation.DELETE_PUSH_CONFIG
+
+
+def _refuse_garbage(frame: bytes) -> None:
+    try:
+        str(frame, "utf-8")
+        _any.decode(frame)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UpstreamProtocol("the agent's answer is no JSON") from error
+    if frame.lstrip()[:1] == b"{":
+        # An object that `read_bare` refused; a text or a number names nobody's task.
+        raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice")
+
+
+def _grpc() -> Any:  # noqa: ANN401 - a module
+    from gateway.a2a.bindings import grpc  # noqa: PLC0415 - its schema classes cost a tenth of a second
+
+    return grpc
+
+
+def _grpc_progress() -> Any:  # noqa: ANN401 - a module
+    from gateway.a2a.bindings import grpc_progress  # noqa: PLC0415 - as above
+
+    return grpc_progress
+
+
+_any = msgspec.json.Decoder(msgspec.Raw)

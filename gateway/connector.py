@@ -1,0 +1,311 @@
+"""Connectors: how the replicas of one backend are reached, and where their card comes from.
+
+A connector makes three things: connections, upstreams on them, and the reader of the card. Whatever can survive a
+configuration change is kept in `Holdings`, by what it is made of.
+"""
+
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from gateway.a2a.dialect import Binding
+from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_lines
+from gateway.a2a.tree import Tree
+from gateway.catalog.cards import CardAsker, CardSource
+from gateway.catalog.stdio_cards import StdioCards
+from gateway.catalog.trust import Trust, Trusting
+from gateway.config.address import is_grpc
+from gateway.config.agent import Backend, Stdio, replica_name
+from gateway.config.command import program
+from gateway.config.model import Gateway
+from gateway.holdings import Holdings
+from gateway.upstream.connection import ReadBuffer
+from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
+from gateway.upstream.stdio.process import Command
+from gateway.upstream.stdio.upstream import StdioUpstream
+from gateway.upstream.upstream import Timeouts, Treatment, Upstream
+
+if TYPE_CHECKING:
+    # A configuration without such an agent never loads gRPC: it costs 20 MiB.
+    from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
+
+BINDINGS = {binding.label: binding for binding in Binding}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEndpoint:
+    """What HTTP connections are made of; equal endpoints may share them."""
+
+    origin: Origin
+    limits: PoolLimits
+    tls: ssl.SSLContext
+    server_name: str | None
+    buffer: ReadBuffer = field(compare=False, repr=False)
+
+    def open(self, address: str | None = None) -> ConnectionPool:
+        """Return a pool without connections.
+
+        Args:
+            address: The only address of the host that it connects to; None for any.
+        """
+        return ConnectionPool(
+            self.origin,
+            self.limits,
+            tls=self.tls,
+            address=address,
+            server_name=self.server_name,
+            buffer=self.buffer,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcEndpoint:
+    """What a gRPC connection is made of; see `GrpcChannel`."""
+
+    url: str
+    bounds: "GrpcBounds"
+    connect: float
+    roots: bytes | None
+    shown: tuple[bytes, bytes] | None
+    server_name: str | None
+
+    def open(self, address: str | None = None) -> "GrpcChannel":
+        """Return a channel without a connection; `address` is as in `HttpEndpoint.open`."""
+        from gateway.upstream.grpc_channel import GrpcChannel  # noqa: PLC0415 - see above
+
+        return GrpcChannel(
+            self.url,
+            self.bounds,
+            connect=self.connect,
+            roots=self.roots,
+            shown=self.shown,
+            address=address,
+            server_name=self.server_name,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConnector:
+    """Reaches replicas over HTTP or gRPC.
+
+    Attributes:
+        key: The key of the backend.
+        written: The replicas, as the file writes them; all over HTTP, or all over gRPC.
+        longest: Bytes of the longest answer of one message.
+        public_url: The gateway's own.
+    """
+
+    key: str
+    written: tuple[Backend, ...]
+    timeouts: Timeouts
+    treatment: Treatment
+    limits: PoolLimits
+    longest: int
+    gateway: Gateway
+    trust: Trust
+    trusting: Trusting
+    public_url: str
+    holdings: Holdings
+
+    @property
+    def is_grpc(self) -> bool:
+        """Return whether the replicas are behind gRPC."""
+        return is_grpc(self.written[0].url)
+
+    def endpoint(self, one: Backend) -> HttpEndpoint | GrpcEndpoint:
+        """Return what connections to a replica are made of."""
+        trusting = self.trusting
+        if not self.is_grpc:
+            parts = urlsplit(one.url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            # One buffer for all agents: a thousand of them would hold 64 MiB.
+            buffer = self.holdings.hold(("read buffer",), None, ReadBuffer)
+            tls = self.trust.of(trusting.authorities, trusting.shown).tls
+            origin = Origin(parts.scheme, parts.hostname or "", port)
+            return HttpEndpoint(origin, self.limits, tls, trusting.server_name, buffer)
+        from gateway.upstream.grpc_channel import GrpcBounds  # noqa: PLC0415 - see above
+
+        secured = one.url.lower().startswith("grpcs:")
+        shown = None
+        if secured and trusting.shown is not None:
+            chain, key = trusting.shown
+            shown = (key.read_bytes(), chain.read_bytes())
+        return GrpcEndpoint(
+            one.url,
+            GrpcBounds(request=self.gateway.body_limit, answer=self.longest, metadata=self.limits.header_bytes),
+            self.timeouts.connect,
+            self.trust.roots(trusting.authorities) if secured else None,
+            shown,
+            trusting.server_name,
+        )
+
+    def connections(self, one: Backend) -> "ConnectionPool | GrpcChannel":
+        """Return the connections to a replica, at any address of its host."""
+        endpoint = self.endpoint(one)
+        kind = "pool" if isinstance(endpoint, HttpEndpoint) else "channel"
+        make: Callable[[], ConnectionPool | GrpcChannel] = endpoint.open
+        return self.holdings.hold((kind, self.key, replica_name(one)), endpoint, make, close=lambda made: made.aclose)
+
+    def card_asker(self) -> CardAsker | None:
+        """Return what asks gRPC agents for their card; None over HTTP, where it is fetched by URL."""
+        if not self.is_grpc:
+            return None
+        from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
+
+        credentials = {name.decode(): value.decode("latin-1") for name, value in self.treatment.credentials}
+        told = self.treatment.tenant
+        channels = [(cast("GrpcChannel", self.connections(one)), urlsplit(one.url).netloc) for one in self.written]
+        return GrpcCards(
+            *channels[0],
+            credentials,
+            self.written[0].a2a_version,
+            tenant=None if told in ("strip", "keep") else told,
+            scope_field=self.gateway.grpc.scope_field,
+            others=channels[1:],
+        )
+
+    @property
+    def card_key(self) -> object:
+        """Return what `card_asker` is made of."""
+        if not self.is_grpc:
+            return None
+        treatment = self.treatment
+        scope_field = self.gateway.grpc.scope_field
+        channels = tuple(self.connections(one) for one in self.written)
+        return channels, self.written[0].a2a_version, treatment.credentials, treatment.tenant, scope_field
+
+    def upstream(self, one: Backend, cards: CardSource, connections: "ConnectionPool | GrpcChannel") -> Upstream:
+        """Return the upstream of a replica."""
+        if isinstance(connections, ConnectionPool):
+            return HttpUpstream(
+                backend=self.key,
+                url=one.url,
+                pool=connections,
+                cards=cards,
+                timeouts=self.timeouts,
+                treatment=self.treatment,
+                binding=None if one.protocol is None else BINDINGS[one.protocol],
+                version=one.a2a_version,
+                public_url=self.public_url,
+            )
+        from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - see above
+
+        return GrpcUpstream(
+            backend=self.key,
+            url=one.url,
+            channel=connections,
+            cards=cards,
+            timeouts=self.timeouts,
+            treatment=self.treatment,
+            version=one.a2a_version,
+            scope_field=self.gateway.grpc.scope_field,
+        )
+
+
+class StdioConnector:
+    """Reaches an agent that is a command, through the pipes of its processes.
+
+    Args:
+        key: The key of the backend.
+        file: The configuration file that names the command.
+        stub: The card that the operator has written, or None.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        written: Backend,
+        file: str,
+        holdings: Holdings,
+        *,
+        timeouts: Timeouts,
+        treatment: Treatment,
+        stub: Tree | None,
+    ) -> None:
+        self._key = key
+        self._written = written
+        self._timeouts = timeouts
+        self._treatment = treatment
+        run = program(written, file, os.environ)
+        stdio = Stdio() if written.stdio is None else written.stdio
+        spec = _spec(stdio, run.words, str(run.folder), run.environment)
+        fields = header_lines(pair for pair in treatment.credentials if can_be_header(*pair))
+        query = CardQuery(written.a2a_version, fields)
+        self._was_here = holdings.before(("stdio", key)) is not None
+        agent = self._agent = holdings.hold(
+            ("stdio", key),
+            spec,
+            lambda: Agent(key, spec, query),
+            close=lambda made: made.aclose,
+            retire=lambda made: made.retire,
+        )
+
+        def enter() -> None:
+            agent.query = query
+
+        # A configuration that comes to nothing leaves the question as it is.
+        holdings.on_entry(enter)
+        self._cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
+
+    @property
+    def card_key(self) -> object:
+        """Return what `card_asker` is made of."""
+        return self._agent, self._cards.stub, self._written.a2a_version
+
+    def card_asker(self) -> StdioCards:
+        """Return what asks the processes for the card."""
+        return self._cards
+
+    def begin(self, source: CardSource, before: object) -> None:
+        """Give a card source what is known before the agent has told its own card.
+
+        Args:
+            before: The card source of the last configuration, or None.
+        """
+        if self._was_here and isinstance(before, CardSource) and before.spoken:
+            source.follow(before)
+        elif self._cards.stub is not None:
+            source.begin_with(self._cards.stub)
+
+    def upstream(self, cards: CardSource) -> StdioUpstream:
+        """Return the upstream."""
+        return StdioUpstream(
+            backend=self._key,
+            url=self._written.url,
+            agent=self._agent,
+            cards=cards,
+            timeouts=self._timeouts,
+            treatment=self._treatment,
+            version=self._written.a2a_version,
+        )
+
+
+def _spec(stdio: Stdio, words: tuple[str, ...], folder: str, environment: Mapping[str, str]) -> Spec:
+    limits = stdio.limits
+    return Spec(
+        Command(
+            words,
+            folder,
+            environment,
+            uid=stdio.uid,
+            memory=limits.memory or 0,
+            cpu=0 if limits.cpu is None else max(int(limits.cpu), 1),
+            files=limits.files or 0,
+        ),
+        stdio.card,
+        framing=Framing(stdio.framing),
+        processes=stdio.processes,
+        start=stdio.start_timeout,
+        stop=stdio.stop_timeout,
+        restart=stdio.restart,
+        ping=stdio.ping or 0.0,
+        longest=stdio.frame,
+        asked=stdio.frame if "frame" in stdio.model_fields_set else LONGEST,
+        per_tenant=stdio.per_tenant,
+        tenants=stdio.tenants,
+    )

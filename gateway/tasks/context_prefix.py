@@ -1,0 +1,84 @@
+"""The prefix that stands before a caller's contexts at a shared agent, and its removal from what the agent says.
+
+Two tenants may choose one word for a context. At an agent that several owners reach, the gateway therefore writes a
+prefix of the owner before the word, and removes it again on the way back (`ownership.py`).
+"""
+
+from typing import cast
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.call import Call
+from gateway.a2a.progress import Progress
+from gateway.a2a.renaming import status_without, without
+from gateway.a2a.tree import Tree
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The prefix of one caller at one backend; an empty one changes nothing.
+
+    Attributes:
+        text: Made of `a-z`, `0-9` and `-`.
+        raw: The same, as it stands in bytes of JSON or of protobuf.
+    """
+
+    text: str = ""
+    raw: bytes = b""
+
+    @classmethod
+    def of(cls, text: str) -> "Mark":
+        """Return the prefix with this spelling."""
+        return cls(text, text.encode("ascii"))
+
+    def starts(self, id: str) -> bool:  # noqa: A002 - the protocol's word
+        """Return whether an id begins with the prefix."""
+        return self.text != "" and id.startswith(self.text)
+
+    def unmarked(self, data: bytes) -> bytes:
+        """Return JSON of the agent as the client may see it."""
+        return data.replace(self.raw, b"") if self.raw and self.raw in data else data
+
+    def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
+        """Return a gRPC message of the agent as the client may see it.
+
+        Args:
+            call: The call that the agent was asked.
+            event: Whether the message is an event of a stream.
+        """
+        if not self.raw or self.raw not in message:
+            return message
+        dialect = call.dialect
+        return without(
+            message, self.raw, dialect.binding, version=dialect.version, operation=call.operation, event=event
+        )
+
+    def unmarked_status(self, status: Status) -> Status:
+        """Return the status that ended a gRPC call as the client may see it."""
+        return status_without(status, self.text) if self.text else status
+
+    def unmarked_tree(self, tree: Tree) -> Tree:
+        """Return a translated object without the prefix in any of its strings."""
+        return cast("Tree", _remove(tree, self.text)) if self.text else tree  # an object stays one
+
+    def unmarked_progress(self, told: Progress) -> Progress:
+        """Return what a frame tells without the prefix before its ids; the same object if none has it."""
+        task, context = told.task_id or "", told.context_id or ""
+        if not (self.starts(task) or self.starts(context)):
+            return told
+        task, context = task.removeprefix(self.text), context.removeprefix(self.text)
+        return replace(told, task_id=task or None, context_id=context or None)
+
+
+NO_MARK = Mark()
+
+
+def _remove(value: object, prefix: str) -> object:
+    if isinstance(value, str):
+        return value.replace(prefix, "")
+    if isinstance(value, dict):
+        return {key: _remove(inside, prefix) for key, inside in value.items()}
+    if isinstance(value, list):
+        return [_remove(inside, prefix) for inside in value]
+    return value

@@ -1,0 +1,587 @@
+"""Ownership of tasks and contexts: what a call may name, what an answer may tell, and where that is recorded.
+
+An agent hands any task to everybody who knows its id. The gateway therefore asks its ledger (`store.py`):
+
+1. **On the way in** (`Claims.enter`): every task that a call names, wherever it stands, must belong to the caller.
+   Otherwise the agent is not asked. A foreign task and an unknown one get the same answer, TaskNotFound.
+2. **On the way back** (`Claims.meet`): every task and context that a frame names is recorded as the receiver's before
+   the frame leaves. A frame that names a foreign one is withheld. Errors and lists are checked, but not recorded.
+3. **Where it is written**: `Store.meet` decides and writes in one step, so the first receiver owns an id for good.
+
+A context is different: clients may name one that is not theirs yet, and two tenants may choose the same word. At an
+agent that several owners reach, a client's own word gets a prefix of its owner (`context_prefix.py`). A context of
+another owner's therefore looks like any free word. Clients of 0.1 make task ids as well, and these get the prefix too.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.mention import Mentions, mentions
+from gateway.a2a.progress import Progress
+from gateway.a2a.renaming import with_context, with_task
+from gateway.a2a.within import Others, of_details
+from gateway.principal import Principal
+from gateway.tasks.context_prefix import NO_MARK, Mark
+from gateway.tasks.homes import Homes
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.seal import Seal
+from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Met, Owner, Sighting, Task
+
+_RETRY_AFTER = 5.0
+_MOST_CALLERS = 10_000
+_KEPT_CHARACTERS = 64
+_LOST = "failed"
+_NEWS = frozenset({"task", "status", "artifact"})
+"""Events that show that a task goes on, as `Progress.event` spells them."""
+
+
+# ---- One backend -----------------------------------------------------------------------------------------------------
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A caller of one backend.
+
+    Attributes:
+        seal: The secret of its prefix; None if the store has not told it yet.
+        mark: The prefix of its contexts.
+    """
+
+    owner: Owner
+    seal: Seal | None
+    mark: Mark = NO_MARK
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """How the tasks of one backend are kept apart; made with a configuration and replaced with it.
+
+    Attributes:
+        scope: The key of the backend in the ledger.
+        by_principal: Whether callers of one tenant are told apart.
+        adopts: Whether a task that nobody owns goes to the first caller who is answered about it.
+        shared: Whether several owners reach the backend.
+        keeps: Whether owners are recorded at all. If not, only webhooks have one.
+        most_open: The bound on open tasks by tenant; under `*` that of all other tenants.
+        homes: Which replica made which task; None if that does not matter.
+    """
+
+    ledger: Ledger
+    scope: str
+    by_principal: bool = False
+    adopts: bool = False
+    shared: bool = True
+    keeps: bool = True
+    most_open: Mapping[str, int | None] = field(default_factory=dict)
+    homes: Homes | None = None
+    # By tenant, issuer and subject: most callers have called before.
+    _callers: dict[tuple[str, str, str], Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def filters(self) -> bool:
+        """Whether lists of tasks are filtered: not if all tasks of the agent belong to one owner."""
+        return self.keeps and (self.shared or not self.adopts)
+
+    def owned(self, owner: Owner, by: Owner) -> bool:
+        """Return whether what belongs to `owner` is also `by`'s."""
+        return owner.tenant == by.tenant and (owner.principal == by.principal or not self.by_principal)
+
+    def caller(self, principal: Principal) -> Caller:
+        """Return the owner that a principal is to this backend, with its prefix.
+
+        Raises:
+            NotAdmitted: callers are told apart by subject, and the token has none.
+        """
+        key = (principal.tenant, principal.issuer, principal.who)
+        caller = self._callers.get(key)
+        if caller is None or caller.seal is not self.ledger.known_seal:
+            caller = self._new_caller(key, principal)
+        return caller
+
+    def prefix(self, seal: Seal, owner: Owner) -> str:
+        """Return the prefix of an owner's own contexts."""
+        return self.ledger.mark(seal, self.scope, owner, by_principal=self.by_principal)
+
+    async def notified(self, owner: Owner, told: Progress) -> bool:
+        """Record what a notification to an owner's webhook names; return whether all of it is the owner's."""
+        if not self.keeps:
+            return True
+        context = kept(told.context_id or "")
+        prefix = self.prefix(await self.ledger.seal(), owner)
+        sighting = Sighting(
+            owner, told.task_id or "", context, told.state or "",
+            now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(prefix),
+        )  # fmt: skip
+        if told.others is not None and await self.names_others(owner, told.others, prefix):
+            return False
+        met = await self.ledger.store.meet(self.scope, sighting)
+        return met.task is not None and not sighting.is_foreign(met.task, met.context)
+
+    async def names_others(self, owner: Owner, named: Others, prefix: str) -> bool:
+        """Return whether messages within a frame name something that is known to be another owner's.
+
+        Unknown ids pass, since agents give messages ids of other kinds, too. Too many to look at do not pass.
+
+        Args:
+            prefix: The owner's, with which its own contexts begin.
+        """
+        if named.crowded:
+            return True
+        store = self.ledger.store
+        found = await store.tasks(self.scope, named.tasks) if named.tasks else ()
+        if any(task is not None and not self.owned(task.owner, owner) for task in found):
+            return True
+        for context in named.contexts:
+            holder = await store.context(self.scope, kept(context))
+            if holder is not None and not self.owned(holder, owner) and not (prefix and context.startswith(prefix)):
+                return True
+        return False
+
+    def _new_caller(self, key: tuple[str, str, str], principal: Principal) -> Caller:
+        tenant, issuer, subject = key
+        if self.by_principal and principal.method == "jwt" and not subject:
+            raise NotAdmitted("the token names no subject, and here tasks are a subject's own")
+        owner, seal = Owner(tenant, f"{issuer}/{subject}"), self.ledger.known_seal
+        mark = Mark.of(self.prefix(seal, owner)) if self.keeps and seal is not None else NO_MARK
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        caller = self._callers[key] = Caller(owner, seal, mark)
+        return caller
+
+
+def kept(context: str) -> str:
+    """Return a context as the ledger has it: a long one is its beginning and its hash."""
+    if len(context) <= LONGEST_ID:
+        return context
+    return f"{context[:_KEPT_CHARACTERS]}…{hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+# ---- One call --------------------------------------------------------------------------------------------------------
+
+
+def claims_of(tenure: Tenure, principal: Principal, label: str) -> "Claims":
+    """Return the ownership checks of one call.
+
+    Args:
+        label: The caller's dialect, such as `jsonrpc/1.0`.
+
+    Raises:
+        NotAdmitted: as `Tenure.caller`.
+    """
+    caller = tenure.caller(principal)
+    return Claims(tenure, caller.owner, label, caller.mark)
+
+
+class Claims(msgspec.Struct, eq=False):
+    """The ownership checks of one call; a struct, since one is made for each call.
+
+    Attributes:
+        tenure: How the backend's tasks are kept apart.
+        owner: The caller.
+        mark: The prefix of the caller's contexts at the agent.
+        foreign: Whether the call or its answer named what belongs to another owner; for the audit log.
+        renamed: Whether the ids of the known task or context have the prefix at the agent.
+        asked: The context that the agent is asked for; empty for none.
+        replica: The replica that is asked; empty if there is only one.
+    """
+
+    tenure: Tenure
+    owner: Owner
+    _label: str
+    mark: Mark = NO_MARK
+    foreign: bool = False
+    # The task and the context that are known to be the caller's.
+    _task: str = ""
+    _state: str = ""
+    _context: str = ""
+    # Whether the ledger saw them so long ago that it has to see them again, or it would forget them.
+    _stale: bool = False
+    renamed: bool = False
+    asked: str = ""
+    # Whether the call counts among the tenant's pending ones.
+    _pending: bool = False
+    replica: str = ""
+    # Named tasks that nobody owns: they become the caller's once the agent has answered about them.
+    _adopting: tuple[str, ...] = ()
+
+    # ---- On the way in ---------------------------------------------------------------------------------------------
+
+    async def enter(self, call: Call, named: Mentions | None = None, also: tuple[str, ...] = ()) -> Call:
+        """Check what a call names, and return it as the agent may get it.
+
+        Args:
+            call: In the agent's dialect.
+            named: What it names, if that is known.
+            also: Tasks that the client named, for which the agent's dialect may have no place.
+
+        Raises:
+            TaskNotFound: it names a task that is not the caller's.
+            TasksLimited: it would open one task more than the tenant may have.
+            StateUnavailable: the ledger cannot be asked.
+            BadParams: an id is malformed.
+        """
+        if not self.tenure.keeps:
+            return call
+        if named is None:
+            named = mentions(call)
+        if also and (lost := tuple(task for task in also if task not in named.tasks)):
+            named = replace(named, tasks=named.tasks + lost, references=named.references + lost)
+        if not self.mark.text:
+            await self._load_prefix()
+        if named.tasks:
+            call = await self._enter_tasks(call, named)
+        if call.operation.sends and not self._task:
+            await self._admit_new_task()
+        if named.context is not None:
+            call = await self._enter_context(call, named.context)
+        return call
+
+    async def claim(self, id: str, version: Version) -> str:  # noqa: A002 - the protocol's word
+        """Return the agent's id of a task that the caller names.
+
+        Args:
+            version: The agent's; in 0.1 clients make the ids of tasks.
+
+        Raises:
+            TaskNotFound: it is not the caller's.
+        """
+        if not self.tenure.keeps:
+            return id
+        task = await self._find(id)
+        if task is not None and self.owns(task.owner):
+            return id
+        if version is Version.V0_1:
+            prefixed = await self.marked() + id
+            known = await self._find(prefixed)
+            if known is not None and self.owns(known.owner):
+                return prefixed
+        self._adopt(id, task)
+        return id
+
+    async def marked(self) -> str:
+        """Return the prefix of the caller's ids at the agent; empty if there is none."""
+        if self.tenure.keeps and not self.mark.text:
+            await self._load_prefix()
+        return self.mark.text
+
+    async def home_of(self, named: Mentions) -> tuple[str, bool]:
+        """Return the replica that a call belongs to, or an empty text; and whether a task decides that.
+
+        Nothing of it is told to the client. Ownership is checked later.
+
+        Raises:
+            StateUnavailable: the ledger cannot be asked.
+        """
+        homes = self.tenure.homes
+        if homes is None or not (named.tasks or named.context):
+            return "", False
+        mark = await self.marked()
+        about = tuple(each for each in named.tasks if each not in named.references)
+        found = await homes.of(about, named.context, mark)
+        if found[0] or not named.references:
+            return found
+        # A call that only refers to a task is best sent there, but may go anywhere.
+        best, _ = await homes.of(named.references, None, mark)
+        return best, False
+
+    async def has_begun(self, context: str) -> bool:
+        """Return whether a context, in the caller's spelling, is known to be the caller's."""
+        if not self.tenure.keeps:
+            return True
+        for spelled in (await self.marked() + context, context):
+            owner = await self.tenure.ledger.store.context(self.tenure.scope, spelled)
+            if owner is not None and self.owns(owner):
+                return True
+        return False
+
+    async def _enter_tasks(self, call: Call, named: Mentions) -> Call:
+        found = await self.tenure.ledger.store.tasks(self.tenure.scope, named.tasks)
+        about = named.tasks[0] if len(named.tasks) > len(named.references) else None
+        for id, task in zip(named.tasks, found, strict=True):  # noqa: A001 - the protocol's word
+            if task is not None and self.owns(task.owner):
+                if id == about:
+                    self._know(id, task)
+            elif call.dialect.version is not Version.V0_1:
+                self._adopt(id, task)
+            elif id == about:
+                call = await self._enter_named_by_client(call, id, task)
+            else:
+                await self.claim(id, Version.V0_1)
+        return call
+
+    async def _enter_named_by_client(self, call: Call, id: str, task: Task | None) -> Call:  # noqa: A002 - as above
+        """Check a call about a task that an agent of 0.1 knows, or shall know, by the client's word."""
+        prefixed = self.mark.text + id
+        known = await self._find(prefixed)
+        if known is not None and self.owns(known.owner):
+            self._know(prefixed, known)
+        elif not call.operation.sends:
+            self._adopt(id, task)
+            return call
+        elif task is None and not self.tenure.shared:
+            return call
+        return with_task(call, prefixed)
+
+    async def _enter_context(self, call: Call, context: str) -> Call:
+        if kept(context) != self._context:
+            scope, store = self.tenure.scope, self.tenure.ledger.store
+            owner = await store.context(scope, kept(context))
+            if owner is None and not self.tenure.shared:
+                # It may have been begun, with the prefix, while others reached the agent.
+                prefixed = await store.context(scope, kept(self.mark.text + context))
+                owner = self.owner if prefixed is None else None
+            if owner is None or not self.owns(owner):
+                context = self.mark.text + context
+                call = with_context(call, context)
+        self.asked = kept(context)
+        return call
+
+    def _adopt(self, id: str, task: Task | None) -> None:  # noqa: A002 - as above
+        """Pass a task that nobody owns, where that is allowed; the agent's answer then decides the owner."""
+        if task is not None or not self.tenure.adopts or len(id) > LONGEST_ID:
+            self._refuse_task(found=task is not None)
+        self._adopting = (*self._adopting, id)
+
+    def _refuse_task(self, *, found: bool) -> NoReturn:
+        self.foreign = found
+        raise TaskNotFound("task not found", detail="it is another's" if found else "nobody has met it here")
+
+    async def _admit_new_task(self) -> None:
+        ledger, tenant = self.tenure.ledger, self.owner.tenant
+        if ledger.refuses:
+            ledger.try_again()
+        bounds = self.tenure.most_open
+        bound = bounds.get(tenant, bounds.get("*")) if bounds else None
+        if bound is None and ledger.store.local:
+            return
+        # Also without a bound: an agent shall not begin what the ledger could not record.
+        opened = await ledger.store.open_tasks(tenant)
+        if bound is None:
+            return
+        pending = ledger.pending
+        if opened + pending.get(tenant, 0) >= bound:
+            detail = f"{opened} of {bound} are open"
+            raise TasksLimited("too many tasks are open", detail=detail, retry_after=_RETRY_AFTER)
+        pending[tenant] = pending.get(tenant, 0) + 1
+        self._pending = True
+
+    def leave(self) -> None:
+        """End the call, however it went."""
+        if self._pending:
+            self._pending = False
+            pending, tenant = self.tenure.ledger.pending, self.owner.tenant
+            left = pending.get(tenant, 0) - 1
+            if left > 0:
+                pending[tenant] = left
+            else:
+                pending.pop(tenant, None)
+
+    # ---- On the way back -------------------------------------------------------------------------------------------
+
+    def knows(self, told: Progress) -> bool:
+        """Return whether a frame names nothing new, in the spelling that the client has: it may leave as it is."""
+        return (
+            (told.task_id or "") == self._task
+            and (not told.context_id or told.context_id == self._context)
+            and (not told.state or told.state == self._state)
+            and not self.renamed
+            and not self._stale
+            and told.legible
+            and told.others is None
+        ) or not (self.tenure.keeps or self._follows)
+
+    async def meet(self, told: Progress) -> None:
+        """Record what a frame names, before the frame leaves.
+
+        Args:
+            told: As the agent wrote it.
+
+        Raises:
+            UpstreamProtocol: it names what belongs to another owner, or may do so.
+            TaskNotFound: likewise, where the call named a task that nobody owned then.
+            StateUnavailable: it cannot be recorded.
+        """
+        tenure = self.tenure
+        if not tenure.keeps:
+            await self._remember_replica(told)
+            return
+        if told.others is not None or not told.legible:
+            await self._check_nested(told)
+        task, context, state = told.task_id or "", kept(told.context_id or ""), told.state or ""
+        is_known = task == self._task and context in ("", self._context) and state in ("", self._state)
+        if (is_known and not (self._stale and task)) or not (task or context):
+            return
+        if len(task) > LONGEST_ID:
+            raise UpstreamProtocol("the agent's task has an id that is too long", detail=f"{len(task)} characters")
+        if task and told.event not in _NEWS and task not in self._adopting and await self._find(task) is None:
+            # Only a message names it. Agents make up ids for such, and never end these tasks.
+            state = "completed"
+        mark, now = self.mark.text, int(tenure.ledger.wall())
+        marked = mark != "" and context.startswith(mark)
+        sighting = Sighting(
+            self.owner, task, context, state, self.replica, self._label, now, tenure.by_principal, marked
+        )
+        try:
+            met = await tenure.ledger.store.meet(tenure.scope, sighting)
+        except StateUnavailable:
+            if task and not self._task:
+                tenure.ledger.refused()
+            raise
+        self._learn(sighting, met)
+        if tenure.homes is not None and self.replica:
+            await tenure.homes.met(self.owner.tenant, task, context, self.replica)
+
+    async def gone(self) -> None:
+        """Record that the agent no longer knows the caller's task, which therefore is not open any more."""
+        if self._task and self._state in OPEN and self.tenure.keeps:
+            with suppress(StateUnavailable):
+                await self.meet(Progress(task_id=self._task, state=_LOST, event="status"))
+
+    async def own(self, tasks: Sequence[tuple[str, str, str]]) -> list[bool]:
+        """Return which tasks of a list are the caller's, and record those of them that have ended.
+
+        A task that is listed in a foreign context is not the caller's: it may be either owner's.
+
+        Args:
+            tasks: Id, context and state of each; a context or a state is empty if it is not known.
+        """
+        scope, store = self.tenure.scope, self.tenure.ledger.store
+        owned: list[bool] = []
+        for (id, told, state), known in zip(  # noqa: A001 - the protocol's word
+            tasks, await store.tasks(scope, [task for task, _, _ in tasks]), strict=True
+        ):
+            is_own, context = known is not None and self.owns(known.owner), kept(told)
+            if is_own and known is not None and context and context != known.context:
+                is_own = not self._is_foreign(None, context, await store.context(scope, context))
+                self.foreign = self.foreign or not is_own
+            owned.append(is_own)
+            if is_own and known is not None and known.state in OPEN and state not in OPEN:
+                await store.meet(scope, Sighting(self.owner, id, "", state, now=self.tenure.ledger.now()))
+        return owned
+
+    async def count(self) -> int:
+        """Return how many tasks of the caller are known, or how many in the context that the call names."""
+        owner = self.owner if self.tenure.by_principal else Owner(self.owner.tenant)
+        return await self.tenure.ledger.store.count(self.tenure.scope, owner, self.asked)
+
+    async def is_others(self, told: Progress) -> bool:
+        """Return whether an agent's error names what is known to be another owner's; nothing is recorded.
+
+        Unknown ids pass, since agents give errors ids of other kinds, too.
+        """
+        if not self.tenure.keeps:
+            return False
+        if not told.legible and (told.task_id is not None or told.event == "other"):
+            # It names several tasks. A lone `id` that is no text need not be a task's.
+            self.foreign = True
+            return True
+        if told.others is not None and await self.names_others(told.others):
+            return True
+        context = kept(told.context_id or "")
+        task = await self._find(told.task_id) if told.task_id else None
+        owner = await self.tenure.ledger.store.context(self.tenure.scope, context) if context else None
+        self.foreign = self._is_foreign(None if task is None else task.owner, context, owner)
+        return self.foreign
+
+    async def names_others(self, named: Others) -> bool:
+        """Return whether messages, or the details of an error, name what is known to be another owner's."""
+        found = self.tenure.keeps and await self.tenure.names_others(self.owner, named, self.mark.text)
+        self.foreign = self.foreign or found
+        return found
+
+    async def refuse_others(self, details: Iterable[object]) -> None:
+        """Refuse an error over gRPC whose details name what is known to be another owner's.
+
+        Raises:
+            UpstreamProtocol: they do.
+            StateUnavailable: the ledger cannot be asked.
+        """
+        named = of_details(details)
+        if named is not None and await self.names_others(named):
+            raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
+
+    async def _check_nested(self, told: Progress) -> None:
+        """Refuse a frame that cannot be read, or whose messages name something foreign."""
+        if not told.legible or told.others is None:
+            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
+        if await self.names_others(told.others):
+            self._refuse("task or context, in a message or a detail")
+
+    def _learn(self, sighting: Sighting, met: Met) -> None:
+        """Refuse what turned out to be foreign; remember the rest as the caller's."""
+        task, context = sighting.task, sighting.context
+        if met.task is not None and not self.owns(met.task):
+            if task in self._adopting:
+                self._refuse_task(found=True)
+            self._refuse("task")
+        if met.context is not None and not (sighting.marked or self.owns(met.context)):
+            self._refuse("context")
+        if task:
+            if not self._task:
+                self.tenure.ledger.refuses = False
+            self._task, self._state, self._stale = task, sighting.state or self._state, False
+            # From here on the store counts it.
+            self.leave()
+            if self._adopting:
+                self._adopting = tuple(each for each in self._adopting if each != task)
+        if context:
+            self._context = context
+        self.renamed = self.mark.starts(self._task) or self.mark.starts(self._context)
+
+    def _refuse(self, what: str) -> NoReturn:
+        self.foreign = True
+        raise UpstreamProtocol("the agent's answer is not this caller's", detail=f"it names another's {what}")
+
+    # ---- Without owners: only the replica matters ------------------------------------------------------------------
+
+    @property
+    def _follows(self) -> bool:
+        return self.replica != "" and self.tenure.homes is not None
+
+    async def _remember_replica(self, told: Progress) -> None:
+        task, context = told.task_id or "", told.context_id or ""
+        homes = self.tenure.homes
+        if homes is None or not self.replica or (task in ("", self._task) and context in ("", self._context)):
+            self._state = told.state or self._state
+            return
+        self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
+        await homes.met(self.owner.tenant, task, context, self.replica)
+
+    # ---- What both ways use ----------------------------------------------------------------------------------------
+
+    @property
+    def bound(self) -> tuple[str, ...]:
+        """The words that a page token of the caller is bound to."""
+        owner, tenure = self.owner, self.tenure
+        return tenure.scope, owner.tenant, owner.principal if tenure.by_principal else ""
+
+    def owns(self, owner: Owner) -> bool:
+        """Return whether what belongs to an owner is the caller's."""
+        return self.tenure.owned(owner, self.owner)
+
+    def _is_foreign(self, task: Owner | None, context: str, holder: Owner | None) -> bool:
+        """Return whether a task, by its owner, or a context, by its holder, is another owner's."""
+        marked, apart = self.mark.starts(context), self.tenure.by_principal
+        return Sighting(self.owner, context=context, apart=apart, marked=marked).is_foreign(task, holder)
+
+    def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the protocol's word
+        self._task, self._state, self._context = id, task.state, task.context
+        self._stale = self.tenure.ledger.now() - task.seen >= SEEN_AGAIN
+        self.renamed = self.mark.starts(id) or self.mark.starts(task.context)
+
+    async def _find(self, task: str) -> Task | None:
+        (found,) = await self.tenure.ledger.store.tasks(self.tenure.scope, (task,))
+        return found
+
+    async def _load_prefix(self) -> None:
+        """Work out the prefix of a caller that came before the store had told its secret."""
+        self.mark = Mark.of(self.tenure.prefix(await self.tenure.ledger.seal(), self.owner))
+        self.renamed = self.mark.starts(self._task) or self.mark.starts(self._context)

@@ -1,0 +1,389 @@
+"""The replicas of one backend: which of them a call goes to, and what call results say about each of them.
+
+Selection. With equal weights the replica with the fewest open calls gets the call. With different weights two replicas
+are drawn by weight, and the one with fewer open calls per weight gets it: each gets its share while all are quick, and
+a slow one gets less.
+
+Slow start. A replica that is new, or back, has a tenth of its weight at first and all of it after ten seconds: its
+caches are cold, and with no open calls it would get every call.
+
+Outlier detection. A replica whose calls fail in a row is ejected for a while (`circuit_breaker.py`); never more than a
+share of all replicas at a time. The backend as a whole may have a circuit breaker, too.
+
+What is known about a replica, its `Condition`, survives configuration changes, as its connections do.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from gateway.a2a.fault import NoHealthyBackend
+from gateway.upstream.circuit_breaker import CircuitBreaker
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    # A configuration without such an agent never loads gRPC.
+    from gateway.upstream.dns import Discovery
+    from gateway.upstream.grpc_channel import GrpcChannel
+
+_SLOW_START = 10.0
+_LEAST = 0.1
+
+
+class Condition:
+    """What is known about one replica.
+
+    Args:
+        ejection: Its circuit breaker.
+        since: When it came; None if it was there from the start.
+
+    Attributes:
+        active: Its open calls.
+        down: Why its health checks fail; empty while they pass, or without health checks.
+        gone: Whether DNS no longer has its address; open calls go on.
+        ejections: How often it was ejected.
+    """
+
+    __slots__ = ("_since", "active", "down", "ejection", "ejections", "failed_probes", "gone", "good_probes")
+
+    def __init__(self, ejection: CircuitBreaker | None = None, since: float | None = None) -> None:
+        self.ejection = CircuitBreaker(0, 1.0) if ejection is None else ejection
+        self.active = 0
+        self.down = ""
+        self.failed_probes = 0
+        self.good_probes = 0
+        self.gone = False
+        self.ejections = 0
+        self._since = since
+
+    def is_available(self, now: float) -> bool:
+        """Return whether a call that may go anywhere may go here."""
+        return not self.gone and not self.down and self.ejection.admits(now)
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether it is neither down nor ejected."""
+        return not self.down and not self.ejection.is_open
+
+    def warmth(self, now: float) -> float:
+        """Return the share of its weight that it has in its slow start, from 0 to 1."""
+        if self._since is None:
+            return 1.0
+        passed = now - self._since
+        if passed >= _SLOW_START:
+            self._since = None
+            return 1.0
+        return max(_LEAST, passed / _SLOW_START)
+
+    def succeeded(self, now: float) -> None:
+        """Count a call that succeeded, as far as the replica is concerned."""
+        if self.ejection.succeeded():
+            self._since = now
+
+    def probed(self, now: float, why: str, *, fail_after: int, pass_after: int) -> bool:
+        """Count a health check; return whether the replica went down or came up.
+
+        Args:
+            why: The reason of the failure; empty for a success.
+        """
+        was_down = self.down != ""
+        if why:
+            self.good_probes = 0
+            self.failed_probes += 1
+            if self.failed_probes >= fail_after or was_down:
+                self.down = why
+        else:
+            self.failed_probes = 0
+            self.good_probes += 1
+            if was_down and self.good_probes >= pass_after:
+                self.down = ""
+                self._since = now
+        return was_down != (self.down != "")
+
+    def state(self, now: float) -> str:
+        """Describe it for operators."""
+        if self.gone:
+            return f"its address is no longer one of its name; {self.active} calls go on"
+        if self.down:
+            return f"down: {self.down}"
+        ejection = self.ejection
+        failed = f"{ejection.failures} calls in a row failed, the last one: {ejection.why}"
+        if ejection.is_open:
+            left = ejection.left(now)
+            return f"ejected {f'for {left:.0f} s more' if left > 0 else 'until a call succeeds'}: {failed}"
+        if ejection.failures:
+            return f"up; {failed}"
+        warmth = self.warmth(now)
+        return "up" if warmth == 1 else f"up; warming, with {100 * warmth:.0f} % of its weight"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """The connections to one replica and what is known about it; both survive configuration changes.
+
+    Attributes:
+        address: The resolved address, where each address of a name is a replica; else None.
+    """
+
+    connections: "ConnectionPool | GrpcChannel"
+    condition: Condition
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """One replica, as a configuration has it.
+
+    Attributes:
+        name: Its name in the ledger; empty for the only one.
+        key: Its name in metrics; all addresses of one DNS name share it.
+        place: Its name in the ledger if it is the only one: others may be added later.
+    """
+
+    name: str
+    key: str
+    upstream: Upstream
+    url: str
+    weight: int = 100
+    label: str | None = None
+    condition: Condition = field(default_factory=Condition)
+    place: str = ""
+
+    def share(self, now: float) -> float:
+        """Return its weight, as far as it has warmed up."""
+        return self.weight * self.condition.warmth(now)
+
+
+def choose(replicas: Sequence[Replica], now: float, chance: Callable[[], float]) -> Replica | None:
+    """Return the replica that gets the next call; None if there is none.
+
+    An unavailable replica is chosen only if none is available, and one without weight only if none has any.
+
+    Args:
+        chance: Returns a number from 0 to 1.
+    """
+    available = [each for each in replicas if each.weight and each.condition.is_available(now)]
+    if not available:
+        there = [each for each in replicas if not each.condition.gone]
+        return min([each for each in there if each.weight] or there, key=_badness, default=None)
+    if len(available) == 1:
+        return available[0]
+    shares = [each.share(now) for each in available]
+    if len(set(shares)) == 1:
+        least = min(each.condition.active for each in available)
+        idle = [each for each in available if each.condition.active == least]
+        return idle[int(chance() * len(idle)) % len(idle)]
+    first, second = _draw(shares, chance()), _draw(shares, chance())
+    one, other = available[first], available[second]
+    return other if other.condition.active / shares[second] < one.condition.active / shares[first] else one
+
+
+def _badness(replica: Replica) -> tuple[bool, int, int]:
+    """Order replicas that are all unavailable: failed health checks are worst, then failed calls, then open calls."""
+    condition = replica.condition
+    return condition.down != "", condition.ejection.failures, condition.active
+
+
+def _draw(shares: Sequence[float], at: float) -> int:
+    left = at * sum(shares)
+    for index, share in enumerate(shares):
+        left -= share
+        if left < 0:
+            return index
+    return len(shares) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityPolicy:
+    """Which replica a follow-up call goes to; see `config.agent.Affinity`.
+
+    Attributes:
+        by: `task`, `context` or `none`.
+        strict: Whether a call whose replica is unavailable is refused.
+        wait: Seconds for which it waits for that replica.
+    """
+
+    by: str = "task"
+    strict: bool = True
+    wait: float = 0.0
+
+    def binds(self, *, by_task: bool) -> bool:
+        """Return whether a call goes to its replica or to none.
+
+        Args:
+            by_task: Whether the replica is known by a task; else by a context.
+        """
+        return self.strict and (by_task or self.by == "context")
+
+
+@dataclass(slots=True)
+class Balancer:
+    """The replicas of one backend.
+
+    Attributes:
+        fixed: The replicas that the file names, by name.
+        only: The replica that gets every call; None if there is a choice, or a circuit breaker.
+        names: DNS names whose addresses are replicas, each with what makes a replica of an address.
+        breaker: The circuit breaker of the backend as a whole.
+        max_ejected: How many replicas may be ejected at a time, in percent; one always may.
+        own_addresses: Addresses and ports of replicas that the file names; DNS adds no second replica there.
+        former_names: Current names of replicas by host and port: the ledger may know a replica from before it had a
+            label. Empty for a DNS name: nobody knows which of its addresses it was.
+        on_ejection: Called with each replica that is ejected.
+    """
+
+    affinity: AffinityPolicy = AffinityPolicy()
+    breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker(0, 5.0))
+    max_ejected: int = 50
+    fixed: dict[str, Replica] = field(default_factory=dict)
+    only: Replica | None = None
+    names: "list[tuple[Discovery, Callable[[Target], Replica]]]" = field(default_factory=list)
+    own_addresses: set[tuple[str, int]] = field(default_factory=set)
+    former_names: dict[str, str] = field(default_factory=dict)
+    on_ejection: Callable[[Replica], None] = lambda _replica: None
+    clock: Callable[[], float] = time.monotonic
+    chance: Callable[[], float] = random.random
+    _resolved: dict[str, Replica] = field(default_factory=dict)
+    _version: int = -1
+
+    @property
+    def replicas(self) -> dict[str, Replica]:
+        """Return all current replicas by name, those that DNS has found included."""
+        if not self.names:
+            return self.fixed
+        version = sum(discovery.version for discovery, _ in self.names)
+        if version != self._version:
+            self._version = version
+            before, self._resolved = self._resolved, dict(self.fixed)
+            for discovery, make in self.names:
+                for address, target in discovery.targets.items():
+                    if (address, discovery.port) not in self.own_addresses:
+                        replica = make(target)
+                        known = before.get(replica.name)
+                        is_same = known is not None and known.condition is target.condition
+                        # The file's own replica wins, and of two names with one address the first.
+                        self._resolved.setdefault(replica.name, known if known is not None and is_same else replica)
+        return self._resolved
+
+    def current_name(self, name: str) -> str:
+        """Return the current name of a replica that the ledger knows; empty if nobody knows which one it was."""
+        return name if name in self.replicas else self.former_names.get(name, name)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether any replica is known, or every name was looked up."""
+        return bool(self.fixed) or all(discovery.settled.is_set() for discovery, _ in self.names)
+
+    async def settled(self) -> None:
+        """Wait until every name was looked up, successfully or not."""
+        for discovery, _ in self.names:
+            await discovery.settled.wait()
+
+    @property
+    def trouble(self) -> list[str]:
+        """Return the DNS errors, for operators."""
+        return [discovery.error for discovery, _ in self.names if discovery.error]
+
+    # ---- Selection -----------------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Refuse a call while the circuit breaker is open.
+
+        Raises:
+            NoHealthyBackend: it is.
+        """
+        now = self.clock()
+        if not self.breaker.admits(now):
+            detail = f"{self.breaker.failures} calls in a row failed, the last one: {self.breaker.why}"
+            after = max(1.0, self.breaker.left(now))
+            raise NoHealthyBackend("the agent does not answer for now", detail=detail, retry_after=after)
+
+    def lead(self, home: str, *, binds: bool) -> Replica:
+        """Return the replica that a call goes to first.
+
+        Args:
+            home: The replica that it belongs to; empty for none.
+            binds: Whether it goes there or nowhere.
+
+        Raises:
+            NoHealthyBackend: there is none.
+        """
+        found = self.replicas.get(home) if home else None
+        if found is not None and (binds or found.condition.is_available(self.clock())):
+            return found
+        if home and binds:
+            detail = f"it belongs to {home!r}, which is no replica any more"
+            raise NoHealthyBackend("the replica of the agent that has this task is gone", detail=detail)
+        return self.another(())
+
+    def another(self, tried: Sequence[str]) -> Replica:
+        """Return the replica for a call that may go anywhere, if possible none that was tried.
+
+        Raises:
+            NoHealthyBackend: there is none.
+        """
+        now, replicas = self.clock(), list(self.replicas.values())
+        fresh = [each for each in replicas if each.name not in tried and each.weight]
+        found = choose([each for each in fresh if each.condition.is_available(now)] or replicas, now, self.chance)
+        if found is None:
+            raise NoHealthyBackend(
+                "the agent has no replica for now", detail="its name has no address", retry_after=1.0
+            )
+        return found
+
+    def steady(self, owner: str) -> Replica:
+        """Return the replica for a caller's lists, always the same one, so that the pages of one list fit together."""
+        now = self.clock()
+        available = [each for each in self.replicas.values() if each.weight and each.condition.is_available(now)]
+        if not available:
+            return self.another(())
+        # Rendezvous hashing: the same in every process, and a lost replica moves its own callers only.
+        return max(available, key=lambda each: blake2b(f"{owner} {each.name}".encode()).digest())
+
+    # ---- Results -------------------------------------------------------------------------------------------------
+
+    def begin(self, replica: Replica) -> tuple[bool, bool]:
+        """Count a call; return whether it is the trial of the replica, and that of the backend."""
+        now = self.clock()
+        replica.condition.active += 1
+        return replica.condition.ejection.begin(now), self.breaker.begin(now)
+
+    def end(self, replica: Replica, trials: tuple[bool, bool]) -> None:
+        """Count the end of a call, after its result if there is one.
+
+        Args:
+            trials: As `begin` returned them.
+        """
+        replica.condition.active -= 1
+        if trials[0]:
+            replica.condition.ejection.abandoned()
+        if trials[1]:
+            self.breaker.abandoned()
+
+    def succeeded(self, replica: Replica) -> None:
+        """Count a call that succeeded, as far as the replica is concerned."""
+        if replica.condition.ejection.failures:
+            replica.condition.succeeded(self.clock())
+        if self.breaker.failures:
+            self.breaker.succeeded()
+
+    def failed(self, replica: Replica, why: str, trials: tuple[bool, bool] = (False, False)) -> None:
+        """Count a call that failed because of the replica, or the way to it.
+
+        Args:
+            trials: As `begin` returned them.
+        """
+        now, replicas = self.clock(), self.replicas
+        self.breaker.failed(now, why, trial=trials[1])
+        others = sum(each.condition.ejection.is_open for each in replicas.values() if each is not replica)
+        # A single replica gets its calls all the same; it is only shown as ejected, and not retried.
+        is_single = len(replicas) < 2
+        may_open = is_single or others < max(1, len(replicas) * self.max_ejected // 100)
+        if replica.condition.ejection.failed(now, why, may_open=may_open, trial=trials[0]):
+            replica.condition.ejections += 1
+            if not is_single:
+                self.on_ejection(replica)

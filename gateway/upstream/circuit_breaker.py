@@ -1,0 +1,94 @@
+"""A circuit breaker: one for each replica (outlier detection) and one for each backend as a whole.
+
+    CLOSED     every call passes; `after` failures in a row open it
+    OPEN       no call passes for a while; each failed trial doubles that time
+    HALF OPEN  the time is over: one call passes, the *trial*. If it succeeds the breaker closes, if it fails the
+               breaker opens again. After the first opening time another call is the trial: a send may take minutes.
+
+While it is open, results of calls other than the trial are ignored: those calls began earlier.
+"""
+
+import math
+
+
+class CircuitBreaker:
+    """Open after so many failures in a row.
+
+    Args:
+        after: Failures in a row; 0 for never.
+        time: Seconds of the first opening.
+        longest: Seconds of the longest opening.
+
+    Attributes:
+        is_open: Whether it is open or half open.
+        failures: Failures in a row until now.
+        why: The reason of the last failure; empty if there is none.
+    """
+
+    __slots__ = ("_after", "_longest", "_openings", "_time", "_trial_until", "_until", "failures", "is_open", "why")
+
+    def __init__(self, after: int, time: float, longest: float = math.inf) -> None:
+        self._after = after
+        self._time = time
+        self._longest = longest
+        self._until = 0.0
+        self._openings = 0
+        # A trial that began is waited for until then; -inf without a trial.
+        self._trial_until = -math.inf
+        self.is_open = False
+        self.failures = 0
+        self.why = ""
+
+    @property
+    def can_open(self) -> bool:
+        """Return whether it opens at all."""
+        return self._after > 0
+
+    def left(self, now: float) -> float:
+        """Return the seconds for which no call passes."""
+        return max(self._until - now, 0.0) if self.is_open else 0.0
+
+    def admits(self, now: float) -> bool:
+        """Return whether a call may pass."""
+        return not self.is_open or (now >= self._until and now >= self._trial_until)
+
+    def begin(self, now: float) -> bool:
+        """Count a call that passes; return whether it is the trial, whose end must be reported."""
+        if not self.is_open or now < self._trial_until:
+            return False
+        self._trial_until = now + self._time
+        return True
+
+    def succeeded(self) -> bool:
+        """Count a success; return whether that closed the breaker."""
+        closed = self.is_open
+        self.is_open = False
+        self._trial_until = -math.inf
+        self.failures = self._openings = 0
+        self.why = ""
+        return closed
+
+    def failed(self, now: float, why: str, *, may_open: bool = True, trial: bool = True) -> bool:
+        """Count a failure; return whether that opened the breaker.
+
+        Args:
+            may_open: Whether a closed breaker may open now.
+            trial: Whether the call was the trial.
+        """
+        self.failures += 1
+        self.why = why
+        if self.is_open:
+            if not trial or self._trial_until == -math.inf or now < self._until:
+                return False
+        elif not self._after or self.failures < self._after or not may_open:
+            return False
+        self.is_open = True
+        self._trial_until = -math.inf
+        self._until = now + min(self._time * 2.0**self._openings, self._longest)
+        # 2**60 opening times are for ever, and a float overflows later.
+        self._openings = min(self._openings + 1, 60)
+        return True
+
+    def abandoned(self) -> None:
+        """End the trial without a result."""
+        self._trial_until = -math.inf

@@ -1,0 +1,143 @@
+"""Active health checks: every replica of a backend is asked from time to time."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from gateway.a2a.fault import Draining, Fault, Overloaded
+from gateway.upstream.balancer import Target
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.request import request_head
+from gateway.upstream.response import late
+
+if TYPE_CHECKING:
+    # A configuration without such an agent never loads gRPC.
+    from gateway.upstream.grpc_channel import GrpcChannel
+
+_LONGEST = 256 * 1024
+"""Bytes of an answer that are read; the connection of a longer answer is closed."""
+_CHECK = "/grpc.health.v1.Health/Check"
+_SERVING = b"\x08\x01"
+_UNIMPLEMENTED = 12
+
+Credentials = Sequence[tuple[bytes, bytes]]
+
+logger = logging.getLogger("gateway.health")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """The settings of health checks; see `config.agent.Health`.
+
+    Attributes:
+        path: Below the backend's URL.
+        every: Seconds between two checks of one replica.
+        timeout: Seconds for one check.
+    """
+
+    path: str
+    every: float = 10.0
+    timeout: float = 3.0
+    fail_after: int = 3
+    pass_after: int = 1
+
+
+class HealthChecker:
+    """Checks the replicas at one URL; there are several if each address of its name is one.
+
+    Args:
+        key: Their name in the log.
+        targets: Returns the current replicas.
+        credentials: The gateway's own headers.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        url: str,
+        targets: Callable[[], Iterable[Target]],
+        check: HealthCheck,
+        credentials: Credentials = (),
+    ) -> None:
+        self._key = key
+        self._url = url
+        self._targets = targets
+        self._check = check
+        self._credentials = credentials
+
+    async def run(self) -> None:
+        """Check all of them again and again, with pauses that differ by up to a tenth between gateways."""
+        while True:
+            await self.check_all()
+            await asyncio.sleep(self._check.every * (1 - random.random() / 10))  # noqa: S311 - no secret
+
+    async def check_all(self) -> None:
+        """Check each once."""
+        await asyncio.gather(*(self._check_one(target) for target in list(self._targets())))
+
+    async def _check_one(self, target: Target) -> None:
+        check = self._check
+        try:
+            why = await check_health(target.connections, self._url, check.path, check.timeout, self._credentials)
+        except (Overloaded, Draining):
+            # A replica with no free connection is busy, not dead.
+            return
+        except Fault as fault:
+            why = f"{fault.message} ({fault.detail})" if fault.detail else fault.message
+        changed = target.condition.probed(
+            time.monotonic(), why, fail_after=check.fail_after, pass_after=check.pass_after
+        )
+        if changed:
+            where = self._url if target.address is None else f"{self._url} at {target.address}"
+            logger.warning("%s at %s is %s", self._key, where, f"down: {why}" if why else "up again")
+
+
+async def check_health(
+    connections: "ConnectionPool | GrpcChannel",
+    url: str,
+    path: str,
+    timeout: float,  # noqa: ASYNC109 - each part of the request has it
+    credentials: Credentials = (),
+) -> str:
+    """Check one replica; return what is wrong with it, or an empty text.
+
+    Raises:
+        Fault: it does not answer.
+    """
+    if not isinstance(connections, ConnectionPool):
+        return await _check_grpc(connections, timeout, credentials)
+    parts = urlsplit(url)
+    head = request_head(
+        b"GET",
+        (parts.path.rstrip("/") + path).encode("ascii"),
+        parts.netloc.encode("ascii"),
+        [(b"accept", b"*/*"), (b"user-agent", b"a2a-gateway"), *credentials],
+        None,
+    )
+    response = await connections.request(head, b"", connect=timeout, first_byte=timeout, repeatable=True)
+    try:
+        status, left = response.status, _LONGEST
+        async with asyncio.timeout(timeout):
+            # `chunk` limits silence only, so its own timeout is never the first to end.
+            while left > 0 and (piece := await response.chunk(2 * timeout)):
+                left -= len(piece)
+    except TimeoutError as error:
+        raise late() from error
+    finally:
+        response.close()
+    return "" if 200 <= status < 400 else f"{path} answers {status}"
+
+
+async def _check_grpc(channel: "GrpcChannel", timeout: float, credentials: Credentials) -> str:  # noqa: ASYNC109 - the channel's
+    metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in credentials)
+    answer = await channel.unary(_CHECK, b"", metadata, timeout=timeout)
+    if answer.status is None:
+        return "" if answer.whole() == _SERVING else "grpc.health.v1 says that it is not serving"
+    # An agent without the service has answered all the same.
+    code = answer.status.code
+    return "" if code == _UNIMPLEMENTED else f"grpc.health.v1 answers with status {code}"

@@ -1,0 +1,580 @@
+"""Retry: whether, when and where a call is sent again, and what each try says about its replica.
+
+    operation                       nothing was sent   no answer came   503 with Retry-After of at most 2 s
+    reads: GetTask, ListTasks,      yes                once             once
+      Get and ListPush, the card
+    CancelTask, DeletePush,         yes                once             no
+      SubscribeToTask
+    CreatePush                      yes                once, if the client named the configuration    no
+    SendMessage                     yes                once, if the agent deduplicates messages       no
+    SendStreamingMessage            yes                no               no
+
+Timeouts are never retried, and neither is a stream after its first event: its client subscribes to the task.
+
+A call of which nothing was sent goes to another replica at once; every other retry waits for a random moment, so that
+callers that failed together do not come back together. There is no retry while the circuit breaker of the backend is
+open, and none beyond the retry budget.
+
+A call that belongs to one replica is retried there. If the file says so it waits for that replica while no connection
+can be made, whatever the operation: nothing was sent. A message that may have been seen is retried at the same replica,
+too: an agent deduplicates only the messages that it has met itself.
+
+A call that did not reach a replica uses new connections there: an agent that stops closes its listener first and its
+connections one after the other, so an idle connection may be about to be reset.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import (
+    BadParams,
+    Fault,
+    MethodNotAllowed,
+    NoHealthyBackend,
+    Overloaded,
+    UpstreamConnect,
+    UpstreamProtocol,
+    UpstreamReset,
+    VersionUnsupported,
+)
+from gateway.a2a.operation import Operation
+from gateway.telemetry.metrics import AgentMeter
+from gateway.upstream.balancer import Balancer, Replica
+from gateway.upstream.failure import FAILING, Reclaimed, Unsent, counts, tells_nothing
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.page import retry_after
+from gateway.upstream.repertoire import Interface
+from gateway.upstream.response import Response
+from gateway.upstream.upstream import Caller
+
+if TYPE_CHECKING:
+    # A configuration without such an agent never loads gRPC.
+    from gateway.upstream.grpc_answer import GrpcAnswer
+
+T = TypeVar("T")
+
+OWN_IDS = "ids"
+"""The agent answers under ids of its own."""
+
+
+# ---- Policy ----------------------------------------------------------------------------------------------------------
+
+MOST_PATIENCE = 2.0
+"""The longest `Retry-After` in seconds that is waited for."""
+
+
+class RetryOn(StrEnum):
+    """A failure that may be retried; the words of the file, and of a metric label."""
+
+    CONNECT = "connect"
+    """No connection: nothing was sent."""
+    RESET = "reset"
+    """The connection ended before the answer, and the client was told nothing: the agent may have acted."""
+    BUSY = "503"
+    """The agent says that it is busy, and for how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The retry policy of one backend; see `config.agent.Retry`.
+
+    Attributes:
+        idempotent: Whether the agent takes two messages with one id for one.
+    """
+
+    most: int = 2
+    when: frozenset[RetryOn] = frozenset(RetryOn)
+    idempotent: bool = False
+
+
+_READS = frozenset(
+    {
+        Operation.GET_TASK,
+        Operation.LIST_TASKS,
+        Operation.GET_PUSH_CONFIG,
+        Operation.LIST_PUSH_CONFIGS,
+        Operation.GET_EXTENDED_CARD,
+    }
+)
+
+
+def retry_reason(fault: Fault) -> RetryOn | None:
+    """Return the kind of a failure; None if it is never retried."""
+    if isinstance(fault, Reclaimed):
+        # The agent may have acted on it.
+        return None
+    if isinstance(fault, UpstreamConnect | Overloaded | Unsent):
+        return RetryOn.CONNECT
+    return RetryOn.RESET if isinstance(fault, UpstreamReset) else None
+
+
+def may_retry(call: Call, reason: RetryOn, *, idempotent: bool) -> bool:
+    """Return whether a second execution of a call would change nothing.
+
+    Args:
+        call: As the client sent it.
+        idempotent: As `RetryPolicy.idempotent`.
+    """
+    if reason is RetryOn.CONNECT:
+        return True
+    operation = call.operation
+    if reason is RetryOn.BUSY:
+        return operation in _READS
+    if operation is Operation.CREATE_PUSH_CONFIG:
+        return _names_config(call)
+    is_deduplicated = operation is Operation.SEND_MESSAGE and idempotent and message_id(call) is not None
+    return operation.repeatable or is_deduplicated
+
+
+def message_id(call: Call) -> str | None:
+    """Return the id that the sender gave its message, as raw JSON; None without one, and over gRPC."""
+    if call.dialect.binding is Binding.GRPC:
+        return None
+    raw = call.params.message.get("messageId", call.params.message.get("message_id"))
+    said = None if raw is None else bytes(raw)
+    return None if said is None or len(said) < 3 or said[:1] != b'"' else said.decode("utf-8", "replace")
+
+
+def _names_config(call: Call) -> bool:
+    """Return whether the client named the push configuration, so that a second one replaces the first."""
+    if call.dialect.binding is Binding.GRPC:
+        return False
+    places = [call.params.members, *(way[-1][1] for way in call.params.pushes)]
+    if any("pushNotificationConfig" in each or "push_notification_config" in each for each in places[:1]):
+        # In 0.3 the outer `id` is the task's.
+        places = places[1:]
+    return any(bytes(each["id"]) not in (b"null", b'""') for each in places if "id" in each)
+
+
+_WINDOW = 10.0
+_PART = 1.0
+_FLOOR = 20
+"""Retries in any ten seconds, however few calls there are: as many calls may be open when a replica dies."""
+
+
+class RetryBudget:
+    """Limits the retries of one backend to a share of its calls of the last ten seconds.
+
+    Args:
+        share: Retries per call.
+    """
+
+    __slots__ = ("_calls", "_next", "_parts", "_share", "_taken")
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._taken: deque[float] = deque()
+        # The end and the number of calls of each past second, and the number of calls of the current one.
+        self._parts: deque[tuple[float, int]] = deque()
+        self._next = 0.0
+        self._calls = 0
+
+    def call(self, now: float) -> None:
+        """Count a call."""
+        if now >= self._next:
+            self._parts.append((now, self._calls))
+            self._calls = 0
+            self._next = now + _PART
+            self._forget(now)
+        self._calls += 1
+
+    def take(self, now: float) -> bool:
+        """Take one retry; return whether there was one."""
+        self._forget(now)
+        while self._taken and self._taken[0] <= now - _WINDOW:
+            self._taken.popleft()
+        recent = sum(calls for _, calls in self._parts) + self._calls
+        if len(self._taken) >= _FLOOR + self._share * recent:
+            return False
+        self._taken.append(now)
+        return True
+
+    def _forget(self, now: float) -> None:
+        while self._parts and self._parts[0][0] <= now - _WINDOW:
+            self._parts.popleft()
+        if self._next + _WINDOW <= now:
+            self._calls = 0
+
+
+# ---- One call --------------------------------------------------------------------------------------------------------
+
+_SHORTEST = 0.025
+_LATER = 0.125
+"""The shortest pause before the second retry and later ones: an agent that is away for a moment is back by then."""
+_LONGEST = 0.25
+_LONGEST_WAIT = 1.0
+_GRPC_UNAVAILABLE = 14
+
+
+class Backend(Protocol):
+    """What retries need to know of a backend."""
+
+    @property
+    def balancer(self) -> Balancer:
+        """Its replicas."""
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """Its retry policy."""
+
+    @property
+    def budget(self) -> RetryBudget:
+        """Its retry budget."""
+
+    @property
+    def meter(self) -> AgentMeter:
+        """Counts retries."""
+
+    @property
+    def warned(self) -> set[str]:
+        """Peculiarities of the agent, such as `OWN_IDS`."""
+
+
+class Claims(Protocol):
+    """The ownership of the tasks of one request."""
+
+    replica: str
+
+
+class Record(Protocol):
+    """The request context, as far as a call to an agent reads and fills it."""
+
+    attempts: int
+    backend: str | None
+
+    @property
+    def head(self) -> Head:
+        """The head of the client's request."""
+
+    @property
+    def call(self) -> Call | None:
+        """The client's call."""
+
+    @property
+    def claims(self) -> Claims | None:
+        """The ownership of its tasks."""
+
+    @property
+    def sent(self) -> float | None:
+        """The time of the first try."""
+
+
+R = TypeVar("R", bound=Record)
+B = TypeVar("B", bound=Backend)
+
+
+class Attempt(Generic[R, B]):
+    """One call on its way to an agent: one try after the other, until it is answered or must not be sent again.
+
+    Args:
+        caller: Told to the agent.
+        binds: Whether the call goes to its replica or to none.
+        call: As the agent gets it; with it the choice is made again where a trial began meanwhile. None for a call of
+            the gateway's own.
+        replica: The first replica; None where the backend has only one.
+
+    Raises:
+        NoHealthyBackend: as `Balancer.admit`.
+
+    Attributes:
+        replica: The replica of the current try.
+        interface: Where it speaks the call's dialect.
+    """
+
+    __slots__ = (
+        "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_trials", "_tried",
+        "backing", "exchange", "interface", "replica",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        exchange: R,
+        backing: B,
+        interface: Interface,
+        clock: Callable[[], float],
+        *,
+        caller: Caller,
+        binds: bool,
+        call: Call | None = None,
+        replica: Replica | None = None,
+    ) -> None:
+        self.exchange = exchange
+        self.backing = backing
+        self.interface = interface
+        self._clock = clock
+        self._caller = caller
+        self._binds = binds
+        # Whether the result of the current try is known; only the first one counts.
+        self._is_reported = False
+        self._tried: list[str] = []
+        self._retries: list[RetryOn] = []
+        # Replicas that a try did not reach; since when, and how often, the call waits for its own.
+        self._missed: frozenset[str] = frozenset()
+        self._since: float | None = None
+        self._pauses = 0
+        self._trials: tuple[bool, bool] | None = None
+        only = backing.balancer.only
+        if replica is None:
+            assert only is not None
+            replica = only
+        self.replica = replica
+        if call is not None and only is None:
+            # Ownership was checked since the replica was chosen: another call may be the trial by now.
+            backing.balancer.admit()
+            if not binds and not replica.condition.is_available(clock()):
+                self.replica = self._elsewhere(call) or replica
+        self._begin()
+
+    def _begin(self) -> None:
+        backing, replica, exchange = self.backing, self.replica, self.exchange
+        backing.budget.call(self._clock() if exchange.sent is None else exchange.sent)
+        self._trials = backing.balancer.begin(replica)
+        if backing.balancer.only is None:
+            exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
+        if exchange.claims is not None:
+            # The only replica is recorded as well: its tasks stay its own when others are added.
+            exchange.claims.replica = replica.place
+
+    def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
+        """Send the call to the current replica."""
+        self._is_reported = False
+        upstream = self.replica.upstream
+        # An agent with ids of its own gets one call per connection (safety T14).
+        is_fresh = self.replica.name in self._missed or OWN_IDS in self.backing.warned
+        if is_fresh and isinstance(upstream, HttpUpstream):
+            return upstream.send(call, self.interface, self.exchange.head, self._caller, fresh=True)
+        return upstream.send(call, self.interface, self.exchange.head, self._caller)
+
+    def stay(self) -> None:
+        """Stay at this replica from now on: later calls depend on what it has answered."""
+        balancer = self.backing.balancer
+        self._binds = self._binds or (balancer.only is None and balancer.affinity.by != "none")
+
+    def end(self) -> None:
+        """End the call, whatever came of it."""
+        if self._trials is not None:
+            self.backing.balancer.end(self.replica, self._trials)
+            self._trials = None
+
+    # ---- Results -------------------------------------------------------------------------------------------------
+
+    def answered(self, status: int) -> None:
+        """Report an answer, by its HTTP status."""
+        if status in FAILING:
+            self._failed(f"status {status}")
+        elif not self._is_reported:
+            self._is_reported = True
+            self.backing.balancer.succeeded(self.replica)
+
+    def heard(self, answer: "GrpcAnswer") -> None:
+        """Report an answer over gRPC, where UNAVAILABLE is a status like any other."""
+        self.answered(503 if answer.status is not None and answer.status.code == _GRPC_UNAVAILABLE else 200)
+
+    def broke(self, response: Response, fault: Fault) -> None:
+        """Report an answer that broke off, or was none."""
+        if counts(fault) or self._is_garbage(response.fault):
+            self._failed(_words(fault))
+        elif not tells_nothing(fault):
+            self.answered(response.status)
+
+    def _missing(self, fault: Fault) -> None:
+        """Report a try without an answer."""
+        if counts(fault) or self._is_garbage(fault):
+            self._failed(_words(fault))
+        if isinstance(fault, UpstreamReset | UpstreamConnect):
+            self._missed |= {self.replica.name}
+
+    def _is_garbage(self, fault: Fault | None) -> bool:
+        """Return whether the bytes were no HTTP. Over gRPC such an error may be about this one caller."""
+        return isinstance(fault, UpstreamProtocol) and isinstance(self.replica.upstream, HttpUpstream)
+
+    def _failed(self, why: str) -> None:
+        if not self._is_reported:
+            self._is_reported = True
+            self.backing.balancer.failed(self.replica, why, self._trials or (False, False))
+
+    # ---- Retries -------------------------------------------------------------------------------------------------
+
+    async def again(self, call: Call, fault: Fault, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the answer to a call that failed, once a retry succeeds.
+
+        Args:
+            call: As the agent gets it.
+            send: Sends it to `replica`.
+
+        Raises:
+            Fault: the last failure, once there is no further retry.
+        """
+        if self._since is None:
+            self._since = self._clock()
+        lost: UpstreamReset | None = None
+        while True:
+            self._missing(fault)
+            reason = retry_reason(fault)
+            # If all connections are taken only another replica helps.
+            may_stay = not isinstance(fault, Overloaded)
+            if isinstance(fault, UpstreamReset):
+                lost = fault
+            elif reason is RetryOn.CONNECT and lost is not None:
+                # Nothing was sent by the last try alone.
+                fault = lost
+            if reason is None:
+                raise fault
+            if isinstance(fault, Unsent):
+                self._leave(call, fault)
+            elif not await self._wait(reason, self._since) and not await self._retry(call, reason, may_stay=may_stay):
+                raise fault
+            try:
+                return await send()
+            except Fault as following:
+                fault = following
+
+    async def unless_busy(
+        self, call: Call, response: Response, send: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Response | T:
+        """Return the answer to a call that was answered with 502, 503 or 504: that one, or that of a retry.
+
+        Args:
+            send: As in `again`.
+        """
+        patience = retry_after(response) if response.status == 503 else None
+        if patience is None or patience > MOST_PATIENCE:
+            return response
+        before = self.replica
+        try:
+            if not await self._retry(call, RetryOn.BUSY, may_stay=True):
+                return response
+            if self.replica is before:
+                await asyncio.sleep(patience)
+        except BaseException:
+            response.close()
+            raise
+        response.close()
+        try:
+            return await send()
+        except Fault as fault:
+            return await self.again(call, fault, send)
+
+    def _may_retry(self, call: Call, reason: RetryOn) -> bool:
+        """Return whether there is one more retry, and take it."""
+        backing, policy = self.backing, self.backing.retry
+        if reason not in policy.when or len(self._retries) >= policy.most:
+            return False
+        # The client's own words count; a translated call may name more.
+        asked = call if self.exchange.call is None else self.exchange.call
+        is_second = reason is not RetryOn.CONNECT and reason in self._retries
+        if is_second or not may_retry(asked, reason, idempotent=policy.idempotent):
+            return False
+        is_alone = self._binds or backing.balancer.only is not None
+        if reason is RetryOn.CONNECT and is_alone and self.replica.condition.ejection.is_open:
+            # It has been away for some time, and the call can go nowhere else.
+            return False
+        now = self._clock()
+        if not backing.balancer.breaker.admits(now) or not backing.budget.take(now):
+            return False
+        self._retries.append(reason)
+        return True
+
+    async def _retry(self, call: Call, reason: RetryOn, *, may_stay: bool) -> bool:
+        """Choose the replica of the next try and wait until it is time; return False if there is no retry.
+
+        Args:
+            may_stay: Whether it may be the same replica.
+        """
+        if not self._may_retry(call, reason):
+            return False
+        left = self.replica
+        if reason is RetryOn.BUSY:
+            self.answered(503)
+        self._tried.append(left.name)
+        found = self._elsewhere(call)
+        if found is None and not may_stay:
+            return False
+        self.backing.meter.repeated(left.key, reason.value)
+        if reason is not RetryOn.CONNECT or found is None or found.name in self._tried:
+            shortest = _SHORTEST if len(self._retries) == 1 else _LATER
+            await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
+            # The replica may be gone by now, or have its trial.
+            found = self._elsewhere(call) or (None if may_stay else found)
+        self.exchange.attempts += 1
+        self._switch(found)
+        return True
+
+    async def _wait(self, reason: RetryOn, since: float) -> bool:
+        """Wait before the next try of a call that waits for its replica; return False if it does not, or no longer.
+
+        Args:
+            since: The time of the first failure.
+        """
+        balancer = self.backing.balancer
+        if not self._binds or reason is not RetryOn.CONNECT:
+            return False
+        while (left := balancer.affinity.wait - (self._clock() - since)) > 0:
+            self._pauses += 1
+            pause = min(_SHORTEST * 2 ** min(self._pauses, 10), _LONGEST_WAIT, left)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            now = self._clock()
+            if balancer.breaker.admits(now):
+                if self._trials is not None:
+                    # It may be the trial of the backend.
+                    self._trials = self._trials[0], balancer.breaker.begin(now)
+                self.exchange.attempts += 1
+                return True
+        return False
+
+    def _leave(self, call: Call, fault: Fault) -> None:
+        """Go to another replica: this one was closed between the choice and the call, which counts as no retry.
+
+        Raises:
+            NoHealthyBackend: the call belongs to this replica.
+            Fault: the same fault, if the gateway stops.
+        """
+        left = self.replica
+        self._tried.append(left.name)
+        found = self._elsewhere(call)
+        if found is not None and found.name not in self._tried:
+            self._switch(found)
+        elif left.condition.gone:
+            detail = f"{left.name!r} went while the ownership of the task was checked"
+            message = "the replica of the agent that the call belongs to is gone"
+            raise NoHealthyBackend(message, detail=detail, retry_after=1.0) from fault
+        else:
+            raise fault
+
+    def _switch(self, replica: Replica | None) -> None:
+        if replica is not None and replica is not self.replica:
+            self.end()
+            self.replica = replica
+            self._begin()
+
+    def _elsewhere(self, call: Call) -> Replica | None:
+        """Return another replica that the call may go to; None if it stays."""
+        balancer = self.backing.balancer
+        if self._binds:
+            return None
+        if RetryOn.RESET in self._retries and not call.operation.repeatable and balancer.affinity.by != "none":
+            # The message may have been seen, and only there it is known again.
+            return None
+        found = balancer.another(self._tried)
+        if found is self.replica:
+            return None
+        # The call is written in one dialect, with one tenant.
+        with suppress(VersionUnsupported, MethodNotAllowed, BadParams):
+            interface = found.upstream.interface(call, (self.interface.dialect,))
+            told = self.replica.upstream.tenant(call, self.interface)
+            if interface.dialect == self.interface.dialect and found.upstream.tenant(call, interface) == told:
+                self.interface = interface
+                return found
+        return None
+
+
+def _words(fault: Fault) -> str:
+    return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
