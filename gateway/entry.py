@@ -5,7 +5,7 @@ import msgspec
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.routing.table import Endpoint
 
 

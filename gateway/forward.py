@@ -19,8 +19,7 @@ from gateway import otherwise
 from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
-from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Fault, UpstreamConnect, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias

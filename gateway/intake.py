@@ -17,15 +17,15 @@ import msgspec
 
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings.binding import read_grpc
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod
-from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version, parse_version
-from gateway.a2a.envelope import read_grpc
 from gateway.a2a.fault import BadRequest, Fault
 from gateway.a2a.headers import refuse_ambiguous
+from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import WRONG_NAME, PathCall, read_rest, segments
+from gateway.a2a.paths import WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.a2a.tenant import is_tenant
 from gateway.entry import Entry, Place

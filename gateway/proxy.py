@@ -27,7 +27,7 @@ from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs, is_encoded, is_no_json
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import of_card
 from gateway.admission import Admission
 from gateway.entry import Entry

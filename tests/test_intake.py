@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from gateway.a2a.bounds import BOUNDS
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import (
@@ -21,6 +20,7 @@ from gateway.a2a.fault import (
     RateLimited,
     VersionUnsupported,
 )
+from gateway.a2a.json import BOUNDS
 from gateway.entry import Entry
 from gateway.exchange import Exchange
 from gateway.identity.authenticator import Credentials

@@ -10,8 +10,8 @@ dropped. Spaces are taken out of the whole document first, and only names with e
 
 import msgspec
 
-from gateway.a2a import document
-from gateway.a2a.document import Members
+from gateway.a2a import json as strict_json
+from gateway.a2a.json import Members
 
 _DEPTH = 4
 """Objects within each other: an answer, its task, the status of that, and its message."""
@@ -68,7 +68,7 @@ def _has_twins(data: bytes | msgspec.Raw, depth: int, *, spaced: bool) -> bool:
     if len(_encode(members)) != len(data):
         if spaced:
             return _has_twins(msgspec.json.format(bytes(data), indent=-1), depth, spaced=False)
-        if document.has_twins(bytes(data), members):
+        if strict_json.has_twins(bytes(data), members):
             return True
     return depth > 1 and not _OPENED.isdisjoint(members) and _inside(members, depth - 1, spaced=spaced)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a.document import Members
+from gateway.a2a.json import Members
 
 MOST_TASKS = 1_000
 """Most tasks that are told of; whose more are nobody finds out."""

@@ -27,8 +27,8 @@ import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, Portrait, paint
-from gateway.a2a.tree import Tree
 from gateway.tls_failure import kind
 from gateway.upstream.failure import explained
 

@@ -4,7 +4,7 @@ Members that nobody knows pass from one generation to another, but never a name 
 a `taskId` in a message of 0.1 is nothing, and would be the task in the message of 1.0 that is made of it.
 """
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 
 def foreign(*names: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ A member that is null counts as absent: whoever reads it takes it out.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.version import Misfit
 
 Walk = Callable[[Tree], Tree]

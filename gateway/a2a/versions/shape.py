@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.reading import beneath
 from gateway.a2a.versions.timestamp import to_utc
 from gateway.a2a.versions.version import Memo, Misfit

@@ -18,7 +18,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.foreign import drop, foreign
 from gateway.a2a.versions.reading import (
     Members,

@@ -2,8 +2,8 @@
 
 from hashlib import blake2b
 
+from gateway.a2a.json import Tree
 from gateway.a2a.task_state import HUB_STATES, STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.foreign import drop, foreign
 from gateway.a2a.versions.reading import (
     Members,

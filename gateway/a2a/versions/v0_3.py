@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.foreign import drop, foreign
 from gateway.a2a.versions.reading import (
     Members,

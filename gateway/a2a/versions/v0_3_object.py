@@ -11,8 +11,8 @@ that also holds `data` must not be two things for two readers.
 
 from functools import partial
 
+from gateway.a2a.json import Tree
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES, STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.reading import (
     Members,
     beneath,

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import read
 from gateway.a2a.versions.timestamp import to_utc
 from gateway.a2a.versions.v0_3_object import DATA_PART_COMPAT, KEPT_OF_PARTS

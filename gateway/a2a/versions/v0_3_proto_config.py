@@ -8,7 +8,7 @@ call says which task it is about, and else refused.
 import re
 from typing import Any
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.foreign import drop, foreign
 from gateway.a2a.versions.shape import COUNT, ID, TEXTS, Field, Shape, required, shape, within
 from gateway.a2a.versions.version import Memo, Misfit

@@ -11,9 +11,9 @@ A client is held to what 0.3 requires. Of an agent more is taken, where the call
 
 from binascii import a2b_base64, b2a_base64
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import (
     BOOL,
     COUNT,

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.shape import (
     ANY,
     BOOL,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from gateway.a2a.document import Members
+from gateway.a2a.json import Members
 
 
 class _Part(msgspec.Struct):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions import shape as shapes
 from gateway.a2a.versions.shape import Field, among, choose, each, named, or_unset, read, required, shape, within
 from gateway.a2a.versions.version import Memo, Misfit

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.v0_1_message import (
     lift_heard_message,
     lift_heard_part,

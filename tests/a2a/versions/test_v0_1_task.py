@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.v0_1_task import (
     lift_artifact,
     lift_push,

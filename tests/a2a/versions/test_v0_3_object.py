@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.v0_3_object import (
     lift_answered_message,
     lift_any,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.shape import Shape, read
 from gateway.a2a.versions.v0_3_proto_config import CONFIG, CREATION, DELETION, LISTING, RESOURCE, task_of
 from gateway.a2a.versions.version import Memo, Misfit
