@@ -35,7 +35,7 @@ from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING, Parameters, Way
 from gateway.a2a.query import named_in, query_value
-from gateway.a2a.versions.v0_1_message import KEPT_OF_MESSAGES
+from gateway.a2a.versions.v0_1 import KEPT_OF_MESSAGES
 
 MOST_TASKS = 1000
 """Most tasks that one call may name."""

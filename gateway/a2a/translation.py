@@ -27,7 +27,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.v1_0_send import is_right
+from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Form, Memo, Misfit
 
 _T = TypeVar("_T")
